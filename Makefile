@@ -1,0 +1,82 @@
+# idem: PGXS builds and installs the extension; scripts/ do everything else. `make help` lists the targets.
+
+PG_CONFIG ?= pg_config
+export PG_CONFIG
+
+PROJECT_TARGETS := deps demo check check-core bench psql down help
+
+ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
+# These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+
+deps:        ## install the Debian packages that are missing
+	@scripts/deps.sh
+demo:        ## the same payments twice, without idem and with it, on a throw-away cluster
+	@scripts/demo.sh
+check:       ## build, install and run every test; the last line says what passed and failed
+	@scripts/check.sh
+check-core:  ## the same without the recovery tests
+	@scripts/check.sh core
+bench:       ## measure against raw SQL; QUICK=1 for a shorter run
+	@bench/run.sh
+psql:        ## a shell on the throw-away cluster "dev", which has the extension in it
+	@scripts/psql.sh
+down:        ## remove the throw-away clusters
+	@scripts/cluster.sh stop dev
+	@scripts/cluster.sh stop demo
+help:        ## this list
+	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
+	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'
+
+# `make clean check`: hand PGXS its own.
+$(filter-out $(PROJECT_TARGETS),$(MAKECMDGOALS)):
+	@$(MAKE) $@
+
+else
+
+EXTENSION   = extension/idem
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(EXTENSION).control)
+MODULE_big  = idem
+OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*.cpp extension/src/core/*.cpp)))
+
+# In the order in which CREATE EXTENSION runs them.
+SQL_FILES   = sql/types.sql sql/tables.sql sql/scopes.sql sql/fingerprint.sql sql/keys.sql sql/execute.sql \
+              sql/counters.sql sql/privileges.sql
+DATA_built  = build/idem--$(EXTVERSION).sql
+DATA        = $(wildcard sql/idem--*--*.sql)
+
+# The server's headers are not ours to warn about. The server loads modules with RTLD_GLOBAL: calls inside this one are not
+# to be looked up among everybody's symbols.
+PG_CPPFLAGS = -Iextension/src -isystem $(includedir_server)
+PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden
+SHLIB_LINK  = -Wl,-Bsymbolic-functions -lstdc++
+
+REGRESS       := $(patsubst tests/regress/sql/%.sql,%,$(sort $(wildcard tests/regress/sql/*.sql)))
+REGRESS_OPTS   = --inputdir=tests/regress --outputdir=build/regress
+ISOLATION     := $(patsubst tests/isolation/specs/%.spec,%,$(sort $(wildcard tests/isolation/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=tests/isolation --outputdir=build/isolation --load-extension=idem
+REGRESS_PREP   = build
+EXTRA_CLEAN    = build $(OBJS:.o=.d)
+
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs))
+ifeq (,$(PGXS))
+$(error no PostgreSQL server headers for "$(PG_CONFIG)"; `make deps` installs what is missing)
+endif
+include $(PGXS)
+
+override CXXFLAGS += -MMD -MP
+COMPILE.cxx.bc += $(PG_CXXFLAGS)
+$(OBJS): Makefile
+$(OBJS:.o=.bc): %.bc: %.o
+-include $(OBJS:.o=.d)
+
+build:
+	mkdir -p $@
+
+$(DATA_built): $(SQL_FILES) $(EXTENSION).control Makefile | build
+	{ printf '%s\n' '\echo Use "CREATE EXTENSION idem" to load this file. \quit'; cat $(SQL_FILES); } > $@
+
+.DELETE_ON_ERROR:
+
+endif

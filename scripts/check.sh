@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# Builds with warnings as errors, installs, and runs every suite against a private cluster. `check.sh core` leaves out the
+# slow one, recovery. Logs are kept in build/check.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+selection=${1:-all}
+logs=$PWD/build/check
+cluster=check-$$
+child=
+table=()
+total_passed=0 total_failed=0 total_skipped=0
+
+# Whatever way out is taken, nothing that was started stays.
+stop_everything() {
+    trap '' INT TERM HUP
+    if [ -n "$child" ]; then
+        kill -TERM -- "-$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    scripts/cluster.sh stop "$cluster"
+}
+
+# Runs in a process group of its own, so that an interrupt can end all of it, and in the background, so that bash acts on
+# the interrupt at once.
+run() {
+    local status=0
+    set -m
+    "$@" </dev/null &
+    child=$!
+    set +m
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+# --- What the suites run -------------------------------------------------------------------------------------------------
+
+build() {
+    scripts/install.sh WERROR=1 &&
+        cmake -S . -B build/cmake -DCMAKE_COMPILE_WARNING_AS_ERROR=ON &&
+        cmake --build build/cmake --parallel "$(nproc)"
+}
+
+# fsync: the cluster does not outlive the check. statement_timeout: a test that hangs is to fail.
+start_cluster() {
+    scripts/cluster.sh start "$cluster" fsync=off max_prepared_transactions=10 statement_timeout=5min
+}
+
+unit() { ctest --test-dir build/cmake --output-on-failure; }
+
+regress() { make --silent installcheck ISOLATION=; }
+
+isolation() { make --silent installcheck REGRESS=; }
+
+pgtap() {
+    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL' &&
+CREATE DATABASE pgtap;
+\connect pgtap
+CREATE SCHEMA tap;
+CREATE EXTENSION pgtap SCHEMA tap;
+CREATE SCHEMA idem;
+CREATE EXTENSION idem SCHEMA idem;
+ALTER DATABASE pgtap SET search_path = idem, tap, public;
+SQL
+        pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*.sql
+}
+
+# These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
+# All they leave is in the cluster's directory and goes with it; the servers' logs are kept.
+recovery() {
+    local work=$PGHOST/recovery status=0
+    cp -R tests/recovery "$work" && mkdir "$work/tmp" || return
+    if is_root; then chown -R postgres: "$work"; fi
+    (
+        cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" TESTDIR="$work" \
+            TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" PG_REGRESS="$pgxs/test/regress/pg_regress" \
+            prove --verbose -I "$pgxs/test/perl" -I "$work" ./*.pl
+    ) || status=$?
+    cp -R "$work/tmp_check/log" "$logs/recovery" || true
+    return "$status"
+}
+
+# --- Counting: each prints "passed failed skipped" from a log --------------------------------------------------------------
+
+count_ctest() {
+    awk '/\*\*\*Skipped/ {skipped++}
+         / tests failed out of / {failed = $4; all = $NF}
+         END {print all - failed - skipped, failed + 0, skipped + 0}' "$1"
+}
+
+count_pg_regress() {
+    awk '{sub(/^[# ]+/, "")}
+         /^All [0-9]+ tests passed/ {all = $2}
+         /^[0-9]+ of [0-9]+ tests failed/ {failed = $1; all = $3}
+         END {print all - failed, failed + 0, 0}' "$1"
+}
+
+# A file that ends before its plan does counts as one failure, if no test of its failed.
+count_tap() {
+    awk '/^ok / && / # [Ss][Kk][Ii][Pp]/ {skipped++; next}
+         /^ok / {passed++}
+         /^not ok / && !/ # TODO/ {failed++}
+         ended_early && /^  (Non-zero|Parse errors)/ {failed++}
+         {ended_early = / \(Wstat: .* Failed: 0\)$/}
+         END {print passed + 0, failed + 0, skipped + 0}' "$1"
+}
+
+# --- Verdicts --------------------------------------------------------------------------------------------------------------
+
+record() {
+    local name=$1 passed=$2 failed=$3 skipped=$4
+    table+=("$(printf '%-10s %7d %7d %8d' "$name" "$passed" "$failed" "$skipped")")
+    total_passed=$((total_passed + passed))
+    total_failed=$((total_failed + failed))
+    total_skipped=$((total_skipped + skipped))
+}
+
+show_failure() {
+    local name=$1 diffs=build/$1/regression.diffs
+    echo "--- $name: the end of build/check/$name.log"
+    grep -A 8 '^not ok' "$logs/$name.log" | head -n 80 || true
+    tail -n 40 "$logs/$name.log"
+    if [ -s "$diffs" ]; then
+        echo "--- $diffs"
+        head -n 200 "$diffs"
+    fi
+    echo "---"
+}
+
+# What the suites stand on: counted only when it fails, and then it is the end.
+require() {
+    local name=$1
+    shift
+    printf '%-10s ' "$name"
+    SECONDS=0
+    if run "$@" >"$logs/$name.log" 2>&1; then
+        echo "done ($SECONDS s)"
+    else
+        echo "FAILED ($SECONDS s)"
+        show_failure "$name"
+        record "$name" 0 1 0
+        summarize
+    fi
+}
+
+# suite NAME COUNTER TESTS: runs the function NAME, if a file matches TESTS.
+suite() {
+    local name=$1 counter=$2 tests=$3 status=0 passed failed skipped
+    printf '%-10s ' "$name"
+    if ! compgen -G "$tests" >/dev/null; then
+        echo "skipped: there is no $tests"
+        record "$name" 0 0 1
+        return
+    fi
+    SECONDS=0
+    run "$name" >"$logs/$name.log" 2>&1 || status=$?
+    read -r passed failed skipped < <("$counter" "$logs/$name.log")
+    # A suite can fail without a failed test: it may not even have started.
+    if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
+    record "$name" "$passed" "$failed" "$skipped"
+    if [ "$failed" -eq 0 ]; then
+        echo "passed: $passed ($SECONDS s)"
+    else
+        echo "FAILED: $failed, passed: $passed ($SECONDS s)"
+        show_failure "$name"
+    fi
+}
+
+summarize() {
+    printf '\n%-10s %7s %7s %8s\n' suite passed failed skipped
+    printf '%s\n' "${table[@]}"
+    local skipped=
+    if [ "$total_skipped" -gt 0 ]; then skipped=", $total_skipped skipped"; fi
+    printf '\n%s passed, %s failed%s\n' "$total_passed" "$total_failed" "$skipped"
+    if [ "$total_failed" -gt 0 ]; then exit 1; fi
+    exit 0
+}
+
+# ---------------------------------------------------------------------------------------------------------------------------
+
+scripts/deps.sh
+bindir=$("$PG_CONFIG" --bindir)
+pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
+rm -rf build/check build/regress build/isolation
+mkdir -p "$logs"
+trap stop_everything EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+require build build
+require cluster start_cluster
+eval "$(scripts/cluster.sh env "$cluster")"
+
+suite unit count_ctest 'tests/unit/*.cpp'
+suite regress count_pg_regress 'tests/regress/sql/*.sql'
+suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
+suite pgtap count_tap 'tests/pgtap/*.sql'
+if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
+summarize

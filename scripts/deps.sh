@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building, testing and the demo need: only those that are missing, and apt is not
+# touched when none is.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+is_installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+update_lists() {
+    [ -z "${lists_are_fresh:-}" ] || return 0
+    lists_are_fresh=1
+    as_root apt-get update --quiet --quiet 2>&1
+}
+
+# The server to build for: the one whose headers are here, else the one that is installed, else this Debian's own.
+find_major() {
+    if [ -e "$("$PG_CONFIG" --pgxs 2>/dev/null)" ]; then
+        "$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/'
+    elif compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+        printf '%s\n' /usr/lib/postgresql/*/bin/postgres | cut -d/ -f5 | sort -n | tail -n 1
+    elif grep -qs '^VERSION_ID="12"' /etc/os-release; then
+        echo 15
+    else
+        update_lists >&2 || true
+        apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1
+    fi
+}
+
+command -v dpkg-query >/dev/null || {
+    echo "deps.sh: this is not Debian; needed are a PostgreSQL server with its headers and pgTAP, pg_prove, Perl's IPC::Run," \
+        "libpqxx, GoogleTest, CMake, pkg-config, make and a C++20 compiler" >&2
+    exit 1
+}
+
+major=$(find_major)
+packages=(
+    g++ make cmake pkg-config perl
+    "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
+    libgtest-dev "postgresql-$major-pgtap" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
+)
+
+missing=()
+for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}")
+give_up() {
+    echo "deps.sh: $1; run this as root, then try again:" >&2
+    echo "    apt-get update && apt-get install --yes --no-install-recommends ${missing[*]}" >&2
+    exit 1
+}
+
+is_root || sudo -n true 2>/dev/null || give_up "packages are missing and this is neither root nor a sudo without password"
+echo "installing ${missing[*]}"
+update_lists || give_up "apt-get update failed"
+as_root "${install[@]}" </dev/null || give_up "apt-get install failed"
