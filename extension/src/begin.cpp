@@ -1,0 +1,48 @@
+// idem_begin: claim with everything the answer can carry.
+#include "arguments.hpp"
+#include "claim.hpp"
+#include "ticket.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { key, fingerprint, ttl, lease, owner, wait, scope };
+
+core::Micros wait_end(FunctionCallInfo fcinfo) {
+    if (PG_ARGISNULL(wait))
+        return core::kForever;
+    const core::Micros span = span_of(PG_GETARG_INTERVAL_P(wait), "wait");
+    if (span < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
+                        errhint("Use NULL to wait without bound.")));
+    return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_begin);
+
+PGDLLEXPORT Datum idem_begin(PG_FUNCTION_ARGS) {
+    ClaimRequest request{};
+    request.function = "idem_begin()";
+    request.key = key_argument(fcinfo, key);
+    request.scope = scope_argument(fcinfo, scope);
+    request.fingerprint = fingerprint_argument(fcinfo, fingerprint);
+    request.owner = optional_text(fcinfo, owner);
+    const ScopePolicy policy = scope_policy(request.scope);
+    request.ttl = retention(policy, optional_interval(fcinfo, ttl));
+    if (!PG_ARGISNULL(lease))
+        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
+    request.manual_policy = policy.manual_on_lease_expiry;
+    request.records_doubt = true;
+    request.wait_until = wait_end(fcinfo);
+    const KeyTable table = open_keys(Access::write);
+    const Claimed claimed = claim_key(table, request);
+    close_keys(table);
+    return make_ticket(claimed);
+}
+
+} // extern "C"

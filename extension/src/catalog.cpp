@@ -1,0 +1,210 @@
+#include "catalog.hpp"
+
+#include "compat.hpp"
+
+namespace idem {
+
+namespace {
+
+struct Column {
+    const char *name;
+    Oid type;
+};
+
+constexpr Column kKeyColumns[] = {
+    {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"attempt", INT4OID},      {"state", CHAROID},
+    {"scope", TEXTOID},             {"key", TEXTOID},               {"lease_until", TIMESTAMPTZOID}, {"fence", INT8OID},
+    {"status_code", INT4OID},       {"response_omitted", BOOLOID},  {"owner", TEXTOID},        {"fingerprint", BYTEAOID},
+    {"recovery_point", TEXTOID},    {"response", JSONBOID},
+};
+static_assert(lengthof(kKeyColumns) == KeyColumn::count);
+
+constexpr Column kScopeColumns[] = {
+    {"scope", TEXTOID},           {"ttl", INTERVALOID},          {"keep_forever", BOOLOID}, {"lease", INTERVALOID},
+    {"on_lease_expiry", TEXTOID}, {"max_response_size", INT4OID}, {"owner", REGROLEOID},
+};
+
+constexpr Column kCounterColumns[] = {
+    {"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
+
+constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"};
+
+constinit Catalog cached{};
+constinit bool cached_is_valid = false;
+constinit uint64 generation_of_scopes = 1;
+
+constinit uint64 changes_seen = 0;
+
+void relation_changed(Datum, Oid relation) {
+    // While nothing is cached, any relation may be one of those that are being looked at.
+    const bool all = relation == InvalidOid || !cached_is_valid;
+    if (all)
+        changes_seen++;
+    if (all || relation == cached.scopes)
+        generation_of_scopes++;
+    if (all || relation == cached.keys || relation == cached.scopes || relation == cached.counters ||
+        relation == cached.fence_high_water)
+        cached_is_valid = false;
+}
+
+[[noreturn]] void not_as_installed(const char *relation, const char *why) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("relation \"%s\" of extension \"idem\" is not the one that was installed", relation),
+                    errdetail("%s", why),
+                    errhint("Restore it as CREATE EXTENSION idem made it, or drop and create the extension.")));
+    pg_unreachable();
+}
+
+Oid member_relation(const Catalog &found, const char *name) {
+    const Oid relation = get_relname_relid(name, found.schema);
+    if (!OidIsValid(relation))
+        not_as_installed(name, "The relation does not exist.");
+    if (getExtensionOfObject(RelationRelationId, relation) != found.extension)
+        not_as_installed(name, "The relation does not belong to the extension.");
+    return relation;
+}
+
+// Extensions that spread a table over other servers leave an ordinary-looking, empty shell behind.
+bool is_distributed(Oid relation) {
+    const Oid registry = get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+    if (!OidIsValid(registry))
+        return false;
+    const AttrNumber column = get_attnum(registry, "logicalrelid");
+    if (column == InvalidAttrNumber)
+        return false;
+    Relation table = table_open(registry, AccessShareLock);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+    SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 1, &entry);
+    const bool listed = HeapTupleIsValid(systable_getnext(scan));
+    systable_endscan(scan);
+    table_close(table, AccessShareLock);
+    return listed;
+}
+
+void check_storage(Relation relation, char kind, const char *name) {
+    if (relation->rd_rel->relkind != kind || relation->rd_rel->relispartition)
+        not_as_installed(name, "It is not a plain local relation.");
+    if (relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+        not_as_installed(name, "It is not logged, so a crash would forget its rows.");
+    if (relation->rd_rel->relhassubclass)
+        not_as_installed(name, "Other tables inherit from it.");
+    if (is_distributed(RelationGetRelid(relation)))
+        not_as_installed(name, "Another extension has distributed it.");
+}
+
+void check_columns(Relation table, const Column *columns, int count, const char *name) {
+    TupleDesc layout = RelationGetDescr(table);
+    bool same = layout->natts == count;
+    for (int i = 0; same && i < count; i++) {
+        Form_pg_attribute column = TupleDescAttr(layout, i);
+        same = !column->attisdropped && column->atttypid == columns[i].type && strcmp(NameStr(column->attname), columns[i].name) == 0;
+    }
+    if (!same)
+        not_as_installed(name, "Its columns were changed.");
+}
+
+// The primary key arbitrates who holds a key: it must be a live B-tree over (scope, key) with the bytewise collation.
+void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const char *name) {
+    const Oid index_oid = compat_primary_key(table);
+    if (!OidIsValid(index_oid))
+        not_as_installed(name, "It has no primary key.");
+    Relation index = index_open(index_oid, AccessShareLock);
+    Form_pg_index form = index->rd_index;
+    const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate && form->indisvalid &&
+                       form->indnkeyatts == 2 && form->indkey.values[0] == scope && form->indkey.values[1] == key &&
+                       index->rd_indcollation[0] == C_COLLATION_OID && index->rd_indcollation[1] == C_COLLATION_OID;
+    index_close(index, AccessShareLock);
+    if (!right)
+        not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
+}
+
+void check_table(Oid oid, const Column *columns, int count, AttrNumber scope, AttrNumber key, const char *name) {
+    Relation table = table_open(oid, AccessShareLock);
+    check_storage(table, RELKIND_RELATION, name);
+    if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
+        not_as_installed(name, "It does not use the heap access method.");
+    check_columns(table, columns, count, name);
+    if (key != InvalidAttrNumber)
+        check_primary_key(table, scope, key, name);
+    table_close(table, AccessShareLock);
+}
+
+void find_extension(Catalog &found) {
+    found.extension = get_extension_oid("idem", true);
+    Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(found.extension));
+    SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &entry);
+    HeapTuple tuple = systable_getnext(scan);
+    if (!HeapTupleIsValid(tuple))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("extension \"idem\" is not installed in this database"),
+                        errhint("Run CREATE EXTENSION idem.")));
+    auto *form = reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple));
+    found.schema = form->extnamespace;
+    found.owner = form->extowner;
+    systable_endscan(scan);
+    table_close(extensions, AccessShareLock);
+}
+
+Oid type_named(const Catalog &found, const char *name) {
+    const Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, PointerGetDatum(name), ObjectIdGetDatum(found.schema));
+    if (!OidIsValid(type))
+        not_as_installed(name, "The type does not exist.");
+    return type;
+}
+
+void find_outcome_labels(Catalog &found) {
+    const Oid type = type_named(found, "idem_outcome");
+    for (int i = 0; i < core::kOutcomes; i++) {
+        found.outcome_labels[i] =
+            GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), PointerGetDatum(kOutcomeNames[i]));
+        if (!OidIsValid(found.outcome_labels[i]))
+            not_as_installed("idem_outcome", "A label of the type is missing.");
+    }
+}
+
+Catalog find_everything() {
+    Catalog found{};
+    find_extension(found);
+    found.keys = member_relation(found, "idem_keys");
+    found.scopes = member_relation(found, "idem_scopes");
+    found.counters = member_relation(found, "idem_counters");
+    found.fence_high_water = member_relation(found, "idem_fence_high_water");
+    check_table(found.keys, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, "idem_keys");
+    check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
+    check_table(found.counters, kCounterColumns, lengthof(kCounterColumns), 3, 4, "idem_counters");
+    Relation sequence = relation_open(found.fence_high_water, AccessShareLock);
+    check_storage(sequence, RELKIND_SEQUENCE, "idem_fence_high_water");
+    relation_close(sequence, AccessShareLock);
+    found.ticket_type = type_named(found, "idem_ticket");
+    found.key_info_type = type_named(found, "idem_key_info");
+    find_outcome_labels(found);
+    return found;
+}
+
+} // namespace
+
+const Catalog &catalog() {
+    // Learn what other sessions changed, even where every lock we need is held already.
+    AcceptInvalidationMessages();
+    if (!cached_is_valid) {
+        uint64 seen;
+        do { // a change that arrives while we look must not be lost
+            seen = changes_seen;
+            cached = find_everything();
+        } while (seen != changes_seen);
+        cached_is_valid = true;
+    }
+    return cached;
+}
+
+uint64 scopes_generation() { return generation_of_scopes; }
+
+char *qualified_name(const char *object) {
+    return quote_qualified_identifier(get_namespace_name(catalog().schema), object);
+}
+
+void catalog_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
+
+} // namespace idem

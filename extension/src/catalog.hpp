@@ -1,0 +1,59 @@
+// Where idem's own objects are in this database. Found through the extension's membership, never through search_path, and
+// checked: a table that is not the plain local one that idem made (partitioned, foreign, unlogged, distributed by another
+// extension, replaced) raises 55000 rather than taking a claim to the wrong place.
+//
+// The answer is cached per backend and thrown away whenever the relation cache says that one of the tables changed, was
+// dropped, or was created anew.
+#pragma once
+
+#include "core/key_state.hpp"
+#include "pg.hpp"
+
+namespace idem {
+
+// Columns of idem_keys, by attribute number. Those that every row has come first, so that reading them stays cheap.
+struct KeyColumn {
+    enum : AttrNumber {
+        created_at = 1,
+        expires_at,
+        attempt,
+        state,
+        scope,
+        key,
+        lease_until,
+        fence,
+        status_code,
+        response_omitted,
+        owner,
+        fingerprint,
+        recovery_point,
+        response,
+        count = response
+    };
+};
+
+struct Catalog {
+    Oid extension;
+    Oid schema;
+    Oid owner; // of the extension: internal SQL runs as this role
+    Oid keys;
+    Oid scopes;
+    Oid counters;
+    Oid fence_high_water;
+    Oid ticket_type;
+    Oid key_info_type;
+    Oid outcome_labels[core::kOutcomes]; // enum values, by core::Outcome
+};
+
+const Catalog &catalog();
+
+// Increases whenever something that depends on the scopes table has to be read again.
+uint64 scopes_generation();
+
+// Name of one of idem's objects, quoted and qualified with the schema the extension lives in.
+char *qualified_name(const char *object);
+
+// Registers the invalidation callbacks; once per backend.
+void catalog_initialize();
+
+} // namespace idem

@@ -1,0 +1,285 @@
+#include "claim.hpp"
+
+#include "arguments.hpp"
+#include "errors.hpp"
+#include "fence.hpp"
+
+namespace idem {
+
+namespace {
+
+using core::ClaimWrite;
+using core::Outcome;
+using core::State;
+
+// A waiter for somebody's lease looks again at least this often: nothing tells it of a completion.
+constexpr core::Micros kLongestNap = 100 * 1000;
+constexpr core::Micros kShortestNap = 5 * 1000;
+
+bool equal_bytes(Datum stored, const void *given) {
+    auto *left = PG_DETOAST_DATUM_PACKED(stored);
+    auto *right = static_cast<const struct varlena *>(given);
+    return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
+           memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
+}
+
+// Fingerprints of the standard form carry their algorithm's version in the first byte; across versions nothing can be said.
+bool fingerprints_differ(Datum stored, const bytea *given) {
+    constexpr Size kStandardBytes = 1 + PG_SHA256_DIGEST_LENGTH;
+    auto *left = PG_DETOAST_DATUM_PACKED(stored);
+    if (VARSIZE_ANY_EXHDR(left) == kStandardBytes && VARSIZE_ANY_EXHDR(given) == kStandardBytes &&
+        *VARDATA_ANY(left) != *VARDATA_ANY(given))
+        return false;
+    return !equal_bytes(stored, given);
+}
+
+core::KeyFacts facts_of(const ClaimRequest &request, const Probe &found, const KeyRow &row) {
+    core::KeyFacts facts{};
+    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
+    facts.own_transaction = found.own_transaction;
+    facts.has_fence = !row.is_null(KeyColumn::fence);
+    facts.expires_at = row.time(KeyColumn::expires_at);
+    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
+    facts.fingerprints_differ = request.fingerprint != nullptr && !row.is_null(KeyColumn::fingerprint) &&
+                                fingerprints_differ(row.get(KeyColumn::fingerprint), request.fingerprint);
+    facts.same_owner =
+        request.owner != nullptr && !row.is_null(KeyColumn::owner) && equal_bytes(row.get(KeyColumn::owner), request.owner);
+    facts.manual_policy = request.manual_policy;
+    return facts;
+}
+
+void set_optional(KeyRow *row, AttrNumber column, const void *value) {
+    if (value != nullptr)
+        row->set(column, PointerGetDatum(value));
+}
+
+void set_lease(KeyRow *row, const ClaimRequest &request, core::Micros now) {
+    row->set(KeyColumn::lease_until, TimestampTzGetDatum(deadline_after(now, request.lease, "lease")));
+}
+
+// The part of a row that says who holds the key now, and until when.
+void set_holder(KeyRow *row, const ClaimRequest &request, core::Micros now, int32 attempt, int64 fence_floor) {
+    row->set(KeyColumn::created_at, TimestampTzGetDatum(now));
+    row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, request.ttl, "ttl")));
+    row->set(KeyColumn::attempt, Int32GetDatum(attempt));
+    row->set_null(KeyColumn::owner);
+    set_optional(row, KeyColumn::owner, request.owner);
+    set_optional(row, KeyColumn::fingerprint, request.fingerprint);
+    if (request.lease == 0) {
+        // Completed as soon as it commits; until then nobody else can tell.
+        row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
+        row->set_null(KeyColumn::fence);
+        row->set_null(KeyColumn::lease_until);
+    } else {
+        row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::in_progress)));
+        row->set(KeyColumn::fence, Int64GetDatum(next_fence(fence_floor)));
+        set_lease(row, request, now);
+    }
+}
+
+KeyRow changed_row(const KeyRow &stored, ClaimWrite write, const ClaimRequest &request, core::Micros now) {
+    const int64 fence = stored.is_null(KeyColumn::fence) ? 0 : DatumGetInt64(stored.get(KeyColumn::fence));
+    KeyRow row = stored;
+    switch (write) {
+    case ClaimWrite::restart:
+        row = new_key_row(request, now);
+        break;
+    case ClaimWrite::next_attempt:
+        set_holder(&row, request, now, DatumGetInt32(stored.get(KeyColumn::attempt)) + 1, fence);
+        break;
+    case ClaimWrite::renew:
+        set_lease(&row, request, now);
+        if (row.is_null(KeyColumn::fingerprint))
+            set_optional(&row, KeyColumn::fingerprint, request.fingerprint);
+        break;
+    case ClaimWrite::mark_in_doubt:
+        row.set(KeyColumn::state, CharGetDatum(static_cast<char>(State::in_doubt)));
+        break;
+    case ClaimWrite::none:
+        break;
+    }
+    return row;
+}
+
+void nap(core::Micros span) {
+    (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(1, static_cast<long>((span + 999) / 1000)),
+                    PG_WAIT_EXTENSION);
+    ResetLatch(MyLatch);
+    CHECK_FOR_INTERRUPTS();
+}
+
+// How long a claim may still wait, and how it does so.
+class Patience {
+  public:
+    explicit Patience(const ClaimRequest &request) : request_(request) {}
+
+    // Waits for an uncommitted holder. False: not allowed to wait (any longer).
+    bool wait_for_commit(const KeyTable &table, const Probe &busy) {
+        if (busy.speculative_token != 0 || request_.waits_for_commit || request_.wait_until == core::kForever) {
+            wait_for_holder(table, busy);
+            return true;
+        }
+        const core::Micros left = time_left();
+        return left > 0 && wait_for_holder_within(table, busy, left);
+    }
+
+    // Sleeps until a lease's end, or for a while, so that the caller looks again. False as above.
+    bool wait_for_lease(core::Micros lease_left) {
+        const core::Micros left = time_left();
+        if (left <= 0)
+            return false;
+        nap(Min(Min(next_nap_, left), Max(lease_left, core::Micros{1})));
+        next_nap_ = Min(next_nap_ * 2, kLongestNap);
+        return true;
+    }
+
+    bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }
+
+  private:
+    core::Micros time_left() const {
+        if (request_.wait_until == 0)
+            return 0;
+        return request_.wait_until == core::kForever ? core::kForever : request_.wait_until - clock_now();
+    }
+
+    const ClaimRequest &request_;
+    core::Micros next_nap_ = kShortestNap;
+};
+
+Claimed outcome_of(Outcome outcome, core::Micros now) {
+    Claimed claimed;
+    claimed.outcome = outcome;
+    claimed.has_row = false;
+    claimed.at = now;
+    return claimed;
+}
+
+Claimed outcome_with(Outcome outcome, const KeyRow &row, core::Micros now) {
+    Claimed claimed = outcome_of(outcome, now);
+    claimed.has_row = true;
+    claimed.row = row;
+    return claimed;
+}
+
+} // namespace
+
+core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl) {
+    const core::Micros span = explicit_ttl != nullptr ? positive_span_of(explicit_ttl, "ttl") : policy.ttl;
+    return policy.keep_forever ? core::kForever : span;
+}
+
+KeyRow new_key_row(const ClaimRequest &request, core::Micros now) {
+    KeyRow row;
+    memset(row.values, 0, sizeof row.values);
+    memset(row.nulls, true, sizeof row.nulls);
+    row.set(KeyColumn::scope, PointerGetDatum(request.scope));
+    row.set(KeyColumn::key, PointerGetDatum(request.key));
+    set_holder(&row, request, now, 1, 0);
+    return row;
+}
+
+Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
+    Patience patience(request);
+    for (;; check_for_interrupts()) {
+        const Probe found = probe(table, request.scope, request.key);
+        const core::Micros now = clock_now();
+        if (found.presence == Presence::absent) {
+            prevent_unless_writable(request.function);
+            const KeyRow row = new_key_row(request, now);
+            if (insert_key(table, row))
+                return outcome_with(Outcome::acquired, row, now);
+            continue;
+        }
+        if (found.presence == Presence::busy) {
+            if (!patience.wait_for_commit(table, found))
+                return outcome_of(Outcome::in_flight, now);
+            continue;
+        }
+        const KeyRow stored = read_row(table, found);
+        const core::KeyFacts facts = facts_of(request, found, stored);
+        const core::ClaimDecision decision = core::decide_claim(facts, {now, request.lease != 0});
+        if (decision.outcome == Outcome::in_flight) {
+            // Waiting for oneself would last for ever, and so would waiting on a standby: its snapshot stays.
+            if (found.own_transaction || RecoveryInProgress() || !patience.wait_for_lease(facts.lease_until - now))
+                return outcome_with(decision.outcome, stored, now);
+            continue;
+        }
+        require_in_snapshot(found);
+        if (decision.write == ClaimWrite::none || (decision.write == ClaimWrite::mark_in_doubt && !request.records_doubt))
+            return outcome_with(decision.outcome, stored, now);
+        prevent_unless_writable(request.function);
+        const KeyRow row = changed_row(stored, decision.write, request, now);
+        ItemPointerData version = found.tid;
+        switch (replace_key(table, &version, row, patience.blocks_on_rows())) {
+        case Write::done:
+            return outcome_with(decision.outcome, row, now);
+        case Write::changed:
+            break;
+        case Write::busy:
+            if (!patience.wait_for_lease(kLongestNap))
+                return outcome_of(Outcome::in_flight, now);
+            break;
+        }
+    }
+}
+
+void raise_if_held(const Claimed &claimed, const text *key) {
+    if (claimed.outcome == Outcome::in_doubt)
+        ereport(ERROR, (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in doubt", text_to_cstring(key)),
+                        errdetail("Its holder's lease ran out before it completed, and the scope leaves it to an operator what to do."),
+                        errhint("Settle it with idem_resolve or idem_forget.")));
+    if (claimed.outcome == Outcome::in_flight)
+        ereport(ERROR, (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in flight", text_to_cstring(key)),
+                        claimed.has_row ? errdetail("Its holder's lease ends at %s.",
+                                                    timestamptz_to_str(claimed.row.time(KeyColumn::lease_until)))
+                                        : 0,
+                        errhint("Try again later, or use idem_begin or idem_try_claim, which answer instead.")));
+}
+
+} // namespace idem
+
+namespace {
+
+using namespace idem;
+
+ClaimRequest transactional_request(FunctionCallInfo fcinfo, const char *function) {
+    ClaimRequest request{};
+    request.function = function;
+    request.key = key_argument(fcinfo, 0);
+    request.scope = scope_argument(fcinfo, 2);
+    const ScopePolicy policy = scope_policy(request.scope);
+    request.ttl = retention(policy, optional_interval(fcinfo, 1));
+    request.manual_policy = policy.manual_on_lease_expiry;
+    return request;
+}
+
+Claimed claim_now(const ClaimRequest &request) {
+    const KeyTable table = open_keys(Access::write);
+    const Claimed claimed = claim_key(table, request);
+    close_keys(table);
+    return claimed;
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_claim);
+PG_FUNCTION_INFO_V1(idem_try_claim);
+
+PGDLLEXPORT Datum idem_claim(PG_FUNCTION_ARGS) {
+    ClaimRequest request = transactional_request(fcinfo, "idem_claim()");
+    request.waits_for_commit = true;
+    const Claimed claimed = claim_now(request);
+    raise_if_held(claimed, request.key);
+    PG_RETURN_BOOL(is_granted(claimed.outcome));
+}
+
+PGDLLEXPORT Datum idem_try_claim(PG_FUNCTION_ARGS) {
+    ClaimRequest request = transactional_request(fcinfo, "idem_try_claim()");
+    request.records_doubt = true;
+    const Claimed claimed = claim_now(request);
+    PG_RETURN_OID(catalog().outcome_labels[static_cast<int>(claimed.outcome)]);
+}
+
+} // extern "C"

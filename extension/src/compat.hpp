@@ -1,0 +1,65 @@
+// PostgreSQL 15 to 18: the only file that looks at PG_VERSION_NUM. Each entry gives the older servers the newest core
+// spelling, with the reason.
+#pragma once
+
+#include "pg.hpp"
+
+namespace idem {
+
+// 16 added an out-parameter that says which indexes need new entries; before it, a heap-only tuple needed none.
+inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, bool wait,
+                                    TM_FailureData *failure, bool *needs_index_entries) {
+    LockTupleMode lock_mode;
+#if PG_VERSION_NUM >= 160000
+    TU_UpdateIndexes indexes;
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode, &indexes);
+    *needs_index_entries = result == TM_Ok && indexes == TU_All;
+#else
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode);
+    *needs_index_entries = result == TM_Ok && !HeapTupleIsHeapOnly(tuple);
+#endif
+    return result;
+}
+
+inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, bool wait, TM_FailureData *failure) {
+    return heap_delete(relation, tid, cid, InvalidSnapshot, wait, failure, false);
+}
+
+// 16 added the last argument, for indexes that only summarize blocks.
+inline void compat_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *state, bool speculative, bool *conflict,
+                                       List *arbiters) {
+#if PG_VERSION_NUM >= 160000
+    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters, false);
+#else
+    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters);
+#endif
+}
+
+// 18 added an instrumentation argument.
+inline IndexScanDesc compat_index_beginscan(Relation table, Relation index, Snapshot snapshot, int nkeys) {
+#if PG_VERSION_NUM >= 180000
+    return index_beginscan(table, index, snapshot, nullptr, nkeys, 0);
+#else
+    return index_beginscan(table, index, snapshot, nkeys, 0);
+#endif
+}
+
+// 17 gave intervals infinities; before it every interval was finite.
+inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
+#if PG_VERSION_NUM >= 170000
+    return !INTERVAL_NOT_FINITE(interval);
+#else
+    return true;
+#endif
+}
+
+// 18 dropped the "needs recheck of the relation's deferred primary key" distinction by adding an argument.
+inline Oid compat_primary_key(Relation table) {
+#if PG_VERSION_NUM >= 180000
+    return RelationGetPrimaryKeyIndex(table, false);
+#else
+    return RelationGetPrimaryKeyIndex(table);
+#endif
+}
+
+} // namespace idem

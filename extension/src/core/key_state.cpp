@@ -1,0 +1,74 @@
+#include "key_state.hpp"
+
+namespace idem::core {
+
+namespace {
+
+bool lease_is_live(const KeyFacts &key, Micros now) {
+    return key.state == State::in_progress && key.lease_until > now;
+}
+
+ClaimDecision decide_in_progress(const KeyFacts &key, const ClaimRequest &request) {
+    if (request.leased && key.same_owner)
+        return {Outcome::acquired, ClaimWrite::renew};
+    if (lease_is_live(key, request.now))
+        return {Outcome::in_flight, ClaimWrite::none};
+    if (key.manual_policy)
+        return {Outcome::in_doubt, ClaimWrite::mark_in_doubt};
+    return {Outcome::taken_over, ClaimWrite::next_attempt};
+}
+
+} // namespace
+
+bool is_expired(const KeyFacts &key, Micros now) {
+    if (key.expires_at > now || key.state == State::in_doubt || lease_is_live(key, now))
+        return false;
+    // A lapsed lease under the manual policy is in doubt, whether or not somebody has yet asked and had it written down.
+    return !(key.state == State::in_progress && key.manual_policy);
+}
+
+ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request) {
+    if (is_expired(key, request.now))
+        return {Outcome::acquired, ClaimWrite::restart};
+    if (key.own_transaction) {
+        if (key.state == State::completed && !key.has_fence)
+            return {Outcome::completed, ClaimWrite::none};
+        if (key.state == State::in_progress && !(request.leased && key.same_owner))
+            return {Outcome::in_flight, ClaimWrite::none};
+    }
+    if (key.fingerprints_differ)
+        return {Outcome::mismatch, ClaimWrite::none};
+    switch (key.state) {
+    case State::in_progress:
+        return decide_in_progress(key, request);
+    case State::in_doubt:
+        return {Outcome::in_doubt, ClaimWrite::none};
+    case State::released:
+        return {Outcome::acquired, ClaimWrite::next_attempt};
+    case State::completed:
+        break;
+    }
+    return {Outcome::completed, ClaimWrite::none};
+}
+
+ChangeDecision decide_change(const HolderFacts &key, Change change) {
+    if (!key.fence_given) {
+        const bool attachable = change == Change::complete && key.own_transaction && key.state == State::completed && !key.has_fence;
+        return attachable ? ChangeDecision::attach : ChangeDecision::stale;
+    }
+    if (!key.fence_matches)
+        return ChangeDecision::stale;
+    switch (key.state) {
+    case State::in_progress:
+        return ChangeDecision::apply;
+    case State::in_doubt:
+        return change == Change::complete ? ChangeDecision::apply : ChangeDecision::stale;
+    case State::completed:
+        return change == Change::complete && key.same_response ? ChangeDecision::no_op : ChangeDecision::stale;
+    case State::released:
+        break;
+    }
+    return ChangeDecision::stale;
+}
+
+} // namespace idem::core

@@ -1,0 +1,44 @@
+// idem_hit: how often a key was seen. One statement counts and sets the expiry, so no counter exists without one.
+#include "arguments.hpp"
+#include "catalog.hpp"
+#include "claim.hpp"
+#include "internal_sql.hpp"
+#include "scope.hpp"
+
+namespace {
+
+// A counter whose window is over starts again in place. $3 is the length of the window, or NULL for ever.
+constexpr const char *kHit =
+    "INSERT INTO %s AS c (expires_at, hits, scope, key)"
+    " VALUES (coalesce(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) $3, 'infinity'), 1, $1, $2)"
+    " ON CONFLICT (scope, key) DO UPDATE SET"
+    " hits = CASE WHEN c.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()"
+    " THEN c.hits OPERATOR(pg_catalog.+) 1 ELSE 1 END,"
+    " expires_at = CASE WHEN c.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp() THEN c.expires_at"
+    " ELSE coalesce(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) $3, 'infinity') END"
+    " RETURNING hits";
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_hit);
+
+PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
+    using namespace idem;
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 2);
+    const core::Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
+    deadline_after(clock_now(), window, "ttl");
+    prevent_unless_writable("idem_hit()");
+    Interval span{};
+    span.time = window;
+    const SqlArgument arguments[] = {{TEXTOID, PointerGetDatum(scope), false},
+                                     {TEXTOID, PointerGetDatum(key), false},
+                                     {INTERVALOID, IntervalPGetDatum(&span), window == core::kForever}};
+    Datum hits = 0;
+    run_as_owner(psprintf(kHit, qualified_name("idem_counters")), arguments, lengthof(arguments), &hits);
+    PG_RETURN_INT64(DatumGetInt64(hits));
+}
+
+} // extern "C"

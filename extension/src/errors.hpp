@@ -1,0 +1,7 @@
+// idem's own SQLSTATEs (class ID).
+#pragma once
+
+#include "pg.hpp"
+
+#define ERRCODE_IDEM_STALE_FENCE MAKE_SQLSTATE('I', 'D', '0', '0', '1')
+#define ERRCODE_IDEM_UNDECIDED MAKE_SQLSTATE('I', 'D', '0', '0', '5')

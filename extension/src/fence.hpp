@@ -1,0 +1,12 @@
+// Fencing tokens: numbers that only ever grow in this database, across takeover, release, expiry, crash and promotion.
+#pragma once
+
+#include "pg.hpp"
+
+namespace idem {
+
+// A new fence, greater than every one handed out before and than `floor`. Never rolls back, takes no lock that outlasts the
+// call. REQUIRES: a transaction that may write.
+int64 next_fence(int64 floor);
+
+} // namespace idem

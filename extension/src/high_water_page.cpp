@@ -1,0 +1,51 @@
+#include "high_water_page.hpp"
+
+#include "core/high_water.hpp"
+
+namespace idem {
+
+namespace {
+
+Form_pg_sequence_data sequence_data(Page page) {
+    ItemId item = PageGetItemId(page, FirstOffsetNumber);
+    auto *tuple = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+    return reinterpret_cast<Form_pg_sequence_data>(reinterpret_cast<char *>(tuple) + tuple->t_hoff);
+}
+
+void write_mark(Form_pg_sequence_data data, int64 last, int64 reserved) {
+    data->last_value = last;
+    data->log_cnt = reserved - last;
+    data->is_called = true;
+}
+
+// Makes `reserved` durable. Until that is done the page says that everything up to it has been used, so that an error in
+// between only skips values.
+void reserve(Relation sequence, Buffer buffer, int64 reserved) {
+    GenericXLogState *change = GenericXLogStart(sequence);
+    write_mark(sequence_data(GenericXLogRegisterBuffer(change, buffer, 0)), reserved, reserved);
+    const XLogRecPtr end = GenericXLogFinish(change);
+    if (RelationNeedsWAL(sequence))
+        XLogFlush(end);
+}
+
+} // namespace
+
+int64 next_high_water_value(Oid sequence_oid, int64 clock, int64 floor, int64 ahead) {
+    Relation sequence = relation_open(sequence_oid, RowExclusiveLock);
+    Buffer buffer = ReadBuffer(sequence, 0);
+    LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+    Page page = BufferGetPage(buffer);
+    Form_pg_sequence_data data = sequence_data(page);
+    const core::HighWater mark{data->last_value, data->last_value + data->log_cnt};
+    const bool restarted = PageGetLSN(page) <= GetRedoRecPtr();
+    const core::HighWaterStep step = core::next_value(mark, clock, floor, ahead, restarted);
+    if (step.reserve)
+        reserve(sequence, buffer, step.mark.reserved);
+    write_mark(data, step.mark.last, step.mark.reserved);
+    MarkBufferDirty(buffer);
+    UnlockReleaseBuffer(buffer);
+    relation_close(sequence, NoLock);
+    return step.value;
+}
+
+} // namespace idem

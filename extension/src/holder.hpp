@@ -1,0 +1,45 @@
+// Changes that a holder makes to its key, and what operators share with them.
+#pragma once
+
+#include "core/key_state.hpp"
+#include "key_store.hpp"
+#include "pg.hpp"
+#include "scope.hpp"
+
+namespace idem {
+
+struct Response {
+    const Jsonb *body; // or nullptr
+    bool has_status_code;
+    int32 status_code;
+};
+
+struct HolderCall {
+    const char *function;
+    core::Change change;
+    const text *scope;
+    const text *key;
+    ScopePolicy policy;
+    bool has_fence;
+    int64 fence;
+    const text *recovery_point; // checkpoint
+    core::Micros lease_until;   // renew
+    Response response;          // complete
+};
+
+// Makes the change, or raises ID001. Waits for an uncommitted change of the key by another transaction.
+void change_as_holder(const HolderCall &call);
+
+// The optional arguments `response` and `status_code`.
+Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_arg);
+
+// Bytes of a response as counted against the limit: the jsonb value, not compressed.
+int response_size(const Jsonb *body);
+
+// Turns `row` into a completed one with this response; over the scope's limit the body is left out, with a warning.
+void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now);
+
+// Turns `row` into a released one: free for the next attempt.
+void set_released(KeyRow *row);
+
+} // namespace idem

@@ -1,0 +1,35 @@
+#include "internal_sql.hpp"
+
+#include "catalog.hpp"
+
+namespace idem {
+
+bool run_as_owner(const char *statement, const SqlArgument *arguments, int count, Datum *result) {
+    auto *types = static_cast<Oid *>(palloc(sizeof(Oid) * Max(count, 1)));
+    auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(count, 1)));
+    auto *nulls = static_cast<char *>(palloc(Max(count, 1)));
+    for (int i = 0; i < count; i++) {
+        types[i] = arguments[i].type;
+        values[i] = arguments[i].value;
+        nulls[i] = arguments[i].is_null ? 'n' : ' ';
+    }
+    // An error in between leaves it to the end of the (sub)transaction to bring the caller's identity back.
+    Oid caller;
+    int security_context;
+    GetUserIdAndSecContext(&caller, &security_context);
+    SetUserIdAndSecContext(catalog().owner, security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS);
+    SPI_connect();
+    const int status = SPI_execute_with_args(statement, count, types, values, nulls, false, 0);
+    if (status < 0)
+        elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
+    const bool has_row = SPI_processed > 0;
+    if (has_row && result != nullptr) {
+        bool is_null;
+        *result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
+    }
+    SPI_finish();
+    SetUserIdAndSecContext(caller, security_context);
+    return has_row;
+}
+
+} // namespace idem

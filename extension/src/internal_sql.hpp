@@ -1,0 +1,18 @@
+// SQL of idem's own, run as the extension's owner on idem's own tables: for what needs no speed. The caller's privileges were
+// checked before; the caller's search_path must not matter, so every name and operator in such a statement is qualified.
+#pragma once
+
+#include "pg.hpp"
+
+namespace idem {
+
+struct SqlArgument {
+    Oid type;
+    Datum value;
+    bool is_null;
+};
+
+// Runs one statement; `result`, when given, receives the first column of its first row as a by-value datum (false: no row).
+bool run_as_owner(const char *statement, const SqlArgument *arguments, int count, Datum *result = nullptr);
+
+} // namespace idem

@@ -1,0 +1,366 @@
+#include "key_store.hpp"
+
+#include "compat.hpp"
+
+namespace idem {
+
+namespace {
+
+// RowExclusiveLock is what the executor takes to write; it may be held on a standby too, but a reader needs less.
+LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
+
+void fill_scan_keys(ScanKeyData *keys, const text *scope, const text *key) {
+    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(scope));
+    ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(key));
+}
+
+void begin_scan(Prober *prober, const KeyTable &table, Snapshot snapshot) {
+    prober->table = &table;
+    prober->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    prober->scan = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
+}
+
+bool sees(const KeyTable &table, TupleTableSlot *slot) {
+    return !IsolationUsesXactSnapshot() || table_tuple_satisfies_snapshot(table.relation, slot, GetActiveSnapshot());
+}
+
+Probe found_in(const Prober *prober) {
+    Probe found{};
+    found.presence = Presence::found;
+    found.row = ExecCopySlotHeapTuple(prober->slot);
+    found.tid = prober->slot->tts_tid;
+    found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(found.row->t_data));
+    found.in_snapshot = found.own_transaction || sees(*prober->table, prober->slot);
+    return found;
+}
+
+// The indexes whose conflict means "this key is taken": the primary key, and its double while it is being rebuilt.
+List *arbiters_among(const ResultRelInfo *target) {
+    List *arbiters = NIL;
+    for (int i = 0; i < target->ri_NumIndices; i++) {
+        Form_pg_index form = target->ri_IndexRelationDescs[i]->rd_index;
+        if (form->indisunique && form->indnkeyatts == 2 && form->indkey.values[0] == KeyColumn::scope &&
+            form->indkey.values[1] == KeyColumn::key)
+            arbiters = lappend_oid(arbiters, form->indexrelid);
+    }
+    return arbiters;
+}
+
+// The executor's own way, for a table to which somebody added indexes.
+bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check) {
+    const bool speculative = check == UNIQUE_CHECK_PARTIAL;
+    EState *state = CreateExecutorState();
+    ResultRelInfo *target = makeNode(ResultRelInfo);
+    InitResultRelInfo(target, table.relation, 1, nullptr, 0);
+    ExecOpenIndices(target, speculative);
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
+    ExecStoreHeapTuple(tuple, slot, false);
+    slot->tts_tid = tuple->t_self;
+    slot->tts_tableOid = RelationGetRelid(table.relation);
+    bool conflict = false;
+    compat_insert_index_tuples(target, slot, state, speculative, &conflict, arbiters_among(target));
+    ExecCloseIndices(target);
+    ExecDropSingleTupleTableSlot(slot);
+    FreeExecutorState(state);
+    return !conflict;
+}
+
+// Index entries for a new version; false when a unique check that does not raise found a rival.
+bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check) {
+    if (table.has_more_indexes)
+        return insert_all_index_entries(table, tuple, check);
+    TupleDesc layout = RelationGetDescr(table.relation);
+    Datum values[2];
+    bool nulls[2];
+    values[0] = heap_getattr(tuple, KeyColumn::scope, layout, &nulls[0]);
+    values[1] = heap_getattr(tuple, KeyColumn::key, layout, &nulls[1]);
+    // A B-tree asks nothing of the IndexInfo.
+    return index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
+}
+
+HeapTuple form_row(const KeyTable &table, const KeyRow &row) {
+    HeapTuple tuple = heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(row.values), const_cast<bool *>(row.nulls));
+    tuple->t_tableOid = RelationGetRelid(table.relation);
+    return tuple;
+}
+
+Write write_result(TM_Result result, const TM_FailureData &failure) {
+    switch (result) {
+    case TM_Ok:
+        return Write::done;
+    case TM_Updated:
+    case TM_Deleted:
+        // What a later version says under a transaction snapshot is for the next probe to find out, and to raise 40001.
+        return Write::changed;
+    case TM_BeingModified:
+        return Write::busy;
+    default:
+        elog(ERROR, "unexpected state %d of a row of \"idem_keys\" (command %u)", result, failure.cmax);
+    }
+    pg_unreachable();
+}
+
+} // namespace
+
+KeyTable open_keys(Access access) {
+    KeyTable table;
+    table.relation = table_open(catalog().keys, lock_for(access));
+    List *indexes = RelationGetIndexList(table.relation);
+    table.has_more_indexes = list_length(indexes) > 1;
+    list_free(indexes);
+    table.primary_key = index_open(compat_primary_key(table.relation), lock_for(access));
+    return table;
+}
+
+void close_keys(const KeyTable &table) {
+    index_close(table.primary_key, NoLock);
+    table_close(table.relation, NoLock);
+}
+
+void begin_probing(Prober *prober, const KeyTable &table) {
+    // A standby cannot tell what is in progress, nor wait for it: there, only what the snapshot sees counts.
+    Snapshot snapshot = GetActiveSnapshot();
+    if (!RecoveryInProgress()) {
+        InitDirtySnapshot(prober->dirty);
+        snapshot = &prober->dirty;
+    }
+    begin_scan(prober, table, snapshot);
+}
+
+Probe probe_next(Prober *prober, const text *scope, const text *key) {
+    ScanKeyData keys[2];
+    fill_scan_keys(keys, scope, key);
+    index_rescan(prober->scan, keys, 2, nullptr, 0);
+    if (!index_getnext_slot(prober->scan, ForwardScanDirection, prober->slot))
+        return Probe{};
+    if (prober->scan->xs_snapshot == &prober->dirty) {
+        const TransactionId inserter = prober->dirty.xmin;
+        const TransactionId changer = prober->dirty.xmax;
+        if (TransactionIdIsValid(inserter) || TransactionIdIsValid(changer)) {
+            Probe busy{};
+            busy.presence = Presence::busy;
+            busy.holder = TransactionIdIsValid(inserter) ? inserter : changer;
+            busy.speculative_token = prober->dirty.speculativeToken;
+            busy.tid = prober->slot->tts_tid;
+            return busy;
+        }
+    }
+    return found_in(prober);
+}
+
+void end_probing(Prober *prober) {
+    index_endscan(prober->scan);
+    ExecDropSingleTupleTableSlot(prober->slot);
+}
+
+Probe probe(const KeyTable &table, const text *scope, const text *key) {
+    Prober prober;
+    begin_probing(&prober, table);
+    const Probe result = probe_next(&prober, scope, key);
+    end_probing(&prober);
+    return result;
+}
+
+Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
+    Prober prober;
+    begin_scan(&prober, table, GetActiveSnapshot());
+    const Probe result = probe_next(&prober, scope, key);
+    end_probing(&prober);
+    return result;
+}
+
+Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
+    for (;;) {
+        const Probe hint = probe(table, scope, key);
+        if (hint.presence != Presence::absent || RecoveryInProgress())
+            return hint;
+        // An MVCC scan cannot miss a committed row: the version its snapshot sees stays in place while it looks.
+        PushActiveSnapshot(GetLatestSnapshot());
+        const Probe settled = probe_snapshot(table, scope, key);
+        PopActiveSnapshot();
+        if (settled.presence == Presence::absent)
+            return settled;
+        CHECK_FOR_INTERRUPTS();
+    }
+}
+
+void wait_for_holder(const KeyTable &table, const Probe &busy) {
+    if (busy.speculative_token != 0)
+        SpeculativeInsertionWait(busy.holder, busy.speculative_token);
+    else
+        XactLockTableWait(busy.holder, table.relation, const_cast<ItemPointer>(&busy.tid), XLTW_InsertIndexUnique);
+    CHECK_FOR_INTERRUPTS();
+}
+
+// A lock wait that gives up quietly needs a subtransaction: the server reports the time-out as an error.
+bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience) {
+    const core::Micros milliseconds = Min((patience + 999) / 1000, INT_MAX);
+    if (busy.speculative_token != 0 || (LockTimeout > 0 && LockTimeout <= milliseconds)) {
+        wait_for_holder(table, busy);
+        return true;
+    }
+    const MemoryContext context = CurrentMemoryContext;
+    const ResourceOwner owner = CurrentResourceOwner;
+    const int own_timeout = LockTimeout;
+    ErrorData *volatile error = nullptr;
+    BeginInternalSubTransaction(nullptr);
+    MemoryContextSwitchTo(context);
+    LockTimeout = static_cast<int>(milliseconds);
+    PG_TRY();
+    {
+        wait_for_holder(table, busy);
+        ReleaseCurrentSubTransaction();
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(context);
+        error = CopyErrorData();
+        FlushErrorState();
+        RollbackAndReleaseCurrentSubTransaction();
+    }
+    PG_END_TRY();
+    LockTimeout = own_timeout;
+    MemoryContextSwitchTo(context);
+    CurrentResourceOwner = owner;
+    if (error != nullptr && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+        ReThrowError(error);
+    return error == nullptr;
+}
+
+void require_in_snapshot(const Probe &found) {
+    if (!found.in_snapshot)
+        ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+                        errmsg("could not serialize access due to concurrent use of an idempotency key"),
+                        errhint("The transaction might succeed if retried.")));
+}
+
+void prevent_unless_writable(const char *function) {
+    PreventCommandIfReadOnly(function);
+    PreventCommandIfParallelMode(function);
+}
+
+KeyRow read_row(const KeyTable &table, const Probe &found) {
+    KeyRow row;
+    heap_deform_tuple(found.row, RelationGetDescr(table.relation), row.values, row.nulls);
+    return row;
+}
+
+bool insert_key(const KeyTable &table, const KeyRow &row) {
+    const TransactionId self = GetCurrentTransactionId();
+    const CommandId command = GetCurrentCommandId(true);
+    HeapTuple tuple = form_row(table, row);
+    // Others who meet the row before its index entry is settled wait for the token, not for our transaction.
+    const uint32 token = SpeculativeInsertionLockAcquire(self);
+    HeapTupleHeaderSetSpeculativeToken(tuple->t_data, token);
+    heap_insert(table.relation, tuple, command, HEAP_INSERT_SPECULATIVE, nullptr);
+    const bool is_unique = insert_index_entries(table, tuple, UNIQUE_CHECK_PARTIAL);
+    if (is_unique)
+        heap_finish_speculative(table.relation, &tuple->t_self);
+    else
+        heap_abort_speculative(table.relation, &tuple->t_self);
+    SpeculativeInsertionLockRelease(self);
+    heap_freetuple(tuple);
+    CommandCounterIncrement();
+    return is_unique;
+}
+
+Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
+    HeapTuple tuple = form_row(table, row);
+    TM_FailureData failure{};
+    bool needs_index_entries;
+    const TM_Result result =
+        compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), wait, &failure, &needs_index_entries);
+    if (needs_index_entries)
+        insert_index_entries(table, tuple, UNIQUE_CHECK_YES);
+    heap_freetuple(tuple);
+    const Write write = write_result(result, failure);
+    if (write == Write::done)
+        CommandCounterIncrement();
+    return write;
+}
+
+Write delete_key(const KeyTable &table, ItemPointer version, bool wait) {
+    TM_FailureData failure{};
+    const TM_Result result = compat_heap_delete(table.relation, version, GetCurrentCommandId(true), wait, &failure);
+    const Write write = write_result(result, failure);
+    if (write == Write::done)
+        CommandCounterIncrement();
+    return write;
+}
+
+namespace {
+
+// As many rows as fill a few pages are written at a time; their index entries follow while the pages are at hand.
+constexpr int kRowsPerChunk = 1000;
+
+struct Chunk {
+    TupleTableSlot *slots[kRowsPerChunk];
+    MemoryContext memory;
+};
+
+Chunk *make_chunk(const KeyTable &table, int rows) {
+    auto *chunk = static_cast<Chunk *>(palloc(sizeof(Chunk)));
+    for (int i = 0; i < rows; i++)
+        chunk->slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
+    chunk->memory = AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES);
+    return chunk;
+}
+
+void free_chunk(Chunk *chunk, int rows) {
+    for (int i = 0; i < rows; i++)
+        ExecDropSingleTupleTableSlot(chunk->slots[i]);
+    MemoryContextDelete(chunk->memory);
+    pfree(chunk);
+}
+
+// The rows of one chunk and their index entries; false at the first key that somebody else has or is inserting.
+bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, const text *const *keys, int count) {
+    const MemoryContext outer = MemoryContextSwitchTo(chunk->memory);
+    KeyRow row = pattern;
+    for (int i = 0; i < count; i++) {
+        row.set(KeyColumn::key, PointerGetDatum(keys[i]));
+        ExecStoreHeapTuple(form_row(table, row), chunk->slots[i], false);
+    }
+    heap_multi_insert(table.relation, chunk->slots, count, GetCurrentCommandId(true), 0, nullptr);
+    bool all_new = true;
+    for (int i = 0; all_new && i < count; i++) {
+        bool should_free;
+        HeapTuple tuple = ExecFetchSlotHeapTuple(chunk->slots[i], false, &should_free);
+        tuple->t_self = chunk->slots[i]->tts_tid;
+        // The check that neither raises nor waits: a batch that is half done must not sleep on a rival.
+        all_new = insert_index_entries(table, tuple, UNIQUE_CHECK_PARTIAL);
+    }
+    for (int i = 0; i < count; i++)
+        ExecClearTuple(chunk->slots[i]);
+    MemoryContextSwitchTo(outer);
+    MemoryContextReset(chunk->memory);
+    return all_new;
+}
+
+} // namespace
+
+bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count) {
+    const int rows = Min(count, kRowsPerChunk);
+    Chunk *chunk = make_chunk(table, rows);
+    const MemoryContext context = CurrentMemoryContext;
+    const ResourceOwner owner = CurrentResourceOwner;
+    // Rows that are only deleted again would look like an uncommitted holder until we end; rows of an aborted
+    // subtransaction are nobody's at once.
+    BeginInternalSubTransaction(nullptr);
+    MemoryContextSwitchTo(context);
+    bool all_new = true;
+    for (int done = 0; all_new && done < count; done += rows) {
+        CHECK_FOR_INTERRUPTS();
+        all_new = insert_chunk(table, chunk, pattern, keys + done, Min(rows, count - done));
+    }
+    if (all_new)
+        ReleaseCurrentSubTransaction();
+    else
+        RollbackAndReleaseCurrentSubTransaction();
+    MemoryContextSwitchTo(context);
+    CurrentResourceOwner = owner;
+    free_chunk(chunk, rows);
+    return all_new;
+}
+
+} // namespace idem

@@ -1,0 +1,119 @@
+// The only door to the key table: find, insert, replace and delete one key, or many new ones.
+//
+// The table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
+// here: read-only and parallel checks, speculative insertion, index entries, command counter. The unique index decides who
+// holds a key; `probe` is a hint taken with a dirty snapshot, which is what lets a caller see an uncommitted holder without
+// waiting for it. A probe may miss a live row that is concurrently moved to another page; an insertion then fails on the
+// index, and whoever needs certainty that a key is absent uses `probe_settled`.
+//
+// Every change names the row version (tid) it was decided on, and fails if that version is no longer the latest: compare and
+// set, without locks of our own.
+//
+// User triggers, rules and row-level security on the key table do not take part.
+#pragma once
+
+#include "catalog.hpp"
+#include "core/key_state.hpp"
+#include "pg.hpp"
+
+namespace idem {
+
+// An open key table. REQUIRES: not kept beyond the SQL function that opened it; locks stay until the transaction ends.
+struct KeyTable {
+    Relation relation;
+    Relation primary_key;
+    bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
+};
+
+enum class Access { read, write };
+KeyTable open_keys(Access access);
+void close_keys(const KeyTable &table);
+
+enum class Presence {
+    absent,
+    busy, // inserted, changed or deleted by another transaction that has not ended
+    found
+};
+
+struct Probe {
+    Presence presence;
+    TransactionId holder;     // busy: who
+    uint32 speculative_token; // busy: not zero while the holder is still in the act of inserting
+    ItemPointerData tid;      // found
+    HeapTuple row;            // found; a copy in the caller's memory context
+    bool own_transaction;     // found: this transaction wrote the version
+    bool in_snapshot;         // found: the transaction's snapshot sees it, or need not
+};
+
+// A scan that can probe for key after key.
+struct Prober {
+    const KeyTable *table;
+    IndexScanDesc scan;
+    TupleTableSlot *slot;
+    SnapshotData dirty;
+};
+// Between two probes a page stays pinned: end the probing before waiting for anybody.
+void begin_probing(Prober *prober, const KeyTable &table);
+Probe probe_next(Prober *prober, const text *scope, const text *key);
+void end_probing(Prober *prober);
+
+// One key. On a hot standby this is what the caller's snapshot sees.
+Probe probe(const KeyTable &table, const text *scope, const text *key);
+
+// The same, but "absent" is certain: no committed version existed when the call began.
+Probe probe_settled(const KeyTable &table, const text *scope, const text *key);
+
+// What the caller's snapshot sees, as any SELECT would; never busy.
+Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key);
+
+// Waits until the transaction that holds a busy key has ended, or has finished its insertion: a lock wait like any other
+// (deadlocks are detected; lock_timeout, statement_timeout and cancel apply).
+void wait_for_holder(const KeyTable &table, const Probe &busy);
+
+// The same for at most `patience` microseconds; false when that was used up. The caller's own lock_timeout still raises.
+bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
+
+// 40001 when an answer would rest on a row version that the transaction's snapshot does not see.
+void require_in_snapshot(const Probe &found);
+
+// 25006 in a read-only transaction or on a standby, 25000 in a parallel operation.
+void prevent_unless_writable(const char *function);
+
+// The values of one row, by KeyColumn number - 1.
+struct KeyRow {
+    Datum values[KeyColumn::count];
+    bool nulls[KeyColumn::count];
+
+    void set(AttrNumber column, Datum value) {
+        values[column - 1] = value;
+        nulls[column - 1] = false;
+    }
+    void set_null(AttrNumber column) {
+        values[column - 1] = Datum{0};
+        nulls[column - 1] = true;
+    }
+    bool is_null(AttrNumber column) const { return nulls[column - 1]; }
+    Datum get(AttrNumber column) const { return values[column - 1]; }
+    core::Micros time(AttrNumber column) const { return DatumGetTimestampTz(get(column)); }
+};
+
+// Decodes a found row; by-reference values point into it.
+KeyRow read_row(const KeyTable &table, const Probe &found);
+
+// Inserts a new key. False: somebody else's is there, or being inserted; look again.
+bool insert_key(const KeyTable &table, const KeyRow &row);
+
+enum class Write {
+    done,
+    changed, // the version is no longer the latest: look again
+    busy     // somebody holds the row and we were told not to wait
+};
+Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);
+Write delete_key(const KeyTable &table, ItemPointer version, bool wait);
+
+// Inserts many keys that a probe just found absent, as one batch in a subtransaction: rows like `pattern`, each with its own
+// key. False: one of them is not new after all, and nothing was inserted. REQUIRES: keys distinct and sorted bytewise (two
+// such callers then meet their common keys in the same order, and cannot deadlock).
+bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count);
+
+} // namespace idem

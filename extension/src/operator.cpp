@@ -1,0 +1,126 @@
+// What an operator does to somebody else's key: forget it, or settle one whose holder is gone.
+#include "arguments.hpp"
+#include "errors.hpp"
+#include "fence.hpp"
+#include "holder.hpp"
+#include "key_store.hpp"
+#include "scope.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+using core::State;
+
+// The key as it stands once nobody else's change is pending.
+Probe settled_key(const KeyTable &table, const text *scope, const text *key, const char *function) {
+    for (;;) {
+        const Probe found = probe_settled(table, scope, key);
+        if (found.presence != Presence::busy)
+            return found;
+        prevent_unless_writable(function);
+        wait_for_holder(table, found);
+    }
+}
+
+bool is_live(const KeyRow &row, const ScopePolicy &policy, Micros now) {
+    core::KeyFacts facts{};
+    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
+    facts.expires_at = row.time(KeyColumn::expires_at);
+    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
+    facts.manual_policy = policy.manual_on_lease_expiry;
+    return !core::is_expired(facts, now);
+}
+
+bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
+    const KeyTable table = open_keys(Access::write);
+    bool was_live;
+    for (;; check_for_interrupts()) {
+        Probe found = settled_key(table, scope, key, "idem_forget()");
+        was_live = false;
+        if (found.presence == Presence::absent)
+            break;
+        prevent_unless_writable("idem_forget()");
+        require_in_snapshot(found);
+        was_live = is_live(read_row(table, found), policy, clock_now());
+        if (delete_key(table, &found.tid, true) == Write::done)
+            break;
+    }
+    close_keys(table);
+    return was_live;
+}
+
+enum class Resolution { completed, released };
+
+Resolution resolution_argument(FunctionCallInfo fcinfo, int arg) {
+    const char *name = text_to_cstring(required_text(fcinfo, arg, "resolution"));
+    if (strcmp(name, "completed") == 0)
+        return Resolution::completed;
+    if (strcmp(name, "released") == 0)
+        return Resolution::released;
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown resolution \"%s\"", name),
+                    errhint("Use 'completed' or 'released'.")));
+    pg_unreachable();
+}
+
+// In doubt, or in progress with a lease that has run out.
+void require_abandoned(const KeyRow &row, const text *key, Micros now) {
+    const State state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
+    if (state == State::in_doubt)
+        return;
+    if (state != State::in_progress)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("key \"%s\" is neither in doubt nor abandoned", text_to_cstring(key)),
+                        errdetail("It is %s.", state == State::completed ? "completed" : "released")));
+    const Micros lease_until = row.time(KeyColumn::lease_until);
+    if (lease_until > now)
+        ereport(ERROR, (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in flight", text_to_cstring(key)),
+                        errdetail("Its holder's lease ends at %s.", timestamptz_to_str(lease_until)),
+                        errhint("Wait for the lease's end, or use idem_forget.")));
+}
+
+void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
+    const KeyTable table = open_keys(Access::write);
+    for (;; check_for_interrupts()) {
+        Probe found = settled_key(table, scope, key, "idem_resolve()");
+        if (found.presence == Presence::absent)
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("there is no key \"%s\"", text_to_cstring(key))));
+        KeyRow row = read_row(table, found);
+        const Micros now = clock_now();
+        require_abandoned(row, key, now);
+        prevent_unless_writable("idem_resolve()");
+        require_in_snapshot(found);
+        // The holder may yet come back: with a new fence, it finds that it has lost the key.
+        row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
+        if (resolution == Resolution::completed)
+            set_completed(&row, response, policy, now);
+        else
+            set_released(&row);
+        if (replace_key(table, &found.tid, row, true) == Write::done)
+            break;
+    }
+    close_keys(table);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_forget);
+PG_FUNCTION_INFO_V1(idem_resolve);
+
+PGDLLEXPORT Datum idem_forget(PG_FUNCTION_ARGS) {
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 1);
+    PG_RETURN_BOOL(forget(scope, key, scope_policy(scope)));
+}
+
+PGDLLEXPORT Datum idem_resolve(PG_FUNCTION_ARGS) {
+    const text *key = key_argument(fcinfo, 0);
+    const Resolution resolution = resolution_argument(fcinfo, 1);
+    const text *scope = scope_argument(fcinfo, 4);
+    resolve(scope, key, scope_policy(scope), resolution, response_arguments(fcinfo, 2, 3));
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

@@ -1,0 +1,140 @@
+#include "scope.hpp"
+
+#include "arguments.hpp"
+#include "catalog.hpp"
+#include "settings.hpp"
+
+namespace idem {
+
+namespace {
+
+// What the scopes table says of one scope; a scope that it does not know is remembered too.
+struct CachedScope {
+    char name[kMaxScopeBytes + 1]; // the hash key, zero-padded
+    bool registered;
+    core::Micros ttl;   // 0: not set
+    core::Micros lease; // 0: not set
+    bool keep_forever;
+    bool manual_on_lease_expiry;
+    int max_response_size; // -1: not set
+    Oid owner;
+};
+
+constexpr long kMostCachedScopes = 1024;
+
+constinit HTAB *cache = nullptr;
+constinit uint64 cache_generation = 0;
+constinit bool table_is_empty = false;
+
+void forget_cache() {
+    if (cache != nullptr)
+        hash_destroy(cache);
+    cache = nullptr;
+    HASHCTL layout{};
+    layout.keysize = sizeof CachedScope::name;
+    layout.entrysize = sizeof(CachedScope);
+    layout.hcxt = CacheMemoryContext;
+    cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) { return heap_getattr(row, number, layout, is_null); }
+
+void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+    bool is_null;
+    scope->registered = true;
+    Datum value = column(row, layout, 2, &is_null);
+    if (!is_null)
+        scope->ttl = positive_span_of(DatumGetIntervalP(value), "ttl");
+    value = column(row, layout, 3, &is_null);
+    scope->keep_forever = !is_null && DatumGetBool(value);
+    value = column(row, layout, 4, &is_null);
+    if (!is_null)
+        scope->lease = positive_span_of(DatumGetIntervalP(value), "lease");
+    value = column(row, layout, 5, &is_null);
+    scope->manual_on_lease_expiry = !is_null && strcmp(TextDatumGetCString(value), "manual") == 0;
+    value = column(row, layout, 6, &is_null);
+    if (!is_null)
+        scope->max_response_size = DatumGetInt32(value);
+    value = column(row, layout, 7, &is_null);
+    if (!is_null)
+        scope->owner = DatumGetObjectId(value);
+}
+
+// Reads the table as it is now, not as the transaction's snapshot has it: what an operator sets holds at once.
+void read_scope(const text *name, CachedScope *scope) {
+    Relation table = table_open(catalog().scopes, AccessShareLock);
+    table_is_empty = RelationGetNumberOfBlocks(table) == 0;
+    if (!table_is_empty) {
+        Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+        ScanKeyData entry;
+        ScanKeyInit(&entry, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+        SysScanDesc scan = systable_beginscan(table, RelationGetPrimaryKeyIndex(table), true, snapshot, 1, &entry);
+        HeapTuple row = systable_getnext(scan);
+        if (HeapTupleIsValid(row))
+            read_row(row, RelationGetDescr(table), scope);
+        systable_endscan(scan);
+        UnregisterSnapshot(snapshot);
+    }
+    table_close(table, AccessShareLock);
+}
+
+constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid};
+
+// The cached entry, read when needed. A call that fails while reading leaves no entry behind.
+CachedScope look_up(const text *name) {
+    catalog();
+    if (cache == nullptr || cache_generation != scopes_generation() || hash_get_num_entries(cache) >= kMostCachedScopes) {
+        forget_cache();
+        cache_generation = scopes_generation();
+        table_is_empty = false;
+    }
+    if (table_is_empty)
+        return kUnregistered;
+    CachedScope scope = kUnregistered;
+    memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+    if (auto *known = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
+        return *known;
+    const uint64 generation = scopes_generation();
+    read_scope(name, &scope);
+    if (cache != nullptr && generation == scopes_generation())
+        memcpy(hash_search(cache, scope.name, HASH_ENTER, nullptr), &scope, sizeof scope);
+    else
+        table_is_empty = false;
+    return scope;
+}
+
+void check_owner(const text *name, const CachedScope &scope) {
+    if (OidIsValid(scope.owner) && !has_privs_of_role(GetUserId(), scope.owner))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
+                        errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+}
+
+} // namespace
+
+const text *scope_argument(FunctionCallInfo fcinfo, int arg) {
+    const text *scope = required_text(fcinfo, arg, "scope");
+    const auto bytes = VARSIZE_ANY_EXHDR(scope);
+    if (bytes > kMaxScopeBytes)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("scope is too long"),
+                        errdetail("The scope has %zu bytes; the most is %d.", static_cast<size_t>(bytes), kMaxScopeBytes)));
+    return scope;
+}
+
+ScopePolicy scope_policy(const text *name) {
+    const CachedScope scope = look_up(name);
+    if (!scope.registered && settings::require_registered_scope)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("scope \"%s\" is not registered", text_to_cstring(name)),
+                        errhint("Register it with idem_scope_set, or turn idem.require_registered_scope off.")));
+    check_owner(name, scope);
+    ScopePolicy policy;
+    policy.keep_forever = scope.keep_forever;
+    policy.ttl = scope.keep_forever ? core::kForever : scope.ttl != 0 ? scope.ttl : settings::default_ttl * USECS_PER_SEC;
+    policy.lease = scope.lease != 0 ? scope.lease : settings::default_lease * core::Micros{1000};
+    policy.manual_on_lease_expiry = scope.manual_on_lease_expiry;
+    policy.max_response_size = scope.max_response_size >= 0 ? scope.max_response_size : settings::max_response_size;
+    return policy;
+}
+
+void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
+
+} // namespace idem

@@ -1,0 +1,28 @@
+// Scopes: the space in which a key is unique, its policy, and who may use it.
+#pragma once
+
+#include "core/key_state.hpp"
+#include "pg.hpp"
+
+namespace idem {
+
+// The policy of one scope with the settings' defaults filled in.
+struct ScopePolicy {
+    core::Micros ttl; // core::kForever: the scope keeps its keys
+    bool keep_forever;
+    core::Micros lease;
+    bool manual_on_lease_expiry;
+    int max_response_size; // bytes of the jsonb value
+};
+
+// The policy of `scope`. Raises 42501 unless the current user may use the scope, 42704 for an unknown one where
+// idem.require_registered_scope is on.
+ScopePolicy scope_policy(const text *scope);
+
+// Raises 42501 unless the current user may use the scope, registered or not.
+void check_scope_access(const text *scope);
+
+// Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.
+const text *scope_argument(FunctionCallInfo fcinfo, int arg);
+
+} // namespace idem

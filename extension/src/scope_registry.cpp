@@ -1,0 +1,76 @@
+// idem_scope_set, idem_scope_drop, and the trigger that tells every session of a change.
+#include "arguments.hpp"
+#include "catalog.hpp"
+#include "internal_sql.hpp"
+#include "key_store.hpp"
+#include "scope.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, arguments };
+
+constexpr const char *kSet =
+    "INSERT INTO %s AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    " ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl),"
+    " keep_forever = coalesce(excluded.keep_forever, c.keep_forever), lease = coalesce(excluded.lease, c.lease),"
+    " on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),"
+    " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner)";
+
+constexpr const char *kDrop = "DELETE FROM %s WHERE scope OPERATOR(pg_catalog.=) $1";
+
+constexpr Oid kArgumentTypes[arguments] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
+
+void check_values(FunctionCallInfo fcinfo) {
+    if (!PG_ARGISNULL(ttl))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(ttl), "ttl"), "ttl");
+    if (!PG_ARGISNULL(lease))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease"), "lease");
+    if (!PG_ARGISNULL(on_lease_expiry)) {
+        const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(on_lease_expiry));
+        if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for on_lease_expiry", policy),
+                            errhint("Use 'takeover' or 'manual'.")));
+    }
+    if (!PG_ARGISNULL(max_response_size) && PG_GETARG_INT32(max_response_size) < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_response_size must not be negative")));
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_scope_set);
+PG_FUNCTION_INFO_V1(idem_scope_drop);
+PG_FUNCTION_INFO_V1(idem_scopes_changed);
+
+PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
+    check_scope_access(scope_argument(fcinfo, scope));
+    check_values(fcinfo);
+    prevent_unless_writable("idem_scope_set()");
+    SqlArgument values[arguments];
+    for (int i = 0; i < arguments; i++)
+        values[i] = {kArgumentTypes[i], PG_GETARG_DATUM(i), PG_ARGISNULL(i)};
+    run_as_owner(psprintf(kSet, qualified_name("idem_scopes")), values, arguments);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
+    const text *name = scope_argument(fcinfo, 0);
+    check_scope_access(name);
+    prevent_unless_writable("idem_scope_drop()");
+    const SqlArgument value{TEXTOID, PointerGetDatum(name), false};
+    PG_RETURN_BOOL(run_as_owner(psprintf(kDrop, qualified_name("idem_scopes")), &value, 1));
+}
+
+// After any change of idem_scopes, also by COPY in a restore: every session reads the table again.
+PGDLLEXPORT Datum idem_scopes_changed(PG_FUNCTION_ARGS) {
+    if (!CALLED_AS_TRIGGER(fcinfo))
+        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED), errmsg("function was not called by trigger manager")));
+    CacheInvalidateRelcache(reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation);
+    return PointerGetDatum(nullptr);
+}
+
+} // extern "C"

@@ -1,0 +1,70 @@
+-- Idempotency keys.
+
+CREATE FUNCTION idem_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_claim(text, interval, text) IS
+'Claims a key for this transaction. True: it is yours, do the work; it counts as done when you commit. False: the work of this key has committed. Waits for an uncommitted holder.
+ttl: how long the key stays unique (default: the scope''s, else idem.default_ttl).
+Errors: 22004 key or scope is null; 22023 key empty or over 1024 bytes, scope over 255 bytes, ttl not positive; 25006 fresh key in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the answer rests on a row the snapshot cannot see; 42501 scope of another owner; ID005 the key is leased or in doubt; and those of any lock wait (40P01, 55P03, 57014).';
+
+CREATE FUNCTION idem_try_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS idem_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_try_claim(text, interval, text) IS
+'Like idem_claim, but never waits: in_flight while another transaction holds the key uncommitted, or while its lease lives. Errors as idem_claim, without ID005 and those of waiting.';
+
+CREATE FUNCTION idem_claim_many(keys text[], ttl interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS SETOF text LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_claim_many(text[], interval, text) IS
+'Claims many keys for this transaction; returns those that are new, each once, in the order of the array. Waits for uncommitted holders; two calls cannot deadlock on each other. Errors as idem_claim.';
+
+CREATE FUNCTION idem_begin(key text, fingerprint bytea DEFAULT NULL, ttl interval DEFAULT NULL, lease interval DEFAULT NULL,
+                           owner text DEFAULT NULL, wait interval DEFAULT '0', scope text DEFAULT '')
+RETURNS idem_ticket LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_begin(text, bytea, interval, interval, text, interval, text) IS
+'Claims a key, and answers with what is known of it. Without lease: for this transaction, as idem_claim. With lease: commit, do the work outside, then idem_complete or idem_release with the fence.
+fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (0: not at all, NULL: without bound).
+Call it as SELECT * FROM idem_begin(…); (idem_begin(…)).* would claim once per column. Errors as idem_claim, without ID005; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
+
+CREATE FUNCTION idem_checkpoint(key text, recovery_point text, fence bigint, scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_checkpoint(text, text, bigint, text) IS
+'Notes how far the holder has come; the next attempt is told. Errors: ID001 stale fence; 22004 an argument is null.';
+
+CREATE FUNCTION idem_renew(key text, fence bigint, lease interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS timestamptz LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_renew(text, bigint, interval, text) IS
+'Makes the lease last from now on for as long as given (default: the scope''s lease, else idem.default_lease); returns its end. Errors: ID001 stale fence; 22004 fence is null; 22023 lease not positive.';
+
+CREATE FUNCTION idem_complete(key text, response jsonb DEFAULT NULL, status_code integer DEFAULT NULL, fence bigint DEFAULT NULL,
+                              scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_complete(text, jsonb, integer, bigint, text) IS
+'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. Retention counts anew. The same again is a no-op. A response over the limit is not stored, with a warning.
+Errors: ID001 stale fence, or without fence not this transaction''s claim.';
+
+CREATE FUNCTION idem_release(key text, fence bigint, scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_release(text, bigint, text) IS
+'Gives a leased key back undone; the next claim gets it at once, as another attempt. Errors: ID001 stale fence; 22004 fence is null.';
+
+CREATE FUNCTION idem_lookup(key text, owner text DEFAULT NULL, scope text DEFAULT '')
+RETURNS SETOF idem_key_info LANGUAGE c VOLATILE PARALLEL SAFE ROWS 1 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_lookup(text, text, text) IS
+'What became of a key, as this snapshot sees it. No row: no live committed key. Writes nothing, never waits; works on a hot standby.';
+
+CREATE FUNCTION idem_serialize(key text, scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_serialize(text, text) IS
+'Queues up: until this transaction ends, others that ask for the same key wait. Claims nothing. Keys are told apart by a 64-bit hash; a collision would only make two transactions wait for each other''s end.';
+
+CREATE FUNCTION idem_forget(key text, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_forget(text, text) IS
+'Deletes a key, so that its work can be done again; true if a live one was there. Waits for an uncommitted holder. Operators.';
+
+CREATE FUNCTION idem_resolve(key text, resolution text, response jsonb DEFAULT NULL, status_code integer DEFAULT NULL,
+                             scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_resolve(text, text, jsonb, integer, text) IS
+'Settles a key that is in doubt, or whose holder''s lease has run out: completed (with a response) or released. Draws a new fence, so that the old holder can no longer complete. Operators.
+Errors: 22023 another resolution; 55000 no such key, or it is completed or released; ID005 its lease still lives.';

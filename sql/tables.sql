@@ -1,0 +1,81 @@
+-- Where keys, scopes and counters live. All access goes through the functions.
+
+-- The columns that every row has come first: that keeps rows small and reading them cheap.
+CREATE TABLE idem_keys (
+    created_at       timestamptz NOT NULL,
+    expires_at       timestamptz NOT NULL,
+    attempt          integer     NOT NULL,
+    state            "char"      NOT NULL CHECK (state IN ('p', 'c', 'r', 'd')),
+    scope            text COLLATE "C" NOT NULL,
+    key              text COLLATE "C" NOT NULL,
+    lease_until      timestamptz,
+    fence            bigint,
+    status_code      integer,
+    response_omitted boolean,
+    owner            text COLLATE "C",
+    fingerprint      bytea,
+    recovery_point   text,
+    response         jsonb,
+    PRIMARY KEY (scope, key)
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
+
+COMMENT ON TABLE idem_keys IS
+'Idempotency keys: one row for each key in its scope. No column that changes is indexed, and pages keep some room, so that completions are heap-only updates. Read it freely; change it only by the functions. User triggers and row-level security on it have no effect on them.';
+COMMENT ON COLUMN idem_keys.created_at IS 'When the current attempt was claimed (database time).';
+COMMENT ON COLUMN idem_keys.expires_at IS 'When the retention ends; infinity: never.';
+COMMENT ON COLUMN idem_keys.attempt IS 'Which attempt at the work this is, from 1.';
+COMMENT ON COLUMN idem_keys.state IS 'p: in progress (leased), c: completed, r: released, d: in doubt.';
+COMMENT ON COLUMN idem_keys.scope IS 'The space in which the key is unique; at most 255 bytes.';
+COMMENT ON COLUMN idem_keys.key IS 'The key; 1 to 1024 bytes.';
+COMMENT ON COLUMN idem_keys.lease_until IS 'When the holder''s lease ends; NULL in transactional mode.';
+COMMENT ON COLUMN idem_keys.fence IS 'Fencing token of the last holder; NULL in transactional mode.';
+COMMENT ON COLUMN idem_keys.status_code IS 'Status code stored with the response.';
+COMMENT ON COLUMN idem_keys.response_omitted IS 'True when the response was too large to be stored, otherwise NULL.';
+COMMENT ON COLUMN idem_keys.owner IS 'The holder''s nonce, if it gave one.';
+COMMENT ON COLUMN idem_keys.fingerprint IS 'Hash of the request that claimed the key, if it gave one.';
+COMMENT ON COLUMN idem_keys.recovery_point IS 'Where the attempt said it had come to.';
+COMMENT ON COLUMN idem_keys.response IS 'The stored response.';
+
+CREATE TABLE idem_scopes (
+    scope             text COLLATE "C" PRIMARY KEY,
+    ttl               interval,
+    keep_forever      boolean,
+    lease             interval,
+    on_lease_expiry   text CHECK (on_lease_expiry IN ('takeover', 'manual')),
+    max_response_size integer CHECK (max_response_size >= 0),
+    owner             regrole
+);
+COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set). NULL: the setting applies.';
+COMMENT ON COLUMN idem_scopes.scope IS 'The scope.';
+COMMENT ON COLUMN idem_scopes.ttl IS 'How long its keys stay unique; NULL: idem.default_ttl.';
+COMMENT ON COLUMN idem_scopes.keep_forever IS 'True: its keys never expire, whatever ttl a call gives.';
+COMMENT ON COLUMN idem_scopes.lease IS 'How long a lease lasts when the call does not say; NULL: idem.default_lease.';
+COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes a lapsed key over; manual: it is in doubt until an operator decides.';
+COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
+COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
+
+CREATE TABLE idem_counters (
+    expires_at timestamptz NOT NULL,
+    hits       bigint      NOT NULL,
+    scope      text COLLATE "C" NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    PRIMARY KEY (scope, key)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE idem_counters IS 'What idem_hit counts: a space of names apart from the keys.';
+COMMENT ON COLUMN idem_counters.expires_at IS 'When the counter''s window ends and it starts again.';
+COMMENT ON COLUMN idem_counters.hits IS 'How often the key was seen in this window.';
+COMMENT ON COLUMN idem_counters.scope IS 'The scope.';
+COMMENT ON COLUMN idem_counters.key IS 'The key.';
+
+CREATE SEQUENCE idem_fence_high_water;
+COMMENT ON SEQUENCE idem_fence_high_water IS
+'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
+
+-- Keys, policies and the high-water mark are the user's data: dump them.
+SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_counters', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
+
+REVOKE ALL ON idem_keys, idem_scopes, idem_counters FROM PUBLIC;
+REVOKE ALL ON SEQUENCE idem_fence_high_water FROM PUBLIC;
