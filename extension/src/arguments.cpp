@@ -40,9 +40,10 @@ const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg) {
     const bytea *given = PG_GETARG_BYTEA_PP(arg);
     const auto bytes = VARSIZE_ANY_EXHDR(given);
     if (bytes == 0 || bytes > kMaxFingerprintBytes)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("fingerprint has %zu bytes", static_cast<size_t>(bytes)),
-                        errdetail("It must have from 1 to %d.", kMaxFingerprintBytes),
-                        errhint("Use idem_fingerprint, idem_fingerprint_text or idem_fingerprint_bytes.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("fingerprint has %zu bytes", static_cast<size_t>(bytes)),
+                 errdetail("It must have from 1 to %d.", kMaxFingerprintBytes),
+                 errhint("Use idem_fingerprint, idem_fingerprint_text or idem_fingerprint_bytes.")));
     return given;
 }
 

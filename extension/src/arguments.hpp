@@ -11,7 +11,9 @@ inline constexpr int kMaxScopeBytes = 255;
 inline constexpr int kMaxFingerprintBytes = 255;
 
 // The optional argument `arg`, or nullptr; the varlena is detoasted and may have a short header.
-inline const text *optional_text(FunctionCallInfo fcinfo, int arg) { return PG_ARGISNULL(arg) ? nullptr : PG_GETARG_TEXT_PP(arg); }
+inline const text *optional_text(FunctionCallInfo fcinfo, int arg) {
+    return PG_ARGISNULL(arg) ? nullptr : PG_GETARG_TEXT_PP(arg);
+}
 inline const Interval *optional_interval(FunctionCallInfo fcinfo, int arg) {
     return PG_ARGISNULL(arg) ? nullptr : PG_GETARG_INTERVAL_P(arg);
 }

@@ -12,22 +12,32 @@ struct Column {
 };
 
 constexpr Column kKeyColumns[] = {
-    {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"attempt", INT4OID},      {"state", CHAROID},
-    {"scope", TEXTOID},             {"key", TEXTOID},               {"lease_until", TIMESTAMPTZOID}, {"fence", INT8OID},
-    {"status_code", INT4OID},       {"response_omitted", BOOLOID},  {"owner", TEXTOID},        {"fingerprint", BYTEAOID},
-    {"recovery_point", TEXTOID},    {"response", JSONBOID},
+    {"created_at", TIMESTAMPTZOID},
+    {"expires_at", TIMESTAMPTZOID},
+    {"attempt", INT4OID},
+    {"state", CHAROID},
+    {"scope", TEXTOID},
+    {"key", TEXTOID},
+    {"lease_until", TIMESTAMPTZOID},
+    {"fence", INT8OID},
+    {"status_code", INT4OID},
+    {"response_omitted", BOOLOID},
+    {"owner", TEXTOID},
+    {"fingerprint", BYTEAOID},
+    {"recovery_point", TEXTOID},
+    {"response", JSONBOID},
 };
 static_assert(lengthof(kKeyColumns) == KeyColumn::count);
 
 constexpr Column kScopeColumns[] = {
-    {"scope", TEXTOID},           {"ttl", INTERVALOID},          {"keep_forever", BOOLOID}, {"lease", INTERVALOID},
+    {"scope", TEXTOID},           {"ttl", INTERVALOID},           {"keep_forever", BOOLOID}, {"lease", INTERVALOID},
     {"on_lease_expiry", TEXTOID}, {"max_response_size", INT4OID}, {"owner", REGROLEOID},
 };
 
-constexpr Column kCounterColumns[] = {
-    {"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
+constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
 
-constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"};
+constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
+                                                        "completed", "mismatch",   "in_doubt"};
 
 constinit Catalog cached{};
 constinit bool cached_is_valid = false;
@@ -48,10 +58,10 @@ void relation_changed(Datum, Oid relation) {
 }
 
 [[noreturn]] void not_as_installed(const char *relation, const char *why) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("relation \"%s\" of extension \"idem\" is not the one that was installed", relation),
-                    errdetail("%s", why),
-                    errhint("Restore it as CREATE EXTENSION idem made it, or drop and create the extension.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("relation \"%s\" of extension \"idem\" is not the one that was installed", relation), errdetail("%s", why),
+             errhint("Restore it as CREATE EXTENSION idem made it, or drop and create the extension.")));
     pg_unreachable();
 }
 
@@ -98,7 +108,8 @@ void check_columns(Relation table, const Column *columns, int count, const char 
     bool same = layout->natts == count;
     for (int i = 0; same && i < count; i++) {
         Form_pg_attribute column = TupleDescAttr(layout, i);
-        same = !column->attisdropped && column->atttypid == columns[i].type && strcmp(NameStr(column->attname), columns[i].name) == 0;
+        same = !column->attisdropped && column->atttypid == columns[i].type &&
+               strcmp(NameStr(column->attname), columns[i].name) == 0;
     }
     if (!same)
         not_as_installed(name, "Its columns were changed.");
@@ -138,8 +149,8 @@ void find_extension(Catalog &found) {
     SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &entry);
     HeapTuple tuple = systable_getnext(scan);
     if (!HeapTupleIsValid(tuple))
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("extension \"idem\" is not installed in this database"),
-                        errhint("Run CREATE EXTENSION idem.")));
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("extension \"idem\" is not installed in this database"), errhint("Run CREATE EXTENSION idem.")));
     auto *form = reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple));
     found.schema = form->extnamespace;
     found.owner = form->extowner;
@@ -201,9 +212,7 @@ const Catalog &catalog() {
 
 uint64 scopes_generation() { return generation_of_scopes; }
 
-char *qualified_name(const char *object) {
-    return quote_qualified_identifier(get_namespace_name(catalog().schema), object);
-}
+char *qualified_name(const char *object) { return quote_qualified_identifier(get_namespace_name(catalog().schema), object); }
 
 void catalog_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
 

@@ -19,9 +19,9 @@ struct ClaimRequest {
     core::Micros ttl;         // core::kForever: keep for ever
     core::Micros lease;       // 0: transactional mode
     bool manual_policy;
-    bool records_doubt;       // false: the caller raises instead, which would undo the record
-    bool waits_for_commit;    // wait without bound for an uncommitted holder
-    core::Micros wait_until;  // else: wait until then for whoever holds the key; 0: never wait
+    bool records_doubt;      // false: the caller raises instead, which would undo the record
+    bool waits_for_commit;   // wait without bound for an uncommitted holder
+    core::Micros wait_until; // else: wait until then for whoever holds the key; 0: never wait
 };
 
 struct Claimed {
@@ -34,7 +34,9 @@ struct Claimed {
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);
 
 // Whether the outcome makes the caller the one who does the work.
-inline bool is_granted(core::Outcome outcome) { return outcome == core::Outcome::acquired || outcome == core::Outcome::taken_over; }
+inline bool is_granted(core::Outcome outcome) {
+    return outcome == core::Outcome::acquired || outcome == core::Outcome::taken_over;
+}
 
 // ID005 for a caller whose answer has no room for "in flight" or "in doubt".
 void raise_if_held(const Claimed &claimed, const text *key);

@@ -10,9 +10,9 @@ namespace {
 using namespace idem;
 
 struct Candidate {
-    uint64 prefix;    // the first bytes of the key, for quick comparison
+    uint64 prefix; // the first bytes of the key, for quick comparison
     const text *key;
-    int position;     // in the array
+    int position; // in the array
 };
 
 int compare_keys(const text *left, const text *right) {
@@ -40,7 +40,8 @@ Candidate *candidates_of(ArrayType *array, int *count) {
     Datum *elements;
     bool *nulls;
     deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, count);
-    auto *candidates = static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, Max(*count, 1) * sizeof(Candidate)));
+    auto *candidates =
+        static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, Max(*count, 1) * sizeof(Candidate)));
     for (int i = 0; i < *count; i++) {
         if (nulls[i])
             raise_null_argument("key");
@@ -64,8 +65,8 @@ int sort_unique(Candidate *candidates, int count) {
 class BatchClaim {
   public:
     BatchClaim(const KeyTable &table, const ClaimRequest &request, int candidates, bool *is_new)
-        : table_(table), request_(request), is_new_(is_new),
-          least_bulk_(Max(kLeastBulk, candidates / kMostBulks)), most_bulk_(Max(kMostBulk, candidates / kMostBulks)) {
+        : table_(table), request_(request), is_new_(is_new), least_bulk_(Max(kLeastBulk, candidates / kMostBulks)),
+          most_bulk_(Max(kMostBulk, candidates / kMostBulks)) {
         const int room = Min(most_bulk_, candidates);
         run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (room + 1)));
         keys_ = static_cast<const text **>(palloc(sizeof(text *) * (room + 1)));

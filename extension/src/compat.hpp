@@ -26,8 +26,8 @@ inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandI
 }
 
 // 16 added the last argument, for indexes that only summarize blocks.
-inline void compat_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *state, bool speculative, bool *conflict,
-                                       List *arbiters) {
+inline void compat_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *state, bool speculative,
+                                       bool *conflict, List *arbiters) {
 #if PG_VERSION_NUM >= 160000
     ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters, false);
 #else

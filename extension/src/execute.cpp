@@ -24,7 +24,8 @@ struct TextParameters {
 ParamExternData *fetch_parameter(ParamListInfo list, int number, bool, ParamExternData *) {
     auto *parameters = static_cast<TextParameters *>(list->paramFetchArg);
     ParamExternData *value = &parameters->values[number - 1];
-    const Oid type = number <= parameters->prepared->parameters ? parameters->prepared->parameter_types[number - 1] : InvalidOid;
+    const Oid type =
+        number <= parameters->prepared->parameters ? parameters->prepared->parameter_types[number - 1] : InvalidOid;
     if (value->ptype == type && OidIsValid(type))
         return value;
     value->isnull = parameters->nulls[number - 1];
@@ -55,7 +56,8 @@ void check_parameters(const PreparedStatement *prepared, int given) {
     for (int i = 0; i < given; i++) {
         const Oid type = prepared->parameter_types[i];
         if (!OidIsValid(type) || type == UNKNOWNOID)
-            ereport(ERROR, (errcode(ERRCODE_INDETERMINATE_DATATYPE), errmsg("could not determine data type of parameter $%d", i + 1)));
+            ereport(ERROR,
+                    (errcode(ERRCODE_INDETERMINATE_DATATYPE), errmsg("could not determine data type of parameter $%d", i + 1)));
     }
 }
 

@@ -11,9 +11,7 @@ namespace {
 constexpr int64 kReserveAhead = USECS_PER_SEC;
 
 // Fences start from the Unix clock in microseconds, so that they grow even where a database was restored from an old copy.
-int64 unix_micros() {
-    return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-}
+int64 unix_micros() { return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY; }
 
 } // namespace
 

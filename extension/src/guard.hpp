@@ -60,7 +60,8 @@ template <typename Callable> struct varlena *core_string(Callable &&make) {
         const std::string made = make();
         const Size size = VARHDRSZ + made.size();
         // Without MCXT_ALLOC_NO_OOM a failure would longjmp over `made`.
-        void *memory = AllocSizeIsValid(size) ? MemoryContextAllocExtended(CurrentMemoryContext, size, MCXT_ALLOC_NO_OOM) : nullptr;
+        void *memory =
+            AllocSizeIsValid(size) ? MemoryContextAllocExtended(CurrentMemoryContext, size, MCXT_ALLOC_NO_OOM) : nullptr;
         if (memory == nullptr)
             throw std::bad_alloc();
         auto *result = static_cast<struct varlena *>(memory);

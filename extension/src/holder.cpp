@@ -24,10 +24,9 @@ using core::State;
 }
 
 bool equal_response(const KeyRow &row, const Response &response, int max_size) {
-    const bool same_code = response.has_status_code
-                               ? !row.is_null(KeyColumn::status_code) &&
-                                     DatumGetInt32(row.get(KeyColumn::status_code)) == response.status_code
-                               : row.is_null(KeyColumn::status_code);
+    const bool same_code = response.has_status_code ? !row.is_null(KeyColumn::status_code) &&
+                                                          DatumGetInt32(row.get(KeyColumn::status_code)) == response.status_code
+                                                    : row.is_null(KeyColumn::status_code);
     if (!same_code)
         return false;
     if (!row.is_null(KeyColumn::response_omitted)) // what was omitted cannot be compared
@@ -45,8 +44,7 @@ core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCa
     facts.has_fence = !row.is_null(KeyColumn::fence);
     facts.fence_given = call.has_fence;
     facts.fence_matches = facts.has_fence && call.has_fence && DatumGetInt64(row.get(KeyColumn::fence)) == call.fence;
-    facts.same_response =
-        call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
+    facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
     return facts;
 }
 
@@ -75,9 +73,10 @@ void set_completed(KeyRow *row, const Response &response, const ScopePolicy &pol
         return;
     }
     row->set(KeyColumn::response_omitted, BoolGetDatum(true));
-    ereport(WARNING, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
-                      errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),
-                      errhint("Raise max_response_size of the scope, or the setting idem.max_response_size.")));
+    ereport(WARNING,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
+             errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),
+             errhint("Raise max_response_size of the scope, or the setting idem.max_response_size.")));
 }
 
 void set_released(KeyRow *row) {
@@ -171,7 +170,8 @@ PGDLLEXPORT Datum idem_checkpoint(PG_FUNCTION_ARGS) {
 
 PGDLLEXPORT Datum idem_renew(PG_FUNCTION_ARGS) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
-    const idem::core::Micros span = PG_ARGISNULL(2) ? call.policy.lease : idem::positive_span_of(PG_GETARG_INTERVAL_P(2), "lease");
+    const idem::core::Micros span =
+        PG_ARGISNULL(2) ? call.policy.lease : idem::positive_span_of(PG_GETARG_INTERVAL_P(2), "lease");
     call.lease_until = idem::deadline_after(idem::clock_now(), span, "lease");
     idem::change_as_holder(call);
     PG_RETURN_TIMESTAMPTZ(call.lease_until);

@@ -10,7 +10,8 @@ namespace {
 LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
 
 void fill_scan_keys(ScanKeyData *keys, const text *scope, const text *key) {
-    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(scope));
+    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+                           PointerGetDatum(scope));
     ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(key));
 }
 
@@ -79,7 +80,8 @@ bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueChe
 }
 
 HeapTuple form_row(const KeyTable &table, const KeyRow &row) {
-    HeapTuple tuple = heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(row.values), const_cast<bool *>(row.nulls));
+    HeapTuple tuple =
+        heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(row.values), const_cast<bool *>(row.nulls));
     tuple->t_tableOid = RelationGetRelid(table.relation);
     return tuple;
 }

@@ -16,14 +16,15 @@ namespace {
 
 void define_settings() {
     using namespace idem::settings;
-    DefineCustomIntVariable("idem.default_ttl", "How long a key stays unique when neither the call nor its scope says so.", nullptr,
-                            &default_ttl, default_ttl, 1, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr, nullptr);
-    DefineCustomIntVariable("idem.default_lease", "How long a lease lasts when neither the call nor its scope says so.", nullptr,
-                            &default_lease, default_lease, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("idem.default_ttl", "How long a key stays unique when neither the call nor its scope says so.",
+                            nullptr, &default_ttl, default_ttl, 1, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("idem.default_lease", "How long a lease lasts when neither the call nor its scope says so.",
+                            nullptr, &default_lease, default_lease, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr,
+                            nullptr);
     DefineCustomIntVariable("idem.max_response_size", "The largest response that is stored, unless its scope says otherwise.",
                             "A larger one is answered to its first caller only; the key counts as completed all the same.",
-                            &max_response_size, max_response_size, 0, MaxAllocSize, PGC_USERSET, GUC_UNIT_BYTE, nullptr, nullptr,
-                            nullptr);
+                            &max_response_size, max_response_size, 0, MaxAllocSize, PGC_USERSET, GUC_UNIT_BYTE, nullptr,
+                            nullptr, nullptr);
     DefineCustomBoolVariable("idem.require_registered_scope", "Refuse scopes that idem_scope_set has not registered.", nullptr,
                              &require_registered_scope, require_registered_scope, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("idem");

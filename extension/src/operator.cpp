@@ -84,7 +84,8 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
     for (;; check_for_interrupts()) {
         Probe found = settled_key(table, scope, key, "idem_resolve()");
         if (found.presence == Presence::absent)
-            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("there is no key \"%s\"", text_to_cstring(key))));
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("there is no key \"%s\"", text_to_cstring(key))));
         KeyRow row = read_row(table, found);
         const Micros now = clock_now();
         require_abandoned(row, key, now);

@@ -37,7 +37,9 @@ void forget_cache() {
     cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
-Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) { return heap_getattr(row, number, layout, is_null); }
+Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) {
+    return heap_getattr(row, number, layout, is_null);
+}
 
 void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
@@ -105,8 +107,9 @@ CachedScope look_up(const text *name) {
 
 void check_owner(const text *name, const CachedScope &scope) {
     if (OidIsValid(scope.owner) && !has_privs_of_role(GetUserId(), scope.owner))
-        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
-                        errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
+                 errdetail("Only roles that have the privileges of the scope's owner may use it.")));
 }
 
 } // namespace

@@ -31,8 +31,9 @@ void check_values(FunctionCallInfo fcinfo) {
     if (!PG_ARGISNULL(on_lease_expiry)) {
         const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(on_lease_expiry));
         if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)
-            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for on_lease_expiry", policy),
-                            errhint("Use 'takeover' or 'manual'.")));
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for on_lease_expiry", policy),
+                     errhint("Use 'takeover' or 'manual'.")));
     }
     if (!PG_ARGISNULL(max_response_size) && PG_GETARG_INT32(max_response_size) < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_response_size must not be negative")));
@@ -68,7 +69,8 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
 // After any change of idem_scopes, also by COPY in a restore: every session reads the table again.
 PGDLLEXPORT Datum idem_scopes_changed(PG_FUNCTION_ARGS) {
     if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED), errmsg("function was not called by trigger manager")));
+        ereport(ERROR,
+                (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED), errmsg("function was not called by trigger manager")));
     CacheInvalidateRelcache(reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation);
     return PointerGetDatum(nullptr);
 }

@@ -11,7 +11,8 @@ constexpr uint16 kSerializeLockClass = 0x1DE0;
 
 // 64 bits of (scope, key); should two pairs ever share them, they only queue for nothing.
 uint64 hash_of(const text *scope, const text *key) {
-    const uint64 seed = hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(scope)), VARSIZE_ANY_EXHDR(scope), 0);
+    const uint64 seed =
+        hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(scope)), VARSIZE_ANY_EXHDR(scope), 0);
     return hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(key)), VARSIZE_ANY_EXHDR(key), seed);
 }
 

@@ -3,9 +3,9 @@
 
 namespace idem::settings {
 
-extern int default_ttl;        // seconds
-extern int default_lease;      // milliseconds
-extern int max_response_size;  // bytes
+extern int default_ttl;       // seconds
+extern int default_lease;     // milliseconds
+extern int max_response_size; // bytes
 extern bool require_registered_scope;
 
 } // namespace idem::settings

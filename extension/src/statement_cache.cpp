@@ -35,8 +35,9 @@ void infer_parameters(ParseState *state, void *argument) {
 void require_single(SPIPlanPtr plan) {
     const int statements = list_length(SPI_plan_get_plan_sources(plan));
     if (statements != 1)
-        ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
-                        statements == 0 ? errmsg("statement is empty") : errmsg("cannot run more than one statement at a time")));
+        ereport(ERROR,
+                (errcode(ERRCODE_SYNTAX_ERROR),
+                 statements == 0 ? errmsg("statement is empty") : errmsg("cannot run more than one statement at a time")));
 }
 
 CachedStatement *make_statement(const char *source, Size length, uint64 hash) {

@@ -5,7 +5,18 @@ namespace idem {
 namespace {
 
 // Columns of the type, in order.
-enum TicketColumn { outcome, fence, attempt, lease_until, status_code, response, response_omitted, recovery_point, retry_after, columns };
+enum TicketColumn {
+    outcome,
+    fence,
+    attempt,
+    lease_until,
+    status_code,
+    response,
+    response_omitted,
+    recovery_point,
+    retry_after,
+    columns
+};
 
 struct Ticket {
     Datum values[columns] = {};

@@ -4,9 +4,7 @@ namespace idem::core {
 
 namespace {
 
-bool lease_is_live(const KeyFacts &key, Micros now) {
-    return key.state == State::in_progress && key.lease_until > now;
-}
+bool lease_is_live(const KeyFacts &key, Micros now) { return key.state == State::in_progress && key.lease_until > now; }
 
 ClaimDecision decide_in_progress(const KeyFacts &key, const ClaimRequest &request) {
     if (request.leased && key.same_owner)
@@ -53,7 +51,8 @@ ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request) {
 
 ChangeDecision decide_change(const HolderFacts &key, Change change) {
     if (!key.fence_given) {
-        const bool attachable = change == Change::complete && key.own_transaction && key.state == State::completed && !key.has_fence;
+        const bool attachable =
+            change == Change::complete && key.own_transaction && key.state == State::completed && !key.has_fence;
         return attachable ? ChangeDecision::attach : ChangeDecision::stale;
     }
     if (!key.fence_matches)

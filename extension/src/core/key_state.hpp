@@ -19,13 +19,13 @@ inline constexpr int kOutcomes = 6;
 // What a stored, conclusively visible version of the row says, as far as the table needs it.
 struct KeyFacts {
     State state;
-    bool own_transaction;  // written by the transaction that asks
-    bool has_fence;        // false: claimed in transactional mode
+    bool own_transaction; // written by the transaction that asks
+    bool has_fence;       // false: claimed in transactional mode
     Micros expires_at;
-    Micros lease_until;    // meaningful in state in_progress
+    Micros lease_until;       // meaningful in state in_progress
     bool fingerprints_differ; // both are given, are comparable, and differ
-    bool same_owner;       // both owners are given and equal
-    bool manual_policy;    // the scope says: on lease expiry, ask an operator
+    bool same_owner;          // both owners are given and equal
+    bool manual_policy;       // the scope says: on lease expiry, ask an operator
 };
 
 struct ClaimRequest {
@@ -59,9 +59,9 @@ enum class Change { renew, checkpoint, complete, release };
 struct HolderFacts {
     State state;
     bool own_transaction;
-    bool has_fence;      // the row carries a fence
+    bool has_fence; // the row carries a fence
     bool fence_given;
-    bool fence_matches;  // both there and equal
+    bool fence_matches; // both there and equal
     bool same_response;
 };
 

@@ -1,0 +1,30 @@
+#include "core/duration.hpp"
+
+#include <gtest/gtest.h>
+
+namespace idem::core {
+namespace {
+
+TEST(Duration, DayIs24HoursAndMonth30Days) {
+    EXPECT_EQ(duration(0, 1, 0), Micros{24} * 60 * 60 * 1'000'000);
+    EXPECT_EQ(duration(1, 0, 0), duration(0, 30, 0));
+    EXPECT_EQ(duration(1, -30, 7), Micros{7});
+}
+
+TEST(Duration, OutOfRangeIsNothing) {
+    EXPECT_FALSE(duration(INT32_MAX, INT32_MAX, INT64_MAX).has_value());
+    EXPECT_FALSE(duration(INT32_MAX, 0, 0).has_value());
+    EXPECT_FALSE(duration(0, 1, INT64_MAX).has_value());
+    EXPECT_FALSE(duration(INT32_MIN, INT32_MIN, INT64_MIN).has_value());
+}
+
+TEST(Deadline, StaysWithinTheLastTimestamp) {
+    EXPECT_EQ(deadline(100, 50, 150), Micros{150});
+    EXPECT_FALSE(deadline(100, 51, 150).has_value());
+    EXPECT_FALSE(deadline(INT64_MAX - 5, 10, INT64_MAX - 1).has_value());
+}
+
+TEST(Deadline, ForeverStaysForever) { EXPECT_EQ(deadline(100, kForever, 150), kForever); }
+
+} // namespace
+} // namespace idem::core
