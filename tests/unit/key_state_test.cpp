@@ -125,14 +125,18 @@ TEST(Claim, InvariantsHoldForEveryCombination) {
                                (bits & 64) != 0};
             const ClaimDecision decision = decide(key, (bits & 128) != 0);
             const bool granted = decision.outcome == Outcome::acquired || decision.outcome == Outcome::taken_over;
-            if (decision.outcome == Outcome::completed)
+            if (decision.outcome == Outcome::completed) {
                 EXPECT_EQ(static_cast<char>(key.state), static_cast<char>(State::completed));
-            if (state == State::in_progress && key.lease_until > kNow && granted)
+            }
+            if (state == State::in_progress && key.lease_until > kNow && granted) {
                 EXPECT_TRUE(key.same_owner);
-            if (state == State::in_doubt)
+            }
+            if (state == State::in_doubt) {
                 EXPECT_FALSE(granted);
-            if (granted)
+            }
+            if (granted) {
                 EXPECT_NE(static_cast<int>(decision.write), static_cast<int>(ClaimWrite::none));
+            }
         }
 }
 
