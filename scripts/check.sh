@@ -19,6 +19,7 @@ stop_everything() {
         kill -TERM -- "-$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
     fi
+    cp "${PGHOST:-}/server.log" "$logs/server.log" 2>/dev/null || true
     scripts/cluster.sh stop "$cluster"
 }
 
@@ -74,8 +75,9 @@ recovery() {
     cp -R tests/recovery "$work" && mkdir "$work/tmp" || return
     if is_root; then chown -R postgres: "$work"; fi
     (
-        cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" TESTDIR="$work" \
-            TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" PG_REGRESS="$pgxs/test/regress/pg_regress" \
+        cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" \
+            TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
+            PG_REGRESS="$pgxs/test/regress/pg_regress" \
             prove --verbose -I "$pgxs/test/perl" -I "$work" ./*.pl
     ) || status=$?
     cp -R "$work/tmp_check/log" "$logs/recovery" || true
@@ -117,15 +119,21 @@ record() {
     total_skipped=$((total_skipped + skipped))
 }
 
+# All that someone who sees nothing but this output needs.
 show_failure() {
-    local name=$1 diffs=build/$1/regression.diffs
-    echo "--- $name: the end of build/check/$name.log"
-    grep -A 8 '^not ok' "$logs/$name.log" | head -n 80 || true
-    tail -n 40 "$logs/$name.log"
+    local name=$1 log=$logs/$1.log diffs=build/$1/regression.diffs test
+    echo "--- $name: from build/check/$name.log"
+    grep -E -A 8 '^not ok|^psql:.*(ERROR|FATAL):' "$log" | head -n 100 || true
+    echo "--- $name: its end"
+    tail -n 40 "$log"
     if [ -s "$diffs" ]; then
         echo "--- $diffs"
         head -n 200 "$diffs"
     fi
+    sed -n 's|^\./\(.*\)\.pl *(Wstat: .*|\1|p' "$log" | while read -r test; do
+        echo "--- the end of build/check/recovery/regress_log_$test"
+        tail -n 20 "$logs/recovery/regress_log_$test"
+    done
     echo "---"
 }
 

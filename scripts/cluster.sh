@@ -73,11 +73,15 @@ make_directory() {
     if is_root; then chown postgres: "$dir"; fi
 }
 
+show_log() {
+    if [ -f "$dir/server.log" ]; then tail -n 20 "$dir/server.log"; else cat "$dir/initdb.log"; fi
+}
+
 start() {
     enter_base
     if answers; then return; fi
     remove
-    trap 'tail -n 20 "$dir"/*.log >&2 || true; remove' EXIT
+    trap 'show_log >&2; remove' EXIT
     make_directory
     as_server "$bindir/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 \
         --no-sync >"$dir/initdb.log" 2>&1 9>&-
@@ -92,8 +96,9 @@ stop() {
     remove
 }
 
+# Without a cluster, `false` makes the caller's eval fail: after an eval of nothing, clients would go to the system's cluster.
 print_env() {
-    [ -d "$data" ] || die "there is no cluster \"$name\"; \`$0 start $name\` makes it"
+    [ -d "$data" ] || { echo false; die "there is no cluster \"$name\"; \`$0 start $name\` makes it"; }
     echo "export PGHOST=$dir PGPORT=5432 PGUSER=postgres PGDATABASE=postgres"
 }
 

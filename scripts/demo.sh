@@ -29,6 +29,7 @@ run() {
 
 build() {
     scripts/deps.sh
+    echo "building and installing idem"
     scripts/install.sh
     mkdir -p build
     { cmake -S . -B build/cmake && cmake --build build/cmake --target idem-demo --parallel "$(nproc)"; } >build/demo.log 2>&1 || {

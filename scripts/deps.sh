@@ -8,22 +8,26 @@ is_installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 
 
 update_lists() {
     [ -z "${lists_are_fresh:-}" ] || return 0
-    lists_are_fresh=1
-    as_root apt-get update --quiet --quiet 2>&1
+    as_root apt-get update --quiet --quiet && lists_are_fresh=1
 }
 
-# The server to build for: the one whose headers are here, else the one that is installed, else this Debian's own.
+# Sets `major`, the server to build for: the one whose headers are here, else the one that is installed, else this
+# Debian's own.
 find_major() {
     if [ -e "$("$PG_CONFIG" --pgxs 2>/dev/null)" ]; then
-        "$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/'
+        major=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
     elif compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
-        printf '%s\n' /usr/lib/postgresql/*/bin/postgres | cut -d/ -f5 | sort -n | tail -n 1
+        major=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | cut -d/ -f5 | sort -n | tail -n 1)
     elif grep -qs '^VERSION_ID="12"' /etc/os-release; then
-        echo 15
+        major=15
     else
-        update_lists >&2 || true
-        apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1
+        update_lists || true
+        major=$(apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
     fi
+    [ -n "$major" ] || {
+        echo "deps.sh: no package lists; run \`apt-get update\` as root, then try again" >&2
+        exit 1
+    }
 }
 
 command -v dpkg-query >/dev/null || {
@@ -32,7 +36,7 @@ command -v dpkg-query >/dev/null || {
     exit 1
 }
 
-major=$(find_major)
+find_major
 packages=(
     g++ make cmake pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
@@ -45,7 +49,7 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-install=(env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}")
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet -o Dpkg::Use-Pty=0 --no-install-recommends)
 give_up() {
     echo "deps.sh: $1; run this as root, then try again:" >&2
     echo "    apt-get update && apt-get install --yes --no-install-recommends ${missing[*]}" >&2
@@ -55,4 +59,4 @@ give_up() {
 is_root || sudo -n true 2>/dev/null || give_up "packages are missing and this is neither root nor a sudo without password"
 echo "installing ${missing[*]}"
 update_lists || give_up "apt-get update failed"
-as_root "${install[@]}" </dev/null || give_up "apt-get install failed"
+as_root "${install[@]}" "${missing[@]}" </dev/null || give_up "apt-get install failed"

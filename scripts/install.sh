@@ -4,13 +4,23 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
+# Somebody with the rights may have installed this very build already.
+is_installed() {
+    local extensions script
+    extensions=$("$PG_CONFIG" --sharedir)/extension
+    cmp --silent idem.so "$("$PG_CONFIG" --pkglibdir)/idem.so" || return
+    cmp --silent extension/idem.control "$extensions/idem.control" || return
+    for script in build/idem--*.sql; do
+        cmp --silent "$script" "$extensions/$(basename "$script")" || return
+    done
+}
+
 make --silent --jobs="$(nproc)" all "$@"
 
 if [ -w "$("$PG_CONFIG" --pkglibdir)" ]; then
     make --silent install "$@"
-else
-    as_root make --silent install PG_CONFIG="$PG_CONFIG" "$@" || {
-        echo "install.sh: could not install; run \`sudo make install PG_CONFIG=$PG_CONFIG\`, then try again" >&2
-        exit 1
-    }
+elif ! is_installed && ! as_root make --silent install PG_CONFIG="$PG_CONFIG" "$@"; then
+    echo "install.sh: could not install; run this as root, then try again:" >&2
+    echo "    make -C $PWD install PG_CONFIG=$PG_CONFIG" >&2
+    exit 1
 fi

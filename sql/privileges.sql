@@ -26,6 +26,9 @@ BEGIN
     IF role IS NULL OR operator IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role and operator must not be null';
     END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
+        RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
+    END IF;
     IF NOT has_schema_privilege(role, home, 'USAGE') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
     END IF;
@@ -48,6 +51,9 @@ DECLARE
 BEGIN
     IF role IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
+        RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
     FOR function IN EXECUTE
         format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true)', home)

@@ -37,6 +37,8 @@ void check_values(FunctionCallInfo fcinfo) {
     }
     if (!PG_ARGISNULL(max_response_size) && PG_GETARG_INT32(max_response_size) < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_response_size must not be negative")));
+    if (!PG_ARGISNULL(owner) && OidIsValid(PG_GETARG_OID(owner)))
+        (void)GetUserNameFromId(PG_GETARG_OID(owner), false); // raises for a role that does not exist
 }
 
 } // namespace
