@@ -73,6 +73,8 @@ class BatchClaim {
     }
 
     void claim(const Candidate *candidates, int count) {
+        if (RecoveryInProgress())
+            return claim_each(candidates, count);
         Prober prober;
         begin_probing(&prober, table_);
         for (int i = 0; i < count; i++) {
@@ -112,6 +114,11 @@ class BatchClaim {
         const KeyRow row = read_row(table_, found);
         return static_cast<core::State>(DatumGetChar(row.get(KeyColumn::state))) == core::State::completed &&
                row.time(KeyColumn::expires_at) > clock_now();
+    }
+
+    void claim_each(const Candidate *candidates, int count) {
+        for (int i = 0; i < count; i++)
+            claim_one(candidates[i]);
     }
 
     void claim_one(const Candidate &candidate) {

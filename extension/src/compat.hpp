@@ -44,6 +44,17 @@ inline IndexScanDesc compat_index_beginscan(Relation table, Relation index, Snap
 #endif
 }
 
+// 16 added the heap relation, and 17 dropped the snapshot.
+inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index, BTScanInsert key, Buffer *leaf) {
+#if PG_VERSION_NUM >= 170000
+    return _bt_search(index, table, key, leaf, BT_READ);
+#elif PG_VERSION_NUM >= 160000
+    return _bt_search(index, table, key, leaf, BT_READ, nullptr);
+#else
+    return _bt_search(index, key, leaf, BT_READ, nullptr);
+#endif
+}
+
 // 17 gave intervals infinities; before it every interval was finite.
 inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
 #if PG_VERSION_NUM >= 170000

@@ -9,30 +9,47 @@ namespace {
 // RowExclusiveLock is what the executor takes to write; it may be held on a standby too, but a reader needs less.
 LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
 
-void fill_scan_keys(ScanKeyData *keys, const text *scope, const text *key) {
-    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
-                           PointerGetDatum(scope));
-    ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(key));
-}
-
-void begin_scan(Prober *prober, const KeyTable &table, Snapshot snapshot) {
-    prober->table = &table;
-    prober->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
-    prober->scan = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
-}
-
 bool sees(const KeyTable &table, TupleTableSlot *slot) {
     return !IsolationUsesXactSnapshot() || table_tuple_satisfies_snapshot(table.relation, slot, GetActiveSnapshot());
 }
 
-Probe found_in(const Prober *prober) {
+Probe found_in(const KeyTable &table, TupleTableSlot *slot) {
     Probe found{};
     found.presence = Presence::found;
-    found.row = ExecCopySlotHeapTuple(prober->slot);
-    found.tid = prober->slot->tts_tid;
+    found.row = ExecCopySlotHeapTuple(slot);
+    found.tid = slot->tts_tid;
     found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(found.row->t_data));
-    found.in_snapshot = found.own_transaction || sees(*prober->table, prober->slot);
+    found.in_snapshot = found.own_transaction || sees(table, slot);
     return found;
+}
+
+// What a dirty snapshot noted of the row it just let through.
+Probe seen_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData &dirty) {
+    if (!TransactionIdIsValid(dirty.xmin) && !TransactionIdIsValid(dirty.xmax))
+        return found_in(table, slot);
+    Probe busy{};
+    busy.presence = Presence::busy;
+    busy.holder = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+    busy.speculative_token = dirty.speculativeToken;
+    busy.tid = slot->tts_tid;
+    return busy;
+}
+
+// The ordinary way to look: an index scan.
+Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+    ScanKeyData keys[2];
+    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+                           PointerGetDatum(scope));
+    ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(key));
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    IndexScanDesc scan = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
+    index_rescan(scan, keys, 2, nullptr, 0);
+    Probe result{};
+    if (index_getnext_slot(scan, ForwardScanDirection, slot))
+        result = snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot);
+    index_endscan(scan);
+    ExecDropSingleTupleTableSlot(slot);
+    return result;
 }
 
 // The indexes whose conflict means "this key is taken": the primary key, and its double while it is being rebuilt.
@@ -120,42 +137,37 @@ void close_keys(const KeyTable &table) {
 }
 
 void begin_probing(Prober *prober, const KeyTable &table) {
-    // A standby cannot tell what is in progress, nor wait for it: there, only what the snapshot sees counts.
-    Snapshot snapshot = GetActiveSnapshot();
-    if (!RecoveryInProgress()) {
-        InitDirtySnapshot(prober->dirty);
-        snapshot = &prober->dirty;
-    }
-    begin_scan(prober, table, snapshot);
+    prober->table = &table;
+    open_cursor(&prober->cursor, table.relation, table.primary_key);
+    prober->heap = table_index_fetch_begin(table.relation);
+    prober->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    InitDirtySnapshot(prober->dirty);
 }
 
 Probe probe_next(Prober *prober, const text *scope, const text *key) {
-    ScanKeyData keys[2];
-    fill_scan_keys(keys, scope, key);
-    index_rescan(prober->scan, keys, 2, nullptr, 0);
-    if (!index_getnext_slot(prober->scan, ForwardScanDirection, prober->slot))
-        return Probe{};
-    if (prober->scan->xs_snapshot == &prober->dirty) {
-        const TransactionId inserter = prober->dirty.xmin;
-        const TransactionId changer = prober->dirty.xmax;
-        if (TransactionIdIsValid(inserter) || TransactionIdIsValid(changer)) {
-            Probe busy{};
-            busy.presence = Presence::busy;
-            busy.holder = TransactionIdIsValid(inserter) ? inserter : changer;
-            busy.speculative_token = prober->dirty.speculativeToken;
-            busy.tid = prober->slot->tts_tid;
-            return busy;
-        }
+    IndexEntries entries;
+    find_entries(&prober->cursor, scope, key, &entries);
+    if (entries.overflow)
+        return probe_by_scan(*prober->table, &prober->dirty, scope, key);
+    for (int i = 0; i < entries.count; i++) {
+        bool call_again = false;
+        bool all_dead;
+        if (table_index_fetch_tuple(prober->heap, &entries.rows[i], &prober->dirty, prober->slot, &call_again, &all_dead))
+            return seen_dirty(*prober->table, prober->slot, prober->dirty);
     }
-    return found_in(prober);
+    return Probe{};
 }
 
 void end_probing(Prober *prober) {
-    index_endscan(prober->scan);
     ExecDropSingleTupleTableSlot(prober->slot);
+    table_index_fetch_end(prober->heap);
+    close_cursor(&prober->cursor);
 }
 
 Probe probe(const KeyTable &table, const text *scope, const text *key) {
+    // A standby cannot tell what is in progress, nor wait for it: there, only what the snapshot sees counts.
+    if (RecoveryInProgress())
+        return probe_snapshot(table, scope, key);
     Prober prober;
     begin_probing(&prober, table);
     const Probe result = probe_next(&prober, scope, key);
@@ -164,11 +176,7 @@ Probe probe(const KeyTable &table, const text *scope, const text *key) {
 }
 
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
-    Prober prober;
-    begin_scan(&prober, table, GetActiveSnapshot());
-    const Probe result = probe_next(&prober, scope, key);
-    end_probing(&prober);
-    return result;
+    return probe_by_scan(table, GetActiveSnapshot(), scope, key);
 }
 
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
@@ -302,8 +310,10 @@ struct Chunk {
 
 Chunk *make_chunk(const KeyTable &table, int rows) {
     auto *chunk = static_cast<Chunk *>(palloc(sizeof(Chunk)));
+    // A copy, because a slot counts its references to the relation's own descriptor one by one.
+    TupleDesc layout = CreateTupleDescCopy(RelationGetDescr(table.relation));
     for (int i = 0; i < rows; i++)
-        chunk->slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
+        chunk->slots[i] = MakeSingleTupleTableSlot(layout, &TTSOpsHeapTuple);
     chunk->memory = AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES);
     return chunk;
 }

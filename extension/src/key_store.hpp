@@ -14,6 +14,7 @@
 
 #include "catalog.hpp"
 #include "core/key_state.hpp"
+#include "key_index.hpp"
 #include "pg.hpp"
 
 namespace idem {
@@ -45,14 +46,15 @@ struct Probe {
     bool in_snapshot;         // found: the transaction's snapshot sees it, or need not
 };
 
-// A scan that can probe for key after key.
+// A search that can probe for key after key, cheapest when they come in bytewise order. Between two probes a page stays
+// pinned: end the probing before waiting for anybody. REQUIRES: not in recovery; keys of one scope, none before the last.
 struct Prober {
     const KeyTable *table;
-    IndexScanDesc scan;
+    IndexCursor cursor;
+    IndexFetchTableData *heap;
     TupleTableSlot *slot;
     SnapshotData dirty;
 };
-// Between two probes a page stays pinned: end the probing before waiting for anybody.
 void begin_probing(Prober *prober, const KeyTable &table);
 Probe probe_next(Prober *prober, const text *scope, const text *key);
 void end_probing(Prober *prober);

@@ -10,6 +10,7 @@ extern "C" {
 #include "access/heapam.h"
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
+#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
