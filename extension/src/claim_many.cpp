@@ -75,10 +75,13 @@ class BatchClaim {
     void claim(const Candidate *candidates, int count) {
         if (RecoveryInProgress())
             return claim_each(candidates, count);
+        core::Micros now = 0;
         Prober prober;
         begin_probing(&prober, table_);
         for (int i = 0; i < count; i++) {
             CHECK_FOR_INTERRUPTS();
+            if (i % kClockEvery == 0)
+                now = clock_now();
             const Candidate &candidate = candidates[i];
             const Probe found = probe_next(&prober, request_.scope, candidate.key);
             if (found.presence == Presence::absent) {
@@ -87,8 +90,7 @@ class BatchClaim {
                     continue;
                 end_probing(&prober);
                 flush();
-            } else if (is_plain_duplicate(found)) {
-                heap_freetuple(found.row);
+            } else if (found.presence == Presence::found && found.in_snapshot && is_completed(table_, found, now)) {
                 continue;
             } else {
                 end_probing(&prober);
@@ -107,14 +109,7 @@ class BatchClaim {
     static constexpr int kLeastBulk = 8;
     static constexpr int kMostBulks = 32;
     static constexpr int kMostBulk = 4096;
-
-    bool is_plain_duplicate(const Probe &found) {
-        if (found.presence != Presence::found || !found.in_snapshot)
-            return false;
-        const KeyRow row = read_row(table_, found);
-        return static_cast<core::State>(DatumGetChar(row.get(KeyColumn::state))) == core::State::completed &&
-               row.time(KeyColumn::expires_at) > clock_now();
-    }
+    static constexpr int kClockEvery = 64;
 
     void claim_each(const Candidate *candidates, int count) {
         for (int i = 0; i < count; i++)

@@ -14,6 +14,14 @@ bool is_plain(Datum value) {
     return VARATT_IS_1B(bytes) ? !VARATT_IS_1B_E(bytes) : VARATT_IS_4B_U(bytes);
 }
 
+// Bytewise order of two plain texts.
+int compare_plain(const void *left, const void *right) {
+    const auto left_size = VARSIZE_ANY_EXHDR(left);
+    const auto right_size = VARSIZE_ANY_EXHDR(right);
+    const int order = memcmp(VARDATA_ANY(left), VARDATA_ANY(right), Min(left_size, right_size));
+    return order != 0 ? order : left_size < right_size ? -1 : left_size > right_size;
+}
+
 // What bttextcmp answers in the "C" collation, without asking which collation it is. An entry may be compressed; then it is
 // bttextcmp that answers.
 Datum compare_bytewise(PG_FUNCTION_ARGS) {
@@ -23,10 +31,7 @@ Datum compare_bytewise(PG_FUNCTION_ARGS) {
         return DirectFunctionCall2Coll(bttextcmp, C_COLLATION_OID, left_datum, right_datum);
     const void *left = DatumGetPointer(left_datum);
     const void *right = DatumGetPointer(right_datum);
-    const auto left_size = VARSIZE_ANY_EXHDR(left);
-    const auto right_size = VARSIZE_ANY_EXHDR(right);
-    const int order = memcmp(VARDATA_ANY(left), VARDATA_ANY(right), Min(left_size, right_size));
-    PG_RETURN_INT32(order != 0 ? order : left_size < right_size ? -1 : left_size > right_size);
+    PG_RETURN_INT32(compare_plain(left, right));
 }
 
 void prepare_column(ScanKey column, AttrNumber number) {
@@ -71,13 +76,34 @@ bool descend_to_leaf(IndexCursor *cursor) {
     return BufferIsValid(cursor->leaf);
 }
 
+// An entry's column that starts at or after `at`, or nullptr when it is not stored plain. Moves `at` behind it.
+const char *plain_column(const char *&at) {
+    const char *column = reinterpret_cast<const char *>(att_align_pointer(at, TYPALIGN_INT, -1, at));
+    if (!is_plain(PointerGetDatum(column)))
+        return nullptr;
+    at = column + VARSIZE_ANY(column);
+    return column;
+}
+
+// The key against an entry of a leaf: what _bt_compare answers, which also knows compressed columns.
+int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
+    auto *entry = reinterpret_cast<IndexTuple>(PageGetItem(page, PageGetItemId(page, at)));
+    const char *data = reinterpret_cast<const char *>(entry) + IndexInfoFindDataOffset(entry->t_info);
+    const char *scope = plain_column(data);
+    const char *key = scope != nullptr ? plain_column(data) : nullptr;
+    if (key == nullptr)
+        return _bt_compare(cursor->index, &cursor->search, page, at);
+    const int order = compare_plain(scope, cursor->scope);
+    return -(order != 0 ? order : compare_plain(key, cursor->key));
+}
+
 // The first entry that does not sort before the key; one past the last if there is none.
 OffsetNumber first_not_before(IndexCursor *cursor, Page page) {
     OffsetNumber low = P_FIRSTDATAKEY(BTPageGetOpaque(page));
     OffsetNumber high = PageGetMaxOffsetNumber(page) + 1;
     while (low < high) {
         const OffsetNumber middle = low + (high - low) / 2;
-        if (_bt_compare(cursor->index, &cursor->search, page, middle) > 0)
+        if (compare_entry(cursor, page, middle) > 0)
             low = middle + 1;
         else
             high = middle;
@@ -95,7 +121,7 @@ void add_entry(IndexEntries *entries, ItemPointer row) {
 void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
     const OffsetNumber last = PageGetMaxOffsetNumber(page);
     OffsetNumber at = first_not_before(cursor, page);
-    for (; at <= last && _bt_compare(cursor->index, &cursor->search, page, at) == 0; at++) {
+    for (; at <= last && compare_entry(cursor, page, at) == 0; at++) {
         ItemId item = PageGetItemId(page, at);
         if (ItemIdIsDead(item))
             continue;
@@ -130,6 +156,8 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
 }
 
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries) {
+    cursor->scope = scope;
+    cursor->key = key;
     cursor->search.scankeys[0].sk_argument = PointerGetDatum(scope);
     cursor->search.scankeys[1].sk_argument = PointerGetDatum(key);
     entries->count = 0;

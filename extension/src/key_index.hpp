@@ -13,6 +13,8 @@ namespace idem {
 struct IndexCursor {
     Relation table;
     Relation index;
+    const text *scope; // what is searched, also as the B-tree's routines want it
+    const text *key;
     BTScanInsertData search;
     Buffer leaf; // pinned, not locked; or InvalidBuffer
 };

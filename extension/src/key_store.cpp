@@ -16,7 +16,8 @@ bool sees(const KeyTable &table, TupleTableSlot *slot) {
 Probe found_in(const KeyTable &table, TupleTableSlot *slot) {
     Probe found{};
     found.presence = Presence::found;
-    found.row = ExecCopySlotHeapTuple(slot);
+    bool should_free;
+    found.row = ExecFetchSlotHeapTuple(slot, false, &should_free);
     found.tid = slot->tts_tid;
     found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(found.row->t_data));
     found.in_snapshot = found.own_transaction || sees(table, slot);
@@ -35,6 +36,13 @@ Probe seen_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData
     return busy;
 }
 
+// The same, with a copy of the row in the caller's memory context.
+Probe kept(Probe probe) {
+    if (probe.presence == Presence::found)
+        probe.row = heap_copytuple(probe.row);
+    return probe;
+}
+
 // The ordinary way to look: an index scan.
 Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
     ScanKeyData keys[2];
@@ -46,7 +54,7 @@ Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope,
     index_rescan(scan, keys, 2, nullptr, 0);
     Probe result{};
     if (index_getnext_slot(scan, ForwardScanDirection, slot))
-        result = snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot);
+        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot));
     index_endscan(scan);
     ExecDropSingleTupleTableSlot(slot);
     return result;
@@ -170,7 +178,7 @@ Probe probe(const KeyTable &table, const text *scope, const text *key) {
         return probe_snapshot(table, scope, key);
     Prober prober;
     begin_probing(&prober, table);
-    const Probe result = probe_next(&prober, scope, key);
+    const Probe result = kept(probe_next(&prober, scope, key));
     end_probing(&prober);
     return result;
 }
@@ -253,6 +261,14 @@ KeyRow read_row(const KeyTable &table, const Probe &found) {
     KeyRow row;
     heap_deform_tuple(found.row, RelationGetDescr(table.relation), row.values, row.nulls);
     return row;
+}
+
+bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
+    TupleDesc layout = RelationGetDescr(table.relation);
+    bool is_null;
+    const Datum state = heap_getattr(found.row, KeyColumn::state, layout, &is_null);
+    const Datum expires_at = heap_getattr(found.row, KeyColumn::expires_at, layout, &is_null);
+    return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
 }
 
 bool insert_key(const KeyTable &table, const KeyRow &row) {

@@ -41,7 +41,7 @@ struct Probe {
     TransactionId holder;     // busy: who
     uint32 speculative_token; // busy: not zero while the holder is still in the act of inserting
     ItemPointerData tid;      // found
-    HeapTuple row;            // found; a copy in the caller's memory context
+    HeapTuple row;            // found; of probe_next, valid until the next one
     bool own_transaction;     // found: this transaction wrote the version
     bool in_snapshot;         // found: the transaction's snapshot sees it, or need not
 };
@@ -101,6 +101,9 @@ struct KeyRow {
 
 // Decodes a found row; by-reference values point into it.
 KeyRow read_row(const KeyTable &table, const Probe &found);
+
+// Whether a found row is completed and its retention lasts beyond `now`: the cheap part of read_row.
+bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
 // Inserts a new key. False: somebody else's is there, or being inserted; look again.
 bool insert_key(const KeyTable &table, const KeyRow &row);
