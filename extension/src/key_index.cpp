@@ -140,6 +140,11 @@ void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
 
 } // namespace
 
+void use_bytewise_comparison(Relation index) {
+    for (AttrNumber column = 1; column <= 2; column++)
+        index_getprocinfo(index, column, BTORDER_PROC)->fn_addr = compare_bytewise;
+}
+
 void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     cursor->table = table;
     cursor->index = index;

@@ -28,6 +28,11 @@ struct IndexEntries {
     bool overflow;
 };
 
+// Lets the server's own routines compare the index's columns bytewise too, in this backend: an insertion descends with the
+// comparison function that the relation cache holds, and in the "C" collation (which the catalog check has made sure of)
+// bttextcmp gives the same answers, after asking each time which collation it is.
+void use_bytewise_comparison(Relation index);
+
 void open_cursor(IndexCursor *cursor, Relation table, Relation index);
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries);
 void close_cursor(IndexCursor *cursor);

@@ -136,6 +136,7 @@ KeyTable open_keys(Access access) {
     table.has_more_indexes = list_length(indexes) > 1;
     list_free(indexes);
     table.primary_key = index_open(compat_primary_key(table.relation), lock_for(access));
+    use_bytewise_comparison(table.primary_key);
     return table;
 }
 
