@@ -22,7 +22,7 @@ find_major() {
         major=15
     else
         update_lists || true
-        major=$(apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
+        major=$(apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1) || true
     fi
     [ -n "$major" ] || {
         echo "deps.sh: no package lists; run \`apt-get update\` as root, then try again" >&2

@@ -7,5 +7,6 @@ source scripts/lib.sh
 scripts/deps.sh
 scripts/install.sh
 scripts/cluster.sh start dev
-scripts/cluster.sh psql dev --quiet --command='SET client_min_messages = warning' --command='CREATE EXTENSION IF NOT EXISTS idem'
+scripts/cluster.sh psql dev --quiet --command='SET client_min_messages = warning' \
+    --command='CREATE EXTENSION IF NOT EXISTS idem'
 exec scripts/cluster.sh psql dev

@@ -1,0 +1,1 @@
+SELECT * FROM idem_claim_many(:keys);

@@ -1,0 +1,1 @@
+INSERT INTO leanest_keys (key) VALUES (:key) ON CONFLICT (key) DO NOTHING;

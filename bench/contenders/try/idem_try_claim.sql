@@ -1,0 +1,1 @@
+SELECT idem_try_claim(:key);

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Counts the instructions that a backend spends on a call, by running a server of its own under valgrind's callgrind.
+# A session of N calls is compared with one of 2N, so that start-up and planning cancel out.
+#
+#   bench/instructions.sh [CALLS [PREFILL]]      prints case, contender, instructions per call
+#
+# The profiles can be kept for callgrind_annotate: PROFILES=directory bench/instructions.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+source bench/lib.sh
+
+calls=${1:-1000} prefill=${2:-50000} data='' server=''
+trap 'stop_under_valgrind; stop_everything' EXIT
+
+# Profiles go to the cluster's directory, where the server's user may write.
+start_under_valgrind() {
+    as_server "$bindir/pg_ctl" stop --silent --pgdata="$data" --mode=fast
+    # That user may not be able to read the checkout.
+    (cd / && as_server valgrind --quiet --tool=callgrind --trace-children=yes --callgrind-out-file="$PGHOST/callgrind.%p" \
+        "$bindir/postgres" -D "$data" >"$scratch/valgrind.log" 2>&1) &
+    server=$!
+    # Not by pg_isready: it would leave the profile of a session.
+    until grep -qs '^ready' "$data/postmaster.pid"; do
+        kill -0 "$server" 2>/dev/null || { cat "$scratch/valgrind.log" >&2; die "the server did not start under valgrind"; }
+        sleep 0.5
+    done
+}
+
+# Waits for the server's own profile too: it must not be written into a directory that is being removed.
+stop_under_valgrind() {
+    if [ -n "$server" ]; then
+        as_server "$bindir/pg_ctl" stop --silent --pgdata="$data" --mode=fast || true
+        wait "$server" || true
+    fi
+}
+
+# instructions_of_session CALLS FILE...: pgbench opens two sessions; the one that made the calls is the more expensive one.
+instructions_of_session() {
+    rm -f "$PGHOST"/callgrind.*
+    pgbench_calls "$@"
+    # A backend writes its profile when its client has gone.
+    until [ "$(grep -ls '^totals:' "$PGHOST"/callgrind.* | wc -l)" -ge 2 ]; do sleep 0.2; done
+    awk '/^totals:/ && $2 > most {most = $2} END {printf "%d\n", most}' "$PGHOST"/callgrind.*
+}
+
+# count CASE CONTENDER FILE...
+count() {
+    local case=$1 contender=$2 once twice
+    shift 2
+    once=$(instructions_of_session "$calls" "$@")
+    twice=$(instructions_of_session $((2 * calls)) "$@")
+    printf '%s\t%s\t%d\n' "$case" "$contender" $(((twice - once) / calls))
+    if [ -n "${PROFILES:-}" ]; then keep_profile "$PROFILES/${case// /-}-$contender"; fi
+}
+
+# Only the session that made the calls: the largest file.
+keep_profile() {
+    mkdir -p "$(dirname "$1")"
+    cp "$(grep -H '^totals:' "$PGHOST"/callgrind.* | sort -t ' ' -k 2 -n | tail -n 1 | cut -d : -f 1)" "$1"
+}
+
+start_cluster autovacuum=off
+claims=(idem_claim raw_on_conflict raw_leanest)
+requests=(idem_execute hand_written plpgsql)
+for contender in "${claims[@]}"; do refill "$contender"; done
+data=$(sql -c 'SHOW data_directory')
+start_under_valgrind
+
+for contender in "${claims[@]}"; do
+    count 'duplicate claim' "$contender" bench/keys/duplicate.sql "bench/contenders/claim/$contender.sql"
+done
+count 'duplicate claim' select_1 bench/contenders/select_1.sql
+for contender in "${claims[@]}"; do
+    count 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"
+done
+for contender in "${requests[@]}"; do
+    count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"
+done

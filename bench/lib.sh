@@ -1,0 +1,135 @@
+# What the groups share. Sourced by run.sh.
+# shellcheck shell=bash
+
+bindir=$("$PG_CONFIG" --bindir)
+cores=$(nproc)
+cluster=bench-$$
+drivers=build/cmake/bin
+scratch=$(mktemp -d /tmp/idem-bench.XXXXXX)
+samples=$scratch/samples.tsv
+children=()
+on_processors=()
+
+die() { echo "bench: $*" >&2; exit 1; }
+
+progress() { printf '%s\n' "$*" >&2; }
+
+stop_everything() {
+    if [ ${#children[@]} -gt 0 ]; then kill "${children[@]}" 2>/dev/null || true; fi
+    scripts/cluster.sh stop "$cluster"
+    rm -rf "$scratch"
+}
+trap stop_everything EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+build_drivers() {
+    local log=$scratch/build.log
+    {
+        cmake -S . -B build/cmake &&
+            cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay
+    } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
+}
+
+# Commits are real (fsync is on) and no checkpoint falls into a run. Arguments: further settings.
+start_cluster() {
+    scripts/cluster.sh start "$cluster" shared_buffers=512MB max_wal_size=16GB min_wal_size=2GB checkpoint_timeout=1h "$@"
+    eval "$(scripts/cluster.sh env "$cluster")"
+    sql -c 'CREATE EXTENSION idem' -f bench/contenders/schema.sql -f bench/contenders/request/plpgsql_schema.sql
+    sql -v prefill="$prefill" -f bench/keys/prefill.sql
+}
+
+# Prints bare values.
+sql() { "$bindir/psql" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
+
+# run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out.
+run_pgbench() {
+    local options=() script=$scratch/script.sql
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    cat "$@" >"$script"
+    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --define=prefill="$prefill" --file="$script" "${options[@]}" \
+        >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
+}
+
+# pgbench_tps FILE...: runs them with `clients` clients; prints transactions per second.
+pgbench_tps() {
+    run_pgbench --time="$run_seconds" --client="$clients" --jobs="$((clients < cores ? clients : cores))" -- "$@"
+    awk '/^tps = / {print $3}' "$scratch/pgbench.out"
+}
+
+# pgbench_calls CALLS FILE...: so many transactions in one session.
+pgbench_calls() {
+    local calls=$1
+    shift
+    run_pgbench --transactions="$calls" -- "$@"
+}
+
+# Transactions of the last run.
+pgbench_transactions() { awk '/^number of transactions actually processed/ {print $NF + 0}' "$scratch/pgbench.out"; }
+
+# sample MEASURE CASE CONTENDER ROUND VALUE
+sample() { printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$group" "$@" >>"$samples"; }
+
+# alternate MEASURE CASE FUNCTION CONTENDER...: rounds of one run each; FUNCTION gets the contender and prints the value.
+alternate() {
+    local measure=$1 case=$2 function=$3 round contender value
+    shift 3
+    for ((round = 1; round <= rounds; round++)); do
+        for contender in "$@"; do
+            value=$("$function" "$contender")
+            sample "$measure" "$case" "$contender" "$round" "$value"
+        done
+    done
+    progress "  $measure, $case"
+}
+
+# place LOAD: sets `clients` from "N client(s)"; with ", one processor" binds them and their backends to one.
+#
+# A lone client and its backend either share a processor, or use two, where every message has to wake a sleeping one. In a
+# virtual machine that costs several times what a claim does, and the scheduler changes its mind from run to run: left
+# alone, one client measures mostly the waking; bound, mostly the work.
+place() {
+    local postmaster list
+    clients=${1%% *}
+    list=$(taskset --cpu-list --pid $$ | sed 's/.*: //')
+    if [[ $1 == *', one processor' ]]; then list=${list%%[-,]*}; fi
+    on_processors=(taskset --cpu-list "$list")
+    # Backends inherit it from the postmaster.
+    postmaster=$(sql -c "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)")
+    taskset --cpu-list --pid "$list" "$postmaster" >/dev/null
+}
+
+# contender_file GROUP CONTENDER: the floor is everybody's.
+contender_file() { if [ "$2" = select_1 ]; then echo bench/contenders/select_1.sql; else echo "bench/contenders/$1/$2.sql"; fi; }
+
+# The table a contender keeps its keys in; none for the floor.
+keys_table() {
+    case $1 in
+        idem_*) echo idem_keys ;;
+        raw_leanest) echo leanest_keys ;;
+        raw_* | hand_written | plpgsql) echo raw_keys ;;
+    esac
+}
+
+# Every run on fresh keys starts from the same number of keys, inserted in the same order.
+refill() {
+    local table
+    table=$(keys_table "$1")
+    case $table in
+        idem_keys) sql -c 'TRUNCATE idem_keys' -c 'SELECT count(*) FROM prefill_chunks, idem_claim_many(keys)' ;;
+        raw_keys) sql -c 'TRUNCATE raw_keys' -c "INSERT INTO raw_keys (scope, key, expires_at)
+            SELECT '', key, now() + interval '24 hours' FROM prefill_chunks, unnest(keys) AS key" ;;
+        leanest_keys) sql -c 'TRUNCATE leanest_keys' -c 'INSERT INTO leanest_keys (key)
+            SELECT key FROM prefill_chunks, unnest(keys) AS key' ;;
+    esac >/dev/null
+}
+
+# expect_keys CONTENDER COUNT: a benchmark that did not do its work is not to be believed.
+expect_keys() {
+    local table found
+    table=$(keys_table "$1")
+    [ -n "$table" ] || return 0
+    found=$(sql -c "SELECT count(*) FROM $table")
+    [ "$found" -eq "$2" ] || die "$1 left $found keys in $table instead of $2"
+}
