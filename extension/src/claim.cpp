@@ -154,10 +154,11 @@ Claimed outcome_of(Outcome outcome, core::Micros now) {
     return claimed;
 }
 
-Claimed outcome_with(Outcome outcome, const KeyRow &row, core::Micros now) {
+Claimed outcome_with(Outcome outcome, const KeyRow &row, const ItemPointerData &version, core::Micros now) {
     Claimed claimed = outcome_of(outcome, now);
     claimed.has_row = true;
     claimed.row = row;
+    claimed.version = version;
     return claimed;
 }
 
@@ -186,8 +187,9 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
         if (found.presence == Presence::absent) {
             prevent_unless_writable(request.function);
             const KeyRow row = new_key_row(request, now);
-            if (insert_key(table, row))
-                return outcome_with(Outcome::acquired, row, now);
+            ItemPointerData version;
+            if (insert_key(table, row, &version))
+                return outcome_with(Outcome::acquired, row, version, now);
             continue;
         }
         if (found.presence == Presence::busy) {
@@ -201,18 +203,18 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
         if (decision.outcome == Outcome::in_flight) {
             // Waiting for oneself would last for ever, and so would waiting on a standby: its snapshot stays.
             if (found.own_transaction || RecoveryInProgress() || !patience.wait_for_lease(facts.lease_until - now))
-                return outcome_with(decision.outcome, stored, now);
+                return outcome_with(decision.outcome, stored, found.tid, now);
             continue;
         }
         require_in_snapshot(found);
         if (decision.write == ClaimWrite::none || (decision.write == ClaimWrite::mark_in_doubt && !request.records_doubt))
-            return outcome_with(decision.outcome, stored, now);
+            return outcome_with(decision.outcome, stored, found.tid, now);
         prevent_unless_writable(request.function);
         const KeyRow row = changed_row(stored, decision.write, request, now);
         ItemPointerData version = found.tid;
         switch (replace_key(table, &version, row, patience.blocks_on_rows())) {
         case Write::done:
-            return outcome_with(decision.outcome, row, now);
+            return outcome_with(decision.outcome, row, version, now);
         case Write::changed:
             break;
         case Write::busy:

@@ -27,8 +27,9 @@ struct ClaimRequest {
 struct Claimed {
     core::Outcome outcome;
     bool has_row;
-    KeyRow row;      // has_row: the row that the outcome rests on, as it is after the call
-    core::Micros at; // when the outcome was decided
+    KeyRow row;              // has_row: the row that the outcome rests on, as it is after the call
+    ItemPointerData version; // has_row: where it is
+    core::Micros at;         // when the outcome was decided
 };
 
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);

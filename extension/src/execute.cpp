@@ -137,7 +137,9 @@ Jsonb *run(const text *source, ArrayType *arguments) {
     return result;
 }
 
-void attach(const ClaimRequest &request, const ScopePolicy &policy, const Jsonb *response) {
+// The claim is still where it was made, unless the statement itself did something to the key.
+void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
+            const Jsonb *response) {
     HolderCall call{};
     call.function = request.function;
     call.change = core::Change::complete;
@@ -145,7 +147,11 @@ void attach(const ClaimRequest &request, const ScopePolicy &policy, const Jsonb 
     call.key = request.key;
     call.policy = policy;
     call.response.body = response;
-    change_as_holder(call);
+    KeyRow row = claimed.row;
+    ItemPointerData version = claimed.version;
+    set_completed(&row, call.response, policy, clock_now());
+    if (replace_key(table, &version, row, true) != Write::done)
+        change_as_holder(call);
 }
 
 } // namespace
@@ -169,11 +175,13 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     request.records_doubt = true;
     const KeyTable table = open_keys(Access::write);
     const Claimed claimed = claim_key(table, request);
-    close_keys(table);
-    if (!is_granted(claimed.outcome))
+    if (!is_granted(claimed.outcome)) {
+        close_keys(table);
         return make_ticket(claimed);
+    }
     const Jsonb *response = run(source, PG_GETARG_ARRAYTYPE_P(args));
-    attach(request, policy, response);
+    attach(table, request, policy, claimed, response);
+    close_keys(table);
     return make_ticket(claimed, response, response_size(response) > policy.max_response_size);
 }
 

@@ -272,7 +272,7 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
     return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
 }
 
-bool insert_key(const KeyTable &table, const KeyRow &row) {
+bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
     const TransactionId self = GetCurrentTransactionId();
     const CommandId command = GetCurrentCommandId(true);
     HeapTuple tuple = form_row(table, row);
@@ -286,6 +286,7 @@ bool insert_key(const KeyTable &table, const KeyRow &row) {
     else
         heap_abort_speculative(table.relation, &tuple->t_self);
     SpeculativeInsertionLockRelease(self);
+    *version = tuple->t_self;
     heap_freetuple(tuple);
     CommandCounterIncrement();
     return is_unique;
@@ -299,10 +300,12 @@ Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row,
         compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), wait, &failure, &needs_index_entries);
     if (needs_index_entries)
         insert_index_entries(table, tuple, UNIQUE_CHECK_YES);
-    heap_freetuple(tuple);
     const Write write = write_result(result, failure);
-    if (write == Write::done)
+    if (write == Write::done) {
+        *version = tuple->t_self;
         CommandCounterIncrement();
+    }
+    heap_freetuple(tuple);
     return write;
 }
 

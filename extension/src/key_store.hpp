@@ -105,14 +105,16 @@ KeyRow read_row(const KeyTable &table, const Probe &found);
 // Whether a found row is completed and its retention lasts beyond `now`: the cheap part of read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
-// Inserts a new key. False: somebody else's is there, or being inserted; look again.
-bool insert_key(const KeyTable &table, const KeyRow &row);
+// Inserts a new key; `version` receives where it is. False: somebody else's is there, or being inserted; look again.
+bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version);
 
 enum class Write {
     done,
     changed, // the version is no longer the latest: look again
     busy     // somebody holds the row and we were told not to wait
 };
+
+// Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);
 Write delete_key(const KeyTable &table, ItemPointer version, bool wait);
 
