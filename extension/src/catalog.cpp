@@ -97,7 +97,8 @@ void check_storage(Relation relation, char kind, const char *name) {
         not_as_installed(name, "It is not a plain local relation.");
     if (relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
         not_as_installed(name, "It is not logged, so a crash would forget its rows.");
-    if (relation->rd_rel->relhassubclass)
+    // relhassubclass may still say so when the last child is gone.
+    if (relation->rd_rel->relhassubclass && find_inheritance_children(RelationGetRelid(relation), NoLock) != NIL)
         not_as_installed(name, "Other tables inherit from it.");
     if (is_distributed(RelationGetRelid(relation)))
         not_as_installed(name, "Another extension has distributed it.");
@@ -128,6 +129,25 @@ void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const c
     index_close(index, AccessShareLock);
     if (!right)
         not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
+}
+
+// What a claim would not check must not be there: CHECK constraints besides our own, and uniqueness that waits for the commit.
+void check_key_constraints(Oid oid) {
+    Relation keys = table_open(oid, AccessShareLock);
+    const TupleConstr *constraints = RelationGetDescr(keys)->constr;
+    if (constraints == nullptr || constraints->num_check != 1)
+        not_as_installed("idem_keys", "Its check constraints were changed.");
+    List *indexes = RelationGetIndexList(keys);
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+        const bool immediate = index->rd_index->indimmediate;
+        index_close(index, AccessShareLock);
+        if (!immediate)
+            not_as_installed("idem_keys", "It has a deferrable constraint.");
+    }
+    list_free(indexes);
+    table_close(keys, AccessShareLock);
 }
 
 void check_table(Oid oid, const Column *columns, int count, AttrNumber scope, AttrNumber key, const char *name) {
@@ -183,6 +203,7 @@ Catalog find_everything() {
     found.counters = member_relation(found, "idem_counters");
     found.fence_high_water = member_relation(found, "idem_fence_high_water");
     check_table(found.keys, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, "idem_keys");
+    check_key_constraints(found.keys);
     check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
     check_table(found.counters, kCounterColumns, lengthof(kCounterColumns), 3, 4, "idem_counters");
     Relation sequence = relation_open(found.fence_high_water, AccessShareLock);

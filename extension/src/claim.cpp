@@ -207,7 +207,9 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
             continue;
         }
         require_in_snapshot(found);
-        if (decision.write == ClaimWrite::none || (decision.write == ClaimWrite::mark_in_doubt && !request.records_doubt))
+        // A doubt that cannot be written down is told all the same.
+        if (decision.write == ClaimWrite::none ||
+            (decision.write == ClaimWrite::mark_in_doubt && (!request.records_doubt || XactReadOnly)))
             return outcome_with(decision.outcome, stored, found.tid, now);
         prevent_unless_writable(request.function);
         const KeyRow row = changed_row(stored, decision.write, request, now);

@@ -55,6 +55,15 @@ inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index,
 #endif
 }
 
+// 17 put it into a struct.
+inline LocalTransactionId compat_local_transaction() {
+#if PG_VERSION_NUM >= 170000
+    return MyProc->vxid.lxid;
+#else
+    return MyProc->lxid;
+#endif
+}
+
 // 17 gave intervals infinities; before it every interval was finite.
 inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
 #if PG_VERSION_NUM >= 170000

@@ -120,7 +120,7 @@ Jsonb *rows_as_jsonb() {
 // Runs the statement as the caller, and returns its rows in the caller's memory context.
 Jsonb *run(const text *source, ArrayType *arguments) {
     SPI_connect();
-    const PreparedStatement *prepared = prepare_statement(source);
+    const PreparedStatement *prepared = begin_statement(source);
     SPIExecuteOptions options{};
     options.params = parameter_list(text_parameters(arguments, prepared));
     const int status = SPI_execute_plan_extended(prepared->plan, &options);
@@ -133,6 +133,7 @@ Jsonb *run(const text *source, ArrayType *arguments) {
     const Jsonb *rows = rows_as_jsonb();
     auto *result = static_cast<Jsonb *>(SPI_palloc(VARSIZE(rows)));
     memcpy(result, rows, VARSIZE(rows));
+    end_statement(prepared);
     SPI_finish();
     return result;
 }

@@ -7,17 +7,43 @@ namespace {
 
 using namespace idem;
 
-bytea *fingerprint_of(const void *data, Size size) {
+// SHA-256 of what is fed to it piece by piece. The server releases the context itself if an error comes in between.
+struct Hash {
+    pg_cryptohash_ctx *context;
+};
+
+[[noreturn]] void raise_hash_failure(const Hash &hash) {
+    elog(ERROR, "could not compute SHA-256: %s", pg_cryptohash_error(hash.context));
+    pg_unreachable();
+}
+
+Hash begin_hash() {
+    const Hash hash{pg_cryptohash_create(PG_SHA256)};
+    if (pg_cryptohash_init(hash.context) < 0)
+        raise_hash_failure(hash);
+    return hash;
+}
+
+void add_to_hash(const Hash &hash, const void *data, Size size) {
+    if (pg_cryptohash_update(hash.context, static_cast<const uint8 *>(data), size) < 0)
+        raise_hash_failure(hash);
+}
+
+bytea *end_fingerprint(const Hash &hash) {
     auto *result = static_cast<bytea *>(palloc(VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH));
     SET_VARSIZE(result, VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH);
     auto *out = reinterpret_cast<uint8 *>(VARDATA(result));
     out[0] = core::kFingerprintVersion;
-    pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
-    if (pg_cryptohash_init(hash) < 0 || pg_cryptohash_update(hash, static_cast<const uint8 *>(data), size) < 0 ||
-        pg_cryptohash_final(hash, out + 1, PG_SHA256_DIGEST_LENGTH) < 0)
-        elog(ERROR, "could not compute SHA-256: %s", pg_cryptohash_error(hash));
-    pg_cryptohash_free(hash);
+    if (pg_cryptohash_final(hash.context, out + 1, PG_SHA256_DIGEST_LENGTH) < 0)
+        raise_hash_failure(hash);
+    pg_cryptohash_free(hash.context);
     return result;
+}
+
+bytea *fingerprint_of(const void *data, Size size) {
+    const Hash hash = begin_hash();
+    add_to_hash(hash, data, size);
+    return end_fingerprint(hash);
 }
 
 // The bytes of `size` bytes of server-encoded text in UTF-8.
@@ -26,7 +52,9 @@ std::string_view as_utf8(const char *data, int size) {
     return {converted, converted == data ? static_cast<size_t>(size) : strlen(converted)};
 }
 
-// One step through a jsonb value, in terms that core code understands.
+// One step through a jsonb value, in terms that core code understands. The form's own state is trivially destructible.
+static_assert(std::is_trivially_destructible_v<core::CanonicalJson>);
+
 struct Event {
     JsonbIteratorToken token;
     jbvType type;
@@ -47,69 +75,60 @@ Event event_of(JsonbIteratorToken token, const JsonbValue &value) {
     return event;
 }
 
-void feed_scalar(core::CanonicalJson &canonical, const Event &event) {
+void feed_scalar(core::CanonicalJson &form, const Event &event, std::string &out) {
     switch (event.type) {
     case jbvString:
-        canonical.string(event.text);
-        break;
+        return form.string(out, event.text);
     case jbvNumeric:
-        canonical.number(event.text);
-        break;
+        return form.number(out, event.text);
     case jbvBool:
-        canonical.boolean(event.boolean);
-        break;
+        return form.boolean(out, event.boolean);
     default:
-        canonical.null();
+        return form.null(out);
     }
 }
 
-void feed(core::CanonicalJson &canonical, const Event &event, bool scalar_document) {
+void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
     switch (event.token) {
     case WJB_BEGIN_OBJECT:
-        return canonical.begin_object();
+        return form.begin_object(out);
     case WJB_END_OBJECT:
-        return canonical.end_object();
-    case WJB_BEGIN_ARRAY: // a bare scalar is stored as an array of one
-        return scalar_document ? void() : canonical.begin_array();
+        return form.end_object(out);
+    case WJB_BEGIN_ARRAY:
+        return form.begin_array(out);
     case WJB_END_ARRAY:
-        return scalar_document ? void() : canonical.end_array();
+        return form.end_array(out);
     case WJB_KEY:
-        return canonical.name(event.text);
+        return form.name(out, event.text);
     default:
-        return feed_scalar(canonical, event);
+        return feed_scalar(form, event, out);
     }
 }
 
-struct Events {
-    Event *list;
-    Size count;
-};
-
-Events events_of(Jsonb *document) {
-    Size capacity = 64;
-    Events events{static_cast<Event *>(palloc(capacity * sizeof(Event))), 0};
+// The canonical form is hashed event by event: a short document can be a very long one in plain decimal notation.
+bytea *fingerprint_of_json(Jsonb *document) {
+    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored as an array of one, which is not part of it
+    const Hash hash = begin_hash();
+    core::CanonicalJson form;
+    MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);
     JsonbIterator *iterator = JsonbIteratorInit(&document->root);
     JsonbValue value;
-    for (JsonbIteratorToken token; (token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE;) {
-        if (events.count == capacity) {
-            capacity *= 2;
-            events.list = static_cast<Event *>(repalloc_huge(events.list, capacity * sizeof(Event)));
-        }
-        events.list[events.count++] = event_of(token, value);
+    for (JsonbIteratorToken token; (token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE; check_for_interrupts()) {
+        if (is_scalar && token != WJB_ELEM)
+            continue;
+        const MemoryContext caller = MemoryContextSwitchTo(scratch);
+        const Event event = event_of(token, value);
+        const auto *piece = core_string([&] {
+            std::string out;
+            feed(form, event, out);
+            return out;
+        });
+        add_to_hash(hash, VARDATA(piece), VARSIZE(piece) - VARHDRSZ);
+        MemoryContextSwitchTo(caller);
+        MemoryContextReset(scratch);
     }
-    return events;
-}
-
-bytea *fingerprint_of_json(Jsonb *document) {
-    const Events events = events_of(document);
-    const bool scalar_document = JB_ROOT_IS_SCALAR(document);
-    const auto *canonical = core_string([&] {
-        core::CanonicalJson json;
-        for (Size i = 0; i < events.count; i++)
-            feed(json, events.list[i], scalar_document);
-        return json.text();
-    });
-    return fingerprint_of(VARDATA(canonical), VARSIZE(canonical) - VARHDRSZ);
+    MemoryContextDelete(scratch);
+    return end_fingerprint(hash);
 }
 
 } // namespace

@@ -85,6 +85,7 @@ void set_released(KeyRow *row) {
 }
 
 void change_as_holder(const HolderCall &call) {
+    PreventCommandIfParallelMode(call.function);
     const KeyTable table = open_keys(Access::write);
     for (;; check_for_interrupts()) {
         Probe found = probe_settled(table, call.scope, call.key);

@@ -14,6 +14,7 @@ using core::State;
 
 // The key as it stands once nobody else's change is pending.
 Probe settled_key(const KeyTable &table, const text *scope, const text *key, const char *function) {
+    PreventCommandIfParallelMode(function);
     for (;;) {
         const Probe found = probe_settled(table, scope, key);
         if (found.presence != Presence::busy)

@@ -23,6 +23,7 @@ extern "C" {
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace_d.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"

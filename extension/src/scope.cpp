@@ -2,6 +2,7 @@
 
 #include "arguments.hpp"
 #include "catalog.hpp"
+#include "compat.hpp"
 #include "settings.hpp"
 
 namespace idem {
@@ -62,20 +63,20 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
         scope->owner = DatumGetObjectId(value);
 }
 
-// Reads the table as it is now, not as the transaction's snapshot has it: what an operator sets holds at once.
+// Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
+// once.
 void read_scope(const text *name, CachedScope *scope) {
     Relation table = table_open(catalog().scopes, AccessShareLock);
     table_is_empty = RelationGetNumberOfBlocks(table) == 0;
     if (!table_is_empty) {
-        Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+        const Oid index = compat_primary_key(table);
         ScanKeyData entry;
         ScanKeyInit(&entry, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
-        SysScanDesc scan = systable_beginscan(table, RelationGetPrimaryKeyIndex(table), true, snapshot, 1, &entry);
+        SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
         HeapTuple row = systable_getnext(scan);
         if (HeapTupleIsValid(row))
             read_row(row, RelationGetDescr(table), scope);
         systable_endscan(scan);
-        UnregisterSnapshot(snapshot);
     }
     table_close(table, AccessShareLock);
 }

@@ -1,5 +1,7 @@
 #include "statement_cache.hpp"
 
+#include "compat.hpp"
+
 namespace idem {
 
 namespace {
@@ -61,41 +63,56 @@ CachedStatement *make_statement(const char *source, Size length, uint64 hash) {
     return statement;
 }
 
-int least_recently_used() {
-    int oldest = 0;
-    for (int i = 1; i < cached; i++)
-        if (cache[i]->last_used < cache[oldest]->last_used)
+bool is_running(const CachedStatement *statement) {
+    return statement->running > 0 && statement->running_in == compat_local_transaction();
+}
+
+// Where a statement may be put: a free place, or that of the one that was not used for longest; -1 when all are running.
+int place_for_another() {
+    if (cached < kMostStatements)
+        return cached;
+    int oldest = -1;
+    for (int i = 0; i < cached; i++)
+        if (!is_running(cache[i]) && (oldest < 0 || cache[i]->last_used < cache[oldest]->last_used))
             oldest = i;
     return oldest;
 }
 
 // From here on the statement outlives the call; nothing in between may fail halfway.
 void keep(CachedStatement *statement) {
+    const int place = place_for_another();
+    if (place < 0)
+        return; // it goes with the caller's SPI connection
     SPI_keepplan(statement->plan);
     MemoryContextSetParent(statement->memory, CacheMemoryContext);
-    if (cached < kMostStatements) {
-        cache[cached++] = statement;
-        return;
+    if (place == cached)
+        cached++;
+    else {
+        SPI_freeplan(cache[place]->plan);
+        MemoryContextDelete(cache[place]->memory);
     }
-    CachedStatement *&place = cache[least_recently_used()];
-    SPI_freeplan(place->plan);
-    MemoryContextDelete(place->memory);
-    place = statement;
+    cache[place] = statement;
 }
 
 } // namespace
 
-const PreparedStatement *prepare_statement(const text *statement) {
-    const char *source = VARDATA_ANY(statement);
-    const Size length = VARSIZE_ANY_EXHDR(statement);
+const PreparedStatement *begin_statement(const text *text_source) {
+    const char *source = VARDATA_ANY(text_source);
+    const Size length = VARSIZE_ANY_EXHDR(text_source);
     const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(source), static_cast<int>(length), 0);
-    CachedStatement *prepared = find(source, length, hash);
-    if (prepared == nullptr) {
-        prepared = make_statement(source, length, hash);
-        keep(prepared);
+    CachedStatement *statement = find(source, length, hash);
+    if (statement == nullptr) {
+        statement = make_statement(source, length, hash);
+        keep(statement);
     }
-    prepared->last_used = ++uses;
-    return prepared;
+    statement->last_used = ++uses;
+    if (!is_running(statement))
+        statement->running = 0;
+    statement->running++;
+    statement->running_in = compat_local_transaction();
+    return statement;
 }
+
+void end_statement(const PreparedStatement *statement) { const_cast<PreparedStatement *>(statement)->running--; }
 
 } // namespace idem

@@ -28,40 +28,44 @@ TEST(CanonicalNumber, RefusesWhatIsNoDecimal) {
 }
 
 TEST(CanonicalJson, WritesNestedValuesWithoutWhiteSpace) {
+    std::string out;
     CanonicalJson json;
-    json.begin_object();
-    json.name("a");
-    json.begin_array();
-    json.number("1.0");
-    json.begin_object();
-    json.end_object();
-    json.boolean(true);
-    json.null();
-    json.end_array();
-    json.name("b");
-    json.string("x");
-    json.end_object();
-    EXPECT_EQ(json.text(), R"({"a":[1,{},true,null],"b":"x"})");
+    json.begin_object(out);
+    json.name(out, "a");
+    json.begin_array(out);
+    json.number(out, "1.0");
+    json.begin_object(out);
+    json.end_object(out);
+    json.boolean(out, true);
+    json.null(out);
+    json.end_array(out);
+    json.name(out, "b");
+    json.string(out, "x");
+    json.end_object(out);
+    EXPECT_EQ(out, R"({"a":[1,{},true,null],"b":"x"})");
 }
 
 TEST(CanonicalJson, EscapesQuotesBackslashesAndControlCharacters) {
+    std::string out;
     CanonicalJson json;
-    json.string(std::string("\"\\\n\x01\x1f", 5) + "é");
-    EXPECT_EQ(json.text(), "\"\\\"\\\\\\u000a\\u0001\\u001fé\"");
+    json.string(out, std::string("\"\\\n\x01\x1f", 5) + "é");
+    EXPECT_EQ(out, "\"\\\"\\\\\\u000a\\u0001\\u001fé\"");
 }
 
 // What reads alike inside a string and as structure must not be hashed alike.
 TEST(CanonicalJson, StringsCannotImitateStructure) {
-    CanonicalJson flat;
-    flat.begin_array();
-    flat.string("a\",\"b");
-    flat.end_array();
+    std::string one_out;
+    CanonicalJson one;
+    one.begin_array(one_out);
+    one.string(one_out, "a\",\"b");
+    one.end_array(one_out);
+    std::string two_out;
     CanonicalJson two;
-    two.begin_array();
-    two.string("a");
-    two.string("b");
-    two.end_array();
-    EXPECT_NE(flat.text(), two.text());
+    two.begin_array(two_out);
+    two.string(two_out, "a");
+    two.string(two_out, "b");
+    two.end_array(two_out);
+    EXPECT_NE(one_out, two_out);
 }
 
 } // namespace

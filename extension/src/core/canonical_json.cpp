@@ -11,6 +11,22 @@ bool all_digits(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+void quote(std::string &out, std::string_view text) {
+    static constexpr char kHex[] = "0123456789abcdef";
+    out += '"';
+    for (char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 0x20)
+            out.append("\\u00").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+        else {
+            if (c == '"' || c == '\\')
+                out += '\\';
+            out += c;
+        }
+    }
+    out += '"';
+}
+
 } // namespace
 
 std::string canonical_number(std::string_view decimal) {
@@ -35,56 +51,40 @@ std::string canonical_number(std::string_view decimal) {
     return canonical;
 }
 
-void CanonicalJson::separate() {
+void CanonicalJson::separate(std::string &out) {
     if (needs_comma_)
-        text_ += ',';
+        out += ',';
     needs_comma_ = true;
 }
 
-void CanonicalJson::open(char bracket) {
-    separate();
-    text_ += bracket;
+void CanonicalJson::open(std::string &out, char bracket) {
+    separate(out);
+    out += bracket;
     needs_comma_ = false;
 }
 
-void CanonicalJson::close(char bracket) {
-    text_ += bracket;
+void CanonicalJson::close(std::string &out, char bracket) {
+    out += bracket;
     needs_comma_ = true;
 }
 
-void CanonicalJson::literal(std::string_view text) {
-    separate();
-    text_ += text;
+void CanonicalJson::literal(std::string &out, std::string_view text) {
+    separate(out);
+    out += text;
 }
 
-void CanonicalJson::quote(std::string_view text) {
-    static constexpr char kHex[] = "0123456789abcdef";
-    text_ += '"';
-    for (char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20)
-            text_.append("\\u00").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
-        else {
-            if (c == '"' || c == '\\')
-                text_ += '\\';
-            text_ += c;
-        }
-    }
-    text_ += '"';
-}
-
-void CanonicalJson::name(std::string_view text) {
-    separate();
-    quote(text);
-    text_ += ':';
+void CanonicalJson::name(std::string &out, std::string_view text) {
+    separate(out);
+    quote(out, text);
+    out += ':';
     needs_comma_ = false;
 }
 
-void CanonicalJson::string(std::string_view text) {
-    separate();
-    quote(text);
+void CanonicalJson::string(std::string &out, std::string_view text) {
+    separate(out);
+    quote(out, text);
 }
 
-void CanonicalJson::number(std::string_view decimal) { literal(canonical_number(decimal)); }
+void CanonicalJson::number(std::string &out, std::string_view decimal) { literal(out, canonical_number(decimal)); }
 
 } // namespace idem::core

@@ -5,7 +5,8 @@
 // zeros, sign only when negative, zero as 0; strings quoted, with `"` and `\` escaped by a backslash and control characters as
 // \u00xx. Locale and settings play no part.
 //
-// The value is fed as events, in document order; nesting is the caller's to balance.
+// The value is fed as events, in document order; nesting is the caller's to balance. Each event appends its piece of the form
+// to `out`, which the caller may hash and empty at any time: the whole form is never needed at once.
 #pragma once
 
 #include <string>
@@ -17,26 +18,22 @@ inline constexpr unsigned char kFingerprintVersion = 1;
 
 class CanonicalJson {
   public:
-    void begin_object() { open('{'); }
-    void end_object() { close('}'); }
-    void begin_array() { open('['); }
-    void end_array() { close(']'); }
-    void name(std::string_view text);
-    void string(std::string_view text);
-    void number(std::string_view decimal); // digits, optional sign and fraction, as numeric prints it; no exponent
-    void boolean(bool value) { literal(value ? "true" : "false"); }
-    void null() { literal("null"); }
-
-    const std::string &text() const { return text_; }
+    void begin_object(std::string &out) { open(out, '{'); }
+    void end_object(std::string &out) { close(out, '}'); }
+    void begin_array(std::string &out) { open(out, '['); }
+    void end_array(std::string &out) { close(out, ']'); }
+    void name(std::string &out, std::string_view text);
+    void string(std::string &out, std::string_view text);
+    void number(std::string &out, std::string_view decimal); // digits, optional sign and fraction; no exponent
+    void boolean(std::string &out, bool value) { literal(out, value ? "true" : "false"); }
+    void null(std::string &out) { literal(out, "null"); }
 
   private:
-    void open(char bracket);
-    void close(char bracket);
-    void literal(std::string_view text);
-    void separate();
-    void quote(std::string_view text);
+    void open(std::string &out, char bracket);
+    void close(std::string &out, char bracket);
+    void literal(std::string &out, std::string_view text);
+    void separate(std::string &out);
 
-    std::string text_;
     bool needs_comma_ = false;
 };
 

@@ -1,0 +1,163 @@
+-- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
+\ir include/helpers.psql
+SELECT plan(21);
+
+CREATE TEMP VIEW members AS
+    SELECT classid, objid FROM pg_depend
+     WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+       AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem');
+
+CREATE TEMP VIEW functions AS
+    SELECT p.* FROM pg_proc p JOIN members m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
+
+CREATE TEMP VIEW relations AS
+    SELECT c.* FROM pg_class c JOIN members m ON m.classid = 'pg_class'::regclass AND m.objid = c.oid;
+
+SELECT enum_has_labels('idem', 'idem_outcome',
+    ARRAY['acquired', 'taken_over', 'in_flight', 'completed', 'mismatch', 'in_doubt'],
+    'outcomes_are_those_of_the_contract');
+
+CREATE FUNCTION pg_temp.columns_of(type regtype) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
+      FROM pg_attribute
+     WHERE attrelid = (SELECT typrelid FROM pg_type WHERE oid = type) AND attnum > 0 AND NOT attisdropped
+$$;
+
+SELECT is(pg_temp.columns_of('idem_ticket'),
+    'outcome idem_outcome, fence bigint, attempt integer, lease_until timestamp with time zone, status_code integer, '
+    'response jsonb, response_omitted boolean, recovery_point text, retry_after interval',
+    'ticket_has_the_columns_of_the_contract');
+
+SELECT is(pg_temp.columns_of('idem_key_info'),
+    'state text, status_code integer, response jsonb, response_omitted boolean, attempt integer, recovery_point text, '
+    'created_at timestamp with time zone, expires_at timestamp with time zone, lease_until timestamp with time zone, '
+    'is_owner boolean',
+    'lookup_type_has_neither_fence_nor_owner');
+
+SELECT set_has(
+    $$ SELECT proname::text, pg_get_function_identity_arguments(oid), pronargdefaults::int, pg_get_function_result(oid)
+         FROM functions $$,
+    $$ VALUES
+       ('idem_claim', 'key text, ttl interval, scope text', 2, 'boolean'),
+       ('idem_try_claim', 'key text, ttl interval, scope text', 2, 'idem_outcome'),
+       ('idem_claim_many', 'keys text[], ttl interval, scope text', 2, 'SETOF text'),
+       ('idem_begin',
+        'key text, fingerprint bytea, ttl interval, lease interval, owner text, wait interval, scope text',
+        6, 'idem_ticket'),
+       ('idem_checkpoint', 'key text, recovery_point text, fence bigint, scope text', 1, 'void'),
+       ('idem_renew', 'key text, fence bigint, lease interval, scope text', 2, 'timestamp with time zone'),
+       ('idem_complete', 'key text, response jsonb, status_code integer, fence bigint, scope text', 4, 'void'),
+       ('idem_release', 'key text, fence bigint, scope text', 1, 'void'),
+       ('idem_lookup', 'key text, owner text, scope text', 2, 'SETOF idem_key_info'),
+       ('idem_execute', 'key text, statement text, args text[], fingerprint bytea, ttl interval, scope text',
+        4, 'idem_ticket'),
+       ('idem_hit', 'key text, ttl interval, scope text', 2, 'bigint'),
+       ('idem_serialize', 'key text, scope text', 1, 'void'),
+       ('idem_forget', 'key text, scope text', 1, 'boolean'),
+       ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
+       ('idem_scope_drop', 'scope text', 0, 'boolean') $$,
+    'functions_have_the_signatures_of_the_contract');
+
+SELECT set_has(
+    $$ SELECT proname::text, oidvectortypes(proargtypes), pg_get_function_result(oid) FROM functions $$,
+    $$ VALUES ('idem_key', '"any"', 'text'),
+              ('idem_fingerprint', 'jsonb', 'bytea'),
+              ('idem_fingerprint_text', 'text', 'bytea'),
+              ('idem_fingerprint_bytes', 'bytea', 'bytea') $$,
+    'pure_functions_have_the_types_of_the_contract');
+
+SELECT set_has(
+    $$ SELECT proname::text, pg_get_function_identity_arguments(oid), pronargdefaults::int FROM functions $$,
+    $$ VALUES ('idem_scope_set',
+               'scope text, ttl interval, keep_forever boolean, lease interval, on_lease_expiry text, '
+               'max_response_size integer, owner regrole', 6),
+              ('idem_grant', 'role regrole, operator boolean', 1),
+              ('idem_revoke', 'role regrole', 0) $$,
+    'administrative_functions_have_the_arguments_of_the_contract');
+
+SELECT is(
+    (SELECT string_agg(proname, ', ') FROM (SELECT proname FROM functions GROUP BY proname HAVING count(*) > 1) f),
+    NULL, 'no_function_is_overloaded');
+
+-- Comments.
+SELECT is(
+    (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions WHERE obj_description(oid, 'pg_proc') IS NULL),
+    NULL, 'every_function_has_a_comment');
+
+SELECT is(
+    (SELECT string_agg(objid::regtype::text, ', ') FROM members
+      WHERE classid = 'pg_type'::regclass AND obj_description(objid, 'pg_type') IS NULL),
+    NULL, 'every_type_has_a_comment');
+
+SELECT is(
+    (SELECT string_agg(relname, ', ') FROM relations WHERE obj_description(oid, 'pg_class') IS NULL),
+    NULL, 'every_table_has_a_comment');
+
+SELECT is(
+    (SELECT string_agg(relname || '.' || attname, ', ')
+       FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND attnum > 0 AND NOT attisdropped
+      WHERE relkind IN ('r', 'v') AND col_description(r.oid, attnum) IS NULL),
+    NULL, 'every_column_of_a_table_has_a_comment');
+
+SELECT is(
+    (SELECT string_agg(typname || '.' || attname, ', ')
+       FROM members m
+       JOIN pg_type t ON m.classid = 'pg_type'::regclass AND m.objid = t.oid AND t.typtype = 'c'
+       JOIN pg_attribute a ON a.attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
+      WHERE col_description(t.typrelid, attnum) IS NULL),
+    NULL, 'every_column_of_a_composite_type_has_a_comment');
+
+-- What each function states about itself.
+SELECT is(
+    (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions
+      WHERE prosecdef
+        AND NOT coalesce(proconfig && ARRAY['search_path=pg_catalog, pg_temp', 'search_path="pg_catalog, pg_temp"'],
+                         false)),
+    NULL, 'security_definer_functions_pin_their_search_path');
+
+SELECT is(
+    (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
+      WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
+                        'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
+                        'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_grant',
+                        'idem_revoke')
+        AND (provolatile <> 'v' OR proparallel <> 'u')),
+    NULL, 'what_writes_is_volatile_and_parallel_unsafe');
+
+SELECT is(
+    (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
+      WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes')
+        AND (provolatile <> 'i' OR proparallel <> 's')),
+    NULL, 'what_is_pure_is_immutable_and_parallel_safe');
+
+SELECT is(
+    (SELECT string_agg(proname, ', ') FROM functions
+      WHERE proname = 'idem_execute' AND (prosecdef OR proconfig IS NOT NULL)),
+    NULL, 'execute_neither_changes_role_nor_settings');
+
+-- The key table.
+SELECT col_is_pk('idem', 'idem_keys', ARRAY['scope', 'key'], 'keys_are_unique_in_their_scope');
+
+SELECT is(
+    (SELECT string_agg(DISTINCT c.collname, ', ')
+       FROM pg_index i, unnest(i.indcollation) AS used JOIN pg_collation c ON c.oid = used
+      WHERE i.indrelid = 'idem.idem_keys'::regclass),
+    'C', 'keys_are_compared_bytewise');
+
+SELECT is(
+    (SELECT count(*)::int FROM pg_index WHERE indrelid = 'idem.idem_keys'::regclass), 1,
+    'no_index_on_columns_that_change');
+
+SELECT is(
+    (SELECT count(*)::int FROM pg_class c, unnest(c.reloptions) option
+      WHERE oid = 'idem.idem_keys'::regclass AND option ~ '^fillfactor=[1-9][0-9]$'),
+    1, 'key_table_leaves_room_for_updates_in_place');
+
+SELECT is(
+    (SELECT string_agg(name, ', ')
+       FROM unnest(ARRAY['idem_keys', 'idem_scopes']) AS name
+      WHERE NOT EXISTS (SELECT FROM pg_extension, unnest(extconfig) AS dumped
+                         WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
+    NULL, 'keys_and_scopes_are_dumped');
+
+SELECT * FROM finish();

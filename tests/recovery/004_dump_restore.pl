@@ -1,0 +1,122 @@
+# A dumped and restored database answers as the old one did: keys are duplicates, holders may complete, scopes have their
+# settings and owners, counters go on, and fences are greater than every dumped one.
+
+use strict;
+use warnings;
+
+use IdemCluster;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $source = start_server('source');
+my @fences = split /\n/, $source->safe_psql('postgres', <<'SQL');
+CREATE ROLE tenant;
+CREATE ROLE stranger;
+SELECT idem_grant('tenant'), idem_grant('stranger') \g /dev/null
+SELECT idem_scope_set('manual', on_lease_expiry => 'manual') \g /dev/null
+SELECT idem_scope_set('tenant', ttl => '1 h', lease => '10 min', max_response_size => 40, owner => 'tenant') \g /dev/null
+SELECT idem_scope_set('archive', keep_forever => true) \g /dev/null
+SELECT idem_claim('claimed') \g /dev/null
+SELECT idem_claim('claimed', scope => 'tenant') \g /dev/null
+SELECT idem_claim('quote '' backslash \ tab	ü €') \g /dev/null
+SELECT idem_claim_many(ARRAY['many-1', 'many-2']) \g /dev/null
+SELECT idem_execute('paid', 'SELECT 5 AS amount, ''a"b\c'' AS note', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
+SELECT idem_hit('counted') FROM generate_series(1, 3) \g /dev/null
+SELECT fence FROM idem_begin('leased', idem_fingerprint_text('pay 7'), lease => '1 h', owner => 'nonce');
+SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
+SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
+SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
+SELECT pg_sleep(0.01) \g /dev/null
+SQL
+is(scalar @fences, 3, 'three leases in the source');
+
+# The cluster to restore into has other roles, with other OIDs.
+my $target = PostgreSQL::Test::Cluster->new('target');
+$target->init;
+$target->start;
+$target->safe_psql('postgres',
+    'CREATE ROLE decoy_1; CREATE ROLE decoy_2; CREATE ROLE stranger; CREATE ROLE decoy_3; CREATE ROLE tenant');
+
+my $dump = $source->basedir . '/dump';
+$source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-f', "$dump.sql" ], 'pg_dump as a script');
+$source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fc', '-f', "$dump.custom" ], 'pg_dump as an archive');
+$target->safe_psql('postgres', 'CREATE DATABASE from_script; CREATE DATABASE from_archive');
+$target->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('from_script'), '-f', "$dump.sql" ],
+    'restore from the script');
+$target->command_ok([ 'pg_restore', '--exit-on-error', '-d', $target->connstr('from_archive'), "$dump.custom" ],
+    'restore from the archive');
+
+foreach my $database ('from_script', 'from_archive')
+{
+    my $answers = sub {
+        my ($sql, $expected) = @_;
+        is($target->safe_psql($database, $sql), $expected, "$database: $sql");
+    };
+
+    # Keys
+    $answers->(
+        q{SELECT idem_claim('claimed'), idem_claim('claimed', scope => 'tenant'), idem_claim(E'quote \' backslash \\\\ tab\tü €')},
+        'f|f|f');
+    $answers->(q{SELECT count(*) FROM idem_claim_many(ARRAY['many-1', 'many-2'])}, '0');
+    $answers->(
+        q{SELECT outcome, response FROM idem_begin('paid', idem_fingerprint_text('pay 5'))},
+        'completed|[{"note": "a\"b\\\\c", "amount": 5}]');
+    $answers->(q{SELECT outcome FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch');
+    $answers->(q{SELECT idem_claim('new'), idem_claim('new')}, 't|f');
+
+    # Holders
+    $answers->(q{SELECT outcome, attempt FROM idem_begin('leased')}, 'in_flight|1');
+    $answers->(q{SELECT outcome FROM idem_begin('leased', idem_fingerprint_text('pay 8'))}, 'mismatch');
+    $answers->(
+        "SELECT outcome, attempt, fence = $fences[0], recovery_point FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
+        'acquired|1|t|charged');
+    is(sqlstate($target, "SELECT idem_complete('leased', '{}', 200, $fences[1])", $database), 'ID001',
+        "$database: not with another's fence");
+    is(sqlstate($target, "SELECT idem_complete('leased', '{}', 200, $fences[0])", $database), '00000',
+        "$database: the holder completes");
+    $answers->(q{SELECT outcome, status_code FROM idem_begin('leased')}, 'completed|200');
+    $answers->(q{SELECT idem_try_claim('doubtful', scope => 'manual')}, 'in_doubt');
+    is(sqlstate($target, "SELECT idem_complete('doubtful', '{}', 200, $fences[2], 'manual')", $database),
+        '00000', "$database: the holder of a doubtful key completes");
+
+    # Scopes
+    $answers->(
+        q{SET ROLE tenant;
+          SELECT idem_claim('claimed', scope => 'tenant'), idem_claim('fresh', scope => 'tenant')},
+        'f|t');
+    is( sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('claimed', scope => 'tenant')}, $database),
+        '42501',
+        "$database: the scope has its owner");
+    is(sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('own')}, $database), '00000', "$database: grants are there");
+    is(sqlstate($target, q{SET ROLE decoy_1; SELECT idem_claim('own')}, $database), '42501', "$database: and only they");
+    $answers->(
+        q{SELECT date_trunc('minute', expires_at - created_at + interval '1 s') FROM idem_lookup('fresh', scope => 'tenant')},
+        '01:00:00');
+    $answers->(
+        q{SET client_min_messages = error;
+          SELECT outcome FROM idem_execute('long', 'SELECT repeat($1, 40) AS text', ARRAY['x'], scope => 'tenant');
+          SELECT outcome, response_omitted FROM idem_begin('long', scope => 'tenant')},
+        lines('acquired', 'completed|t'));
+    $answers->(
+        q{SELECT idem_claim('kept', scope => 'archive');
+          SELECT expires_at IS NULL OR expires_at = 'infinity' FROM idem_lookup('kept', scope => 'archive')},
+        lines('t', 't'));
+
+    # Counters
+    $answers->(q{SELECT idem_hit('counted')}, '4');
+
+    # Fences
+    is_growing("$database: new fences are greater",
+        @fences, split /\n/, $target->safe_psql($database, <<'SQL'));
+SELECT fence FROM idem_begin('lapsed', lease => '1 min');
+SELECT fence FROM idem_begin('newer', lease => '1 min');
+SQL
+
+    # What was restored can be dumped again.
+    $target->command_ok([ 'pg_dump', '-d', $target->connstr($database), '-f', "$dump-$database.sql" ],
+        "$database: dumped again");
+}
+
+$_->stop foreach $source, $target;
+done_testing();
