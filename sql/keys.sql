@@ -50,7 +50,7 @@ COMMENT ON FUNCTION idem_release(text, bigint, text) IS
 CREATE FUNCTION idem_lookup(key text, owner text DEFAULT NULL, scope text DEFAULT '')
 RETURNS SETOF idem_key_info LANGUAGE c VOLATILE PARALLEL SAFE ROWS 1 AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_lookup(text, text, text) IS
-'What became of a key, as this snapshot sees it. No row: no live committed key. Writes nothing, never waits; works on a hot standby.';
+'What became of a key, as this snapshot sees it (this transaction''s own claims included). No row: no live committed key. Writes nothing, never waits; works on a hot standby.';
 
 CREATE FUNCTION idem_serialize(key text, scope text DEFAULT '')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -45,6 +45,8 @@ constinit uint64 generation_of_scopes = 1;
 
 constinit uint64 changes_seen = 0;
 
+constexpr int kMostLooks = 8;
+
 void relation_changed(Datum, Oid relation) {
     // While nothing is cached, any relation may be one of those that are being looked at.
     const bool all = relation == InvalidOid || !cached_is_valid;
@@ -221,14 +223,25 @@ const Catalog &catalog() {
     // Learn what other sessions changed, even where every lock we need is held already.
     AcceptInvalidationMessages();
     if (!cached_is_valid) {
-        uint64 seen;
-        do { // a change that arrives while we look must not be lost
+        // A change that arrives while we look must not be lost. Where they never cease, do without the cache.
+        uint64 seen = 0;
+        for (int tries = 0; tries < kMostLooks && !cached_is_valid; tries++) {
             seen = changes_seen;
             cached = find_everything();
-        } while (seen != changes_seen);
-        cached_is_valid = true;
+            cached_is_valid = seen == changes_seen;
+        }
     }
     return cached;
+}
+
+Relation open_member(Oid Catalog::*member, LOCKMODE lock) {
+    for (;; check_for_interrupts()) {
+        const Oid wanted = catalog().*member;
+        Relation relation = relation_open(wanted, lock);
+        if (catalog().*member == wanted)
+            return relation;
+        relation_close(relation, lock);
+    }
 }
 
 uint64 scopes_generation() { return generation_of_scopes; }

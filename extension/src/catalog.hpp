@@ -47,6 +47,10 @@ struct Catalog {
 
 const Catalog &catalog();
 
+// Opens one of idem's relations, such as &Catalog::keys, and locks it. What was found is checked anew after the lock, as the
+// wait for it may have been for an ALTER TABLE. Close it as any relation.
+Relation open_member(Oid Catalog::*member, LOCKMODE lock);
+
 // Increases whenever something that depends on the scopes table has to be read again.
 uint64 scopes_generation();
 

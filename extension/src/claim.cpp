@@ -1,6 +1,7 @@
 #include "claim.hpp"
 
 #include "arguments.hpp"
+#include "bytes.hpp"
 #include "errors.hpp"
 #include "fence.hpp"
 
@@ -16,35 +17,26 @@ using core::State;
 constexpr core::Micros kLongestNap = 100 * 1000;
 constexpr core::Micros kShortestNap = 5 * 1000;
 
-bool equal_bytes(Datum stored, const void *given) {
-    auto *left = PG_DETOAST_DATUM_PACKED(stored);
-    auto *right = static_cast<const struct varlena *>(given);
-    return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
-           memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
+// A fingerprint of the standard form starts with its algorithm's version, a small number.
+bool is_standard(const bytea *fingerprint) {
+    constexpr Size kBytes = 1 + PG_SHA256_DIGEST_LENGTH;
+    constexpr uint8 kGreatestVersion = 15;
+    return VARSIZE_ANY_EXHDR(fingerprint) == kBytes && static_cast<uint8>(*VARDATA_ANY(fingerprint)) <= kGreatestVersion;
 }
 
-// Fingerprints of the standard form carry their algorithm's version in the first byte; across versions nothing can be said.
+// Across versions nothing can be said; all else is compared byte by byte.
 bool fingerprints_differ(Datum stored, const bytea *given) {
-    constexpr Size kStandardBytes = 1 + PG_SHA256_DIGEST_LENGTH;
-    auto *left = PG_DETOAST_DATUM_PACKED(stored);
-    if (VARSIZE_ANY_EXHDR(left) == kStandardBytes && VARSIZE_ANY_EXHDR(given) == kStandardBytes &&
-        *VARDATA_ANY(left) != *VARDATA_ANY(given))
+    const auto *left = reinterpret_cast<const bytea *>(PG_DETOAST_DATUM_PACKED(stored));
+    if (is_standard(left) && is_standard(given) && *VARDATA_ANY(left) != *VARDATA_ANY(given))
         return false;
-    return !equal_bytes(stored, given);
+    return compare_bytes(left, given) != 0;
 }
 
-core::KeyFacts facts_of(const ClaimRequest &request, const Probe &found, const KeyRow &row) {
-    core::KeyFacts facts{};
-    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
-    facts.own_transaction = found.own_transaction;
-    facts.has_fence = !row.is_null(KeyColumn::fence);
-    facts.expires_at = row.time(KeyColumn::expires_at);
-    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
+core::KeyFacts facts_for(const ClaimRequest &request, const Probe &found, const KeyRow &row) {
+    core::KeyFacts facts = facts_of(row, found.own_transaction, request.manual_policy);
     facts.fingerprints_differ = request.fingerprint != nullptr && !row.is_null(KeyColumn::fingerprint) &&
                                 fingerprints_differ(row.get(KeyColumn::fingerprint), request.fingerprint);
-    facts.same_owner =
-        request.owner != nullptr && !row.is_null(KeyColumn::owner) && equal_bytes(row.get(KeyColumn::owner), request.owner);
-    facts.manual_policy = request.manual_policy;
+    facts.same_owner = is_owner(row, request.owner);
     return facts;
 }
 
@@ -198,7 +190,7 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
             continue;
         }
         const KeyRow stored = read_row(table, found);
-        const core::KeyFacts facts = facts_of(request, found, stored);
+        const core::KeyFacts facts = facts_for(request, found, stored);
         const core::ClaimDecision decision = core::decide_claim(facts, {now, request.lease != 0});
         if (decision.outcome == Outcome::in_flight) {
             // Waiting for oneself would last for ever, and so would waiting on a standby: its snapshot stays.

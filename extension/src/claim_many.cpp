@@ -1,6 +1,7 @@
 // idem_claim_many: which of these keys are new? Sorted, one scan probes for all of them, and runs of absent keys are written
 // in bulk; whatever is not plainly absent or plainly done goes the way of a single claim.
 #include "arguments.hpp"
+#include "bytes.hpp"
 #include "claim.hpp"
 
 #include <algorithm>
@@ -15,18 +16,11 @@ struct Candidate {
     int position; // in the array
 };
 
-int compare_keys(const text *left, const text *right) {
-    const Size left_bytes = VARSIZE_ANY_EXHDR(left);
-    const Size right_bytes = VARSIZE_ANY_EXHDR(right);
-    const int order = memcmp(VARDATA_ANY(left), VARDATA_ANY(right), Min(left_bytes, right_bytes));
-    return order != 0 ? order : left_bytes < right_bytes ? -1 : left_bytes > right_bytes;
-}
-
 // Bytewise, as the index is; equal keys by position, so that the first of them stands for all.
 bool before(const Candidate &left, const Candidate &right) {
     if (left.prefix != right.prefix)
         return left.prefix < right.prefix;
-    const int order = compare_keys(left.key, right.key);
+    const int order = compare_bytes(left.key, right.key);
     return order != 0 ? order < 0 : left.position < right.position;
 }
 
@@ -56,7 +50,7 @@ Candidate *candidates_of(ArrayType *array, int *count) {
 int sort_unique(Candidate *candidates, int count) {
     std::sort(candidates, candidates + count, before);
     auto *end = std::unique(candidates, candidates + count, [](const Candidate &left, const Candidate &right) {
-        return left.prefix == right.prefix && compare_keys(left.key, right.key) == 0;
+        return left.prefix == right.prefix && compare_bytes(left.key, right.key) == 0;
     });
     return static_cast<int>(end - candidates);
 }

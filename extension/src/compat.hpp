@@ -6,17 +6,19 @@
 
 namespace idem {
 
-// 16 added an out-parameter that says which indexes need new entries; before it, a heap-only tuple needed none.
+enum class IndexNeeds { none, all, summarizing };
+
+// 16 added an out-parameter that says which indexes need entries for the new version; before it, a heap-only one needed none.
 inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, bool wait,
-                                    TM_FailureData *failure, bool *needs_index_entries) {
+                                    TM_FailureData *failure, IndexNeeds *needs) {
     LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
-    TU_UpdateIndexes indexes;
+    TU_UpdateIndexes indexes = TU_None;
     TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode, &indexes);
-    *needs_index_entries = result == TM_Ok && indexes == TU_All;
+    *needs = indexes == TU_None ? IndexNeeds::none : indexes == TU_All ? IndexNeeds::all : IndexNeeds::summarizing;
 #else
     TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode);
-    *needs_index_entries = result == TM_Ok && !HeapTupleIsHeapOnly(tuple);
+    *needs = result == TM_Ok && !HeapTupleIsHeapOnly(tuple) ? IndexNeeds::all : IndexNeeds::none;
 #endif
     return result;
 }
@@ -27,9 +29,9 @@ inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandI
 
 // 16 added the last argument, for indexes that only summarize blocks.
 inline void compat_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *state, bool speculative,
-                                       bool *conflict, List *arbiters) {
+                                       bool *conflict, List *arbiters, [[maybe_unused]] bool only_summarizing) {
 #if PG_VERSION_NUM >= 160000
-    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters, false);
+    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters, only_summarizing);
 #else
     ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters);
 #endif

@@ -7,15 +7,16 @@
 
 namespace {
 
-// A counter whose window is over starts again in place. $3 is the length of the window, or NULL for ever.
+// A counter whose window is over starts again in place. $3 is the length of the window, or NULL for ever. The clock is read
+// once, after the row was waited for.
 constexpr const char *kHit =
     "INSERT INTO %s AS c (expires_at, hits, scope, key)"
     " VALUES (coalesce(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) $3, 'infinity'), 1, $1, $2)"
-    " ON CONFLICT (scope, key) DO UPDATE SET"
-    " hits = CASE WHEN c.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()"
-    " THEN c.hits OPERATOR(pg_catalog.+) 1 ELSE 1 END,"
-    " expires_at = CASE WHEN c.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp() THEN c.expires_at"
-    " ELSE coalesce(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) $3, 'infinity') END"
+    " ON CONFLICT (scope, key) DO UPDATE SET (hits, expires_at) ="
+    " (SELECT CASE WHEN c.expires_at OPERATOR(pg_catalog.>) t.now THEN c.hits OPERATOR(pg_catalog.+) 1 ELSE 1 END,"
+    " CASE WHEN c.expires_at OPERATOR(pg_catalog.>) t.now THEN c.expires_at"
+    " ELSE coalesce(t.now OPERATOR(pg_catalog.+) $3, 'infinity') END"
+    " FROM (SELECT pg_catalog.clock_timestamp() AS now OFFSET 0) t)"
     " RETURNING hits";
 
 } // namespace

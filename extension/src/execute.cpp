@@ -31,11 +31,13 @@ ParamExternData *fetch_parameter(ParamListInfo list, int number, bool, ParamExte
     value->isnull = parameters->nulls[number - 1];
     value->pflags = PARAM_FLAG_CONST;
     value->ptype = type;
-    if (!value->isnull && OidIsValid(type)) {
+    if (OidIsValid(type)) {
         const MemoryContext caller = MemoryContextSwitchTo(parameters->memory);
         Oid input, io_parameter;
         getTypeInputInfo(type, &input, &io_parameter);
-        value->value = OidInputFunctionCall(input, TextDatumGetCString(parameters->texts[number - 1]), io_parameter, -1);
+        // Also of NULL: a domain may refuse it.
+        char *given = value->isnull ? nullptr : TextDatumGetCString(parameters->texts[number - 1]);
+        value->value = OidInputFunctionCall(input, given, io_parameter, -1);
         MemoryContextSwitchTo(caller);
     }
     return value;
@@ -120,7 +122,7 @@ Jsonb *rows_as_jsonb() {
 // Runs the statement as the caller, and returns its rows in the caller's memory context.
 Jsonb *run(const text *source, ArrayType *arguments) {
     SPI_connect();
-    const PreparedStatement *prepared = begin_statement(source);
+    PreparedStatement *prepared = begin_statement(source);
     SPIExecuteOptions options{};
     options.params = parameter_list(text_parameters(arguments, prepared));
     const int status = SPI_execute_plan_extended(prepared->plan, &options);
@@ -138,7 +140,6 @@ Jsonb *run(const text *source, ArrayType *arguments) {
     return result;
 }
 
-// The claim is still where it was made, unless the statement itself did something to the key.
 void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
             const Jsonb *response) {
     HolderCall call{};
@@ -148,11 +149,14 @@ void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolic
     call.key = request.key;
     call.policy = policy;
     call.response.body = response;
+    // The claim is where it was made, unless the statement itself did something to the key.
+    if (!is_current(table, claimed.version))
+        return change_as_holder(call);
     KeyRow row = claimed.row;
     ItemPointerData version = claimed.version;
     set_completed(&row, call.response, policy, clock_now());
     if (replace_key(table, &version, row, true) != Write::done)
-        change_as_holder(call);
+        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }
 
 } // namespace

@@ -15,6 +15,11 @@ int64 unix_micros() { return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNI
 
 } // namespace
 
-int64 next_fence(int64 floor) { return next_high_water_value(catalog().fence_high_water, unix_micros(), floor, kReserveAhead); }
+int64 next_fence(int64 floor) {
+    Relation sequence = open_member(&Catalog::fence_high_water, RowExclusiveLock);
+    const int64 fence = next_high_water_value(sequence, unix_micros(), floor, kReserveAhead);
+    relation_close(sequence, NoLock);
+    return fence;
+}
 
 } // namespace idem

@@ -5,8 +5,8 @@
 
 namespace idem {
 
-// A new fence, greater than every one handed out before and than `floor`. Never rolls back, takes no lock that outlasts the
-// call. REQUIRES: a transaction that may write.
+// A new fence, greater than every one handed out before and than `floor`. Never rolls back, and makes no other
+// caller wait for this transaction's end. REQUIRES: a transaction that may write.
 int64 next_fence(int64 floor);
 
 } // namespace idem

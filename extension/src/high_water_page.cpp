@@ -30,8 +30,7 @@ void reserve(Relation sequence, Buffer buffer, int64 reserved) {
 
 } // namespace
 
-int64 next_high_water_value(Oid sequence_oid, int64 clock, int64 floor, int64 ahead) {
-    Relation sequence = relation_open(sequence_oid, RowExclusiveLock);
+int64 next_high_water_value(Relation sequence, int64 clock, int64 floor, int64 ahead) {
     Buffer buffer = ReadBuffer(sequence, 0);
     LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
     Page page = BufferGetPage(buffer);
@@ -44,7 +43,6 @@ int64 next_high_water_value(Oid sequence_oid, int64 clock, int64 floor, int64 ah
     write_mark(data, step.mark.last, step.mark.reserved);
     MarkBufferDirty(buffer);
     UnlockReleaseBuffer(buffer);
-    relation_close(sequence, NoLock);
     return step.value;
 }
 

@@ -14,6 +14,6 @@
 namespace idem {
 
 // The next value: at least `clock`, greater than `floor` and than all before it. `ahead`: how much to reserve at a time.
-int64 next_high_water_value(Oid sequence, int64 clock, int64 floor, int64 ahead);
+int64 next_high_water_value(Relation sequence, int64 clock, int64 floor, int64 ahead);
 
 } // namespace idem

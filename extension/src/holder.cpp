@@ -85,15 +85,9 @@ void set_released(KeyRow *row) {
 }
 
 void change_as_holder(const HolderCall &call) {
-    PreventCommandIfParallelMode(call.function);
     const KeyTable table = open_keys(Access::write);
     for (;; check_for_interrupts()) {
-        Probe found = probe_settled(table, call.scope, call.key);
-        if (found.presence == Presence::busy) {
-            prevent_unless_writable(call.function);
-            wait_for_holder(table, found);
-            continue;
-        }
+        Probe found = probe_waiting(table, call.scope, call.key, call.function);
         if (found.presence == Presence::absent)
             raise_stale(call.key);
         KeyRow row = read_row(table, found);

@@ -22,6 +22,7 @@ bool run_as_owner(const char *statement, const SqlArgument *arguments, int count
     const int status = SPI_execute_with_args(statement, count, types, values, nulls, false, 0);
     if (status < 0)
         elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
+    static_assert(SIZEOF_DATUM == 8, "an int8 result must not point into memory that SPI_finish frees");
     const bool has_row = SPI_processed > 0;
     if (has_row && result != nullptr) {
         bool is_null;

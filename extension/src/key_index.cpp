@@ -1,5 +1,6 @@
 #include "key_index.hpp"
 
+#include "bytes.hpp"
 #include "compat.hpp"
 
 namespace idem {
@@ -14,14 +15,6 @@ bool is_plain(Datum value) {
     return VARATT_IS_1B(bytes) ? !VARATT_IS_1B_E(bytes) : VARATT_IS_4B_U(bytes);
 }
 
-// Bytewise order of two plain texts.
-int compare_plain(const void *left, const void *right) {
-    const auto left_size = VARSIZE_ANY_EXHDR(left);
-    const auto right_size = VARSIZE_ANY_EXHDR(right);
-    const int order = memcmp(VARDATA_ANY(left), VARDATA_ANY(right), Min(left_size, right_size));
-    return order != 0 ? order : left_size < right_size ? -1 : left_size > right_size;
-}
-
 // What bttextcmp answers in the "C" collation, without asking which collation it is. An entry may be compressed; then it is
 // bttextcmp that answers.
 Datum compare_bytewise(PG_FUNCTION_ARGS) {
@@ -31,7 +24,7 @@ Datum compare_bytewise(PG_FUNCTION_ARGS) {
         return DirectFunctionCall2Coll(bttextcmp, C_COLLATION_OID, left_datum, right_datum);
     const void *left = DatumGetPointer(left_datum);
     const void *right = DatumGetPointer(right_datum);
-    PG_RETURN_INT32(compare_plain(left, right));
+    PG_RETURN_INT32(compare_bytes(left, right));
 }
 
 void prepare_column(ScanKey column, AttrNumber number) {
@@ -93,8 +86,8 @@ int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
     const char *key = scope != nullptr ? plain_column(data) : nullptr;
     if (key == nullptr)
         return _bt_compare(cursor->index, &cursor->search, page, at);
-    const int order = compare_plain(scope, cursor->scope);
-    return -(order != 0 ? order : compare_plain(key, cursor->key));
+    const int order = compare_bytes(scope, cursor->scope);
+    return -(order != 0 ? order : compare_bytes(key, cursor->key));
 }
 
 // The first entry that does not sort before the key; one past the last if there is none.

@@ -1,5 +1,6 @@
 #include "key_store.hpp"
 
+#include "bytes.hpp"
 #include "compat.hpp"
 
 namespace idem {
@@ -73,7 +74,7 @@ List *arbiters_among(const ResultRelInfo *target) {
 }
 
 // The executor's own way, for a table to which somebody added indexes.
-bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check) {
+bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check, bool only_summarizing) {
     const bool speculative = check == UNIQUE_CHECK_PARTIAL;
     EState *state = CreateExecutorState();
     ResultRelInfo *target = makeNode(ResultRelInfo);
@@ -84,7 +85,7 @@ bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqu
     slot->tts_tid = tuple->t_self;
     slot->tts_tableOid = RelationGetRelid(table.relation);
     bool conflict = false;
-    compat_insert_index_tuples(target, slot, state, speculative, &conflict, arbiters_among(target));
+    compat_insert_index_tuples(target, slot, state, speculative, &conflict, arbiters_among(target), only_summarizing);
     ExecCloseIndices(target);
     ExecDropSingleTupleTableSlot(slot);
     FreeExecutorState(state);
@@ -92,9 +93,9 @@ bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqu
 }
 
 // Index entries for a new version; false when a unique check that does not raise found a rival.
-bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check) {
+bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check, bool only_summarizing = false) {
     if (table.has_more_indexes)
-        return insert_all_index_entries(table, tuple, check);
+        return insert_all_index_entries(table, tuple, check, only_summarizing);
     TupleDesc layout = RelationGetDescr(table.relation);
     Datum values[2];
     bool nulls[2];
@@ -131,7 +132,7 @@ Write write_result(TM_Result result, const TM_FailureData &failure) {
 
 KeyTable open_keys(Access access) {
     KeyTable table;
-    table.relation = table_open(catalog().keys, lock_for(access));
+    table.relation = open_member(&Catalog::keys, lock_for(access));
     List *indexes = RelationGetIndexList(table.relation);
     table.has_more_indexes = list_length(indexes) > 1;
     list_free(indexes);
@@ -246,6 +247,17 @@ bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micr
     return error == nullptr;
 }
 
+Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {
+    PreventCommandIfParallelMode(function);
+    for (;;) {
+        const Probe found = probe_settled(table, scope, key);
+        if (found.presence != Presence::busy)
+            return found;
+        prevent_unless_writable(function);
+        wait_for_holder(table, found);
+    }
+}
+
 void require_in_snapshot(const Probe &found) {
     if (!found.in_snapshot)
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -262,6 +274,21 @@ KeyRow read_row(const KeyTable &table, const Probe &found) {
     KeyRow row;
     heap_deform_tuple(found.row, RelationGetDescr(table.relation), row.values, row.nulls);
     return row;
+}
+
+core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_policy) {
+    core::KeyFacts facts{};
+    facts.state = static_cast<core::State>(DatumGetChar(row.get(KeyColumn::state)));
+    facts.own_transaction = own_transaction;
+    facts.has_fence = !row.is_null(KeyColumn::fence);
+    facts.expires_at = row.time(KeyColumn::expires_at);
+    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
+    facts.manual_policy = manual_policy;
+    return facts;
+}
+
+bool is_owner(const KeyRow &row, const text *owner) {
+    return owner != nullptr && !row.is_null(KeyColumn::owner) && equal_bytes(row.get(KeyColumn::owner), owner);
 }
 
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
@@ -292,21 +319,55 @@ bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
     return is_unique;
 }
 
+namespace {
+
+// heap_update without waiting gives up on any lock, also one that it need not wait for, and on our own. Take the lock that
+// it needs, without waiting; then it has nothing left to wait for.
+Write lock_now(const KeyTable &table, ItemPointer version) {
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    TM_FailureData failure{};
+    const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true),
+                                              LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+    ExecDropSingleTupleTableSlot(slot);
+    return result == TM_WouldBlock ? Write::busy : write_result(result, failure);
+}
+
+Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple, bool wait) {
+    TM_FailureData failure{};
+    IndexNeeds needs;
+    const TM_Result result =
+        compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), wait, &failure, &needs);
+    if (result == TM_Ok && needs != IndexNeeds::none)
+        insert_index_entries(table, tuple, UNIQUE_CHECK_YES, needs == IndexNeeds::summarizing);
+    return write_result(result, failure);
+}
+
+} // namespace
+
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
     HeapTuple tuple = form_row(table, row);
-    TM_FailureData failure{};
-    bool needs_index_entries;
-    const TM_Result result =
-        compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), wait, &failure, &needs_index_entries);
-    if (needs_index_entries)
-        insert_index_entries(table, tuple, UNIQUE_CHECK_YES);
-    const Write write = write_result(result, failure);
+    Write write = update_row(table, version, tuple, wait);
+    if (write == Write::busy && !wait) {
+        write = lock_now(table, version);
+        if (write == Write::done)
+            write = update_row(table, version, tuple, true);
+    }
     if (write == Write::done) {
         *version = tuple->t_self;
         CommandCounterIncrement();
     }
     heap_freetuple(tuple);
     return write;
+}
+
+bool is_current(const KeyTable &table, const ItemPointerData &version) {
+    HeapTupleData tuple{};
+    tuple.t_self = version;
+    Buffer buffer;
+    const bool current = heap_fetch(table.relation, SnapshotSelf, &tuple, &buffer, false);
+    if (BufferIsValid(buffer))
+        ReleaseBuffer(buffer);
+    return current;
 }
 
 Write delete_key(const KeyTable &table, ItemPointer version, bool wait) {

@@ -26,6 +26,7 @@ struct KeyTable {
     bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
 };
 
+// The table is checked (catalog.hpp) after it is locked: what an ALTER TABLE made of it while we waited counts.
 enum class Access { read, write };
 KeyTable open_keys(Access access);
 void close_keys(const KeyTable &table);
@@ -65,6 +66,9 @@ Probe probe(const KeyTable &table, const text *scope, const text *key);
 // The same, but "absent" is certain: no committed version existed when the call began.
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key);
 
+// The same once no other transaction's change of the key is pending. `function`: for messages.
+Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function);
+
 // What the caller's snapshot sees, as any SELECT would; never busy.
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key);
 
@@ -102,6 +106,12 @@ struct KeyRow {
 // Decodes a found row; by-reference values point into it.
 KeyRow read_row(const KeyTable &table, const Probe &found);
 
+// What the state table asks of a row; fingerprints and owner are the caller's to compare.
+core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_policy);
+
+// Whether `owner` is given, and is the row's.
+bool is_owner(const KeyRow &row, const text *owner);
+
 // Whether a found row is completed and its retention lasts beyond `now`: the cheap part of read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
@@ -116,6 +126,9 @@ enum class Write {
 
 // Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);
+// Whether the version is still what this transaction wrote there, and has not replaced or deleted since.
+bool is_current(const KeyTable &table, const ItemPointerData &version);
+
 Write delete_key(const KeyTable &table, ItemPointer version, bool wait);
 
 // Inserts many keys that a probe just found absent, as one batch in a subtransaction: rows like `pattern`, each with its own

@@ -37,21 +37,6 @@ const char *state_name(State value) {
     elog(ERROR, "unknown state \"%c\" of a key", static_cast<char>(value));
 }
 
-bool is_live(const KeyRow &row, const ScopePolicy &policy) {
-    core::KeyFacts facts{};
-    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
-    facts.expires_at = row.time(KeyColumn::expires_at);
-    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
-    facts.manual_policy = policy.manual_on_lease_expiry;
-    return !core::is_expired(facts, clock_now());
-}
-
-bool same_owner(const KeyRow &row, const text *owner) {
-    if (owner == nullptr || row.is_null(KeyColumn::owner))
-        return false;
-    return DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, row.get(KeyColumn::owner), PointerGetDatum(owner)));
-}
-
 struct Info {
     Datum values[columns] = {};
     bool nulls[columns] = {};
@@ -73,7 +58,7 @@ void put_info(FunctionCallInfo fcinfo, const KeyRow &row, const text *owner) {
     info.copy(created_at, row, KeyColumn::created_at);
     info.copy(expires_at, row, KeyColumn::expires_at);
     info.copy(lease_until, row, KeyColumn::lease_until);
-    info.values[is_owner] = BoolGetDatum(same_owner(row, owner));
+    info.values[is_owner] = BoolGetDatum(idem::is_owner(row, owner));
     auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     tuplestore_putvalues(result->setResult, result->setDesc, info.values, info.nulls);
 }
@@ -94,7 +79,8 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     const Probe found = probe_snapshot(table, scope, key);
     if (found.presence == Presence::found) {
         const KeyRow row = read_row(table, found);
-        if (is_live(row, policy))
+        const core::KeyFacts facts = facts_of(row, found.own_transaction, policy.manual_on_lease_expiry);
+        if (!core::is_expired(facts, clock_now()))
             put_info(fcinfo, row, owner);
     }
     close_keys(table);

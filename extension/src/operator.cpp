@@ -12,38 +12,18 @@ using namespace idem;
 using core::Micros;
 using core::State;
 
-// The key as it stands once nobody else's change is pending.
-Probe settled_key(const KeyTable &table, const text *scope, const text *key, const char *function) {
-    PreventCommandIfParallelMode(function);
-    for (;;) {
-        const Probe found = probe_settled(table, scope, key);
-        if (found.presence != Presence::busy)
-            return found;
-        prevent_unless_writable(function);
-        wait_for_holder(table, found);
-    }
-}
-
-bool is_live(const KeyRow &row, const ScopePolicy &policy, Micros now) {
-    core::KeyFacts facts{};
-    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
-    facts.expires_at = row.time(KeyColumn::expires_at);
-    facts.lease_until = row.is_null(KeyColumn::lease_until) ? 0 : row.time(KeyColumn::lease_until);
-    facts.manual_policy = policy.manual_on_lease_expiry;
-    return !core::is_expired(facts, now);
-}
-
 bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
     const KeyTable table = open_keys(Access::write);
     bool was_live;
     for (;; check_for_interrupts()) {
-        Probe found = settled_key(table, scope, key, "idem_forget()");
+        Probe found = probe_waiting(table, scope, key, "idem_forget()");
         was_live = false;
         if (found.presence == Presence::absent)
             break;
         prevent_unless_writable("idem_forget()");
         require_in_snapshot(found);
-        was_live = is_live(read_row(table, found), policy, clock_now());
+        const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
+        was_live = !core::is_expired(facts, clock_now());
         if (delete_key(table, &found.tid, true) == Write::done)
             break;
     }
@@ -83,7 +63,7 @@ void require_abandoned(const KeyRow &row, const text *key, Micros now) {
 void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
     const KeyTable table = open_keys(Access::write);
     for (;; check_for_interrupts()) {
-        Probe found = settled_key(table, scope, key, "idem_resolve()");
+        Probe found = probe_waiting(table, scope, key, "idem_resolve()");
         if (found.presence == Presence::absent)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("there is no key \"%s\"", text_to_cstring(key))));

@@ -66,7 +66,7 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
 // Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
 // once.
 void read_scope(const text *name, CachedScope *scope) {
-    Relation table = table_open(catalog().scopes, AccessShareLock);
+    Relation table = open_member(&Catalog::scopes, AccessShareLock);
     table_is_empty = RelationGetNumberOfBlocks(table) == 0;
     if (!table_is_empty) {
         const Oid index = compat_primary_key(table);
@@ -108,9 +108,7 @@ CachedScope look_up(const text *name) {
 
 void check_owner(const text *name, const CachedScope &scope) {
     if (OidIsValid(scope.owner) && !has_privs_of_role(GetUserId(), scope.owner))
-        ereport(ERROR,
-                (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
-                 errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+        raise_not_the_scopes(name);
 }
 
 } // namespace
@@ -137,6 +135,13 @@ ScopePolicy scope_policy(const text *name) {
     policy.manual_on_lease_expiry = scope.manual_on_lease_expiry;
     policy.max_response_size = scope.max_response_size >= 0 ? scope.max_response_size : settings::max_response_size;
     return policy;
+}
+
+void raise_not_the_scopes(const text *name) {
+    ereport(ERROR,
+            (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
+             errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+    pg_unreachable();
 }
 
 void check_scope_access(const text *name) { check_owner(name, look_up(name)); }

@@ -21,6 +21,7 @@ ScopePolicy scope_policy(const text *scope);
 
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
+[[noreturn]] void raise_not_the_scopes(const text *scope);
 
 // Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.
 const text *scope_argument(FunctionCallInfo fcinfo, int arg);

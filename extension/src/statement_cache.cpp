@@ -2,6 +2,8 @@
 
 #include "compat.hpp"
 
+#include <algorithm>
+
 namespace idem {
 
 namespace {
@@ -14,6 +16,8 @@ struct CachedStatement : PreparedStatement {
     char *source;
     Size length;
     uint64 last_used;
+    bool running;                  // begun and not ended:
+    LocalTransactionId running_in; // still so, or failed in that transaction
 };
 
 constinit CachedStatement *cache[kMostStatements] = {};
@@ -34,12 +38,17 @@ void infer_parameters(ParseState *state, void *argument) {
     setup_parse_variable_parameters(state, &statement->parameter_types, &statement->parameters);
 }
 
-void require_single(SPIPlanPtr plan) {
-    const int statements = list_length(SPI_plan_get_plan_sources(plan));
-    if (statements != 1)
+// What a client's PREPARE would say of the text. The analysis that SPI makes lacks one of its checks: that a parameter's
+// type, once inferred, also fits the places before.
+void check_statement(const char *source) {
+    List *statements = raw_parser(source, RAW_PARSE_DEFAULT);
+    if (list_length(statements) != 1)
         ereport(ERROR,
                 (errcode(ERRCODE_SYNTAX_ERROR),
-                 statements == 0 ? errmsg("statement is empty") : errmsg("cannot run more than one statement at a time")));
+                 statements == NIL ? errmsg("statement is empty") : errmsg("cannot run more than one statement at a time")));
+    Oid *types = nullptr;
+    int count = 0;
+    (void)parse_analyze_varparams(linitial_node(RawStmt, statements), source, &types, &count, nullptr);
 }
 
 CachedStatement *make_statement(const char *source, Size length, uint64 hash) {
@@ -53,66 +62,78 @@ CachedStatement *make_statement(const char *source, Size length, uint64 hash) {
     statement->source[length] = '\0';
     // The parser enlarges this array in the context it was made in.
     statement->parameter_types = static_cast<Oid *>(MemoryContextAllocZero(memory, 8 * sizeof(Oid)));
+    check_statement(statement->source);
     SPIPrepareOptions options{};
     options.parserSetup = infer_parameters;
     options.parserSetupArg = statement;
     statement->plan = SPI_prepare_extended(statement->source, &options);
     if (statement->plan == nullptr)
         elog(ERROR, "could not prepare statement: %s", SPI_result_code_string(SPI_result));
-    require_single(statement->plan);
     return statement;
 }
 
-bool is_running(const CachedStatement *statement) {
-    return statement->running > 0 && statement->running_in == compat_local_transaction();
+// Begun in this transaction: running further out, or failed within an exception block. Not to be touched either way.
+bool is_in_use(const CachedStatement *statement) {
+    return statement->running && statement->running_in == compat_local_transaction();
 }
 
-// Where a statement may be put: a free place, or that of the one that was not used for longest; -1 when all are running.
-int place_for_another() {
+void free_statement(CachedStatement *statement) {
+    SPI_freeplan(statement->plan);
+    MemoryContextDelete(statement->memory);
+}
+
+// Takes a statement out of the cache.
+void drop(CachedStatement *statement) {
+    CachedStatement **place = std::find(cache, cache + cached, statement);
+    *place = cache[--cached];
+    free_statement(statement);
+}
+
+// Makes room for another; false when all are in use.
+bool make_room() {
     if (cached < kMostStatements)
-        return cached;
-    int oldest = -1;
+        return true;
+    CachedStatement *oldest = nullptr;
     for (int i = 0; i < cached; i++)
-        if (!is_running(cache[i]) && (oldest < 0 || cache[i]->last_used < cache[oldest]->last_used))
-            oldest = i;
-    return oldest;
+        if (!is_in_use(cache[i]) && (oldest == nullptr || cache[i]->last_used < oldest->last_used))
+            oldest = cache[i];
+    if (oldest == nullptr)
+        return false;
+    drop(oldest);
+    return true;
 }
 
-// From here on the statement outlives the call; nothing in between may fail halfway.
+// From here on the statement outlives the call. One that is not kept goes with the caller's SPI connection.
 void keep(CachedStatement *statement) {
-    const int place = place_for_another();
-    if (place < 0)
-        return; // it goes with the caller's SPI connection
+    if (!make_room())
+        return;
     SPI_keepplan(statement->plan);
     MemoryContextSetParent(statement->memory, CacheMemoryContext);
-    if (place == cached)
-        cached++;
-    else {
-        SPI_freeplan(cache[place]->plan);
-        MemoryContextDelete(cache[place]->memory);
-    }
-    cache[place] = statement;
+    cache[cached++] = statement;
 }
 
 } // namespace
 
-const PreparedStatement *begin_statement(const text *text_source) {
+PreparedStatement *begin_statement(const text *text_source) {
     const char *source = VARDATA_ANY(text_source);
     const Size length = VARSIZE_ANY_EXHDR(text_source);
     const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(source), static_cast<int>(length), 0);
-    CachedStatement *statement = find(source, length, hash);
-    if (statement == nullptr) {
-        statement = make_statement(source, length, hash);
-        keep(statement);
+    CachedStatement *known = find(source, length, hash);
+    if (known != nullptr && known->running && !is_in_use(known)) {
+        drop(known); // its last run failed
+        known = nullptr;
     }
+    CachedStatement *statement = known;
+    if (known == nullptr || is_in_use(known))
+        statement = make_statement(source, length, hash);
+    if (known == nullptr)
+        keep(statement);
     statement->last_used = ++uses;
-    if (!is_running(statement))
-        statement->running = 0;
-    statement->running++;
+    statement->running = true;
     statement->running_in = compat_local_transaction();
     return statement;
 }
 
-void end_statement(const PreparedStatement *statement) { const_cast<PreparedStatement *>(statement)->running--; }
+void end_statement(PreparedStatement *statement) { static_cast<CachedStatement *>(statement)->running = false; }
 
 } // namespace idem

@@ -11,13 +11,12 @@ struct PreparedStatement {
     SPIPlanPtr plan;
     Oid *parameter_types;
     int parameters;
-    int running;                   // how many calls are running it now,
-    LocalTransactionId running_in; // if they are of this transaction: an error leaves the count as it was
 };
 
-// The statement with this text, to be run: it stays until end_statement, or the transaction's end, whatever calls come in
-// between. Raises 42601 unless the text is one statement. REQUIRES: SPI is connected.
-const PreparedStatement *begin_statement(const text *source);
-void end_statement(const PreparedStatement *statement);
+// The statement with this text, to be run once: it stays until end_statement, whatever calls come in between. One whose run
+// fails is not used again, as an analysis that was cut short leaves no types behind. Raises 42601 unless the text is one
+// statement, and what a client's PREPARE would raise. REQUIRES: SPI is connected, until end_statement.
+PreparedStatement *begin_statement(const text *source);
+void end_statement(PreparedStatement *statement);
 
 } // namespace idem

@@ -1,6 +1,6 @@
 -- idem_begin when a lease, or the retention, has run out: takeover, doubt, expiry.
 \ir include/helpers.psql
-SELECT plan(35);
+SELECT plan(36);
 CALL pg_temp.clean('lapse:');
 
 -- Takeover, the default policy.
@@ -83,6 +83,8 @@ SELECT is((SELECT outcome FROM idem_begin('lapse:short ttl', lease => '1 hour'))
     'key_with_a_live_lease_does_not_expire');
 SELECT is((SELECT state FROM idem_lookup('lapse:short ttl')), 'in_progress', 'and_is_found');
 SELECT lives_ok(format($$ SELECT idem_complete('lapse:short ttl', fence => %s) $$, :fence), 'and_can_be_completed');
+SELECT is((SELECT count(*) FROM idem_lookup('lapse:doubt', scope => 'lapse:manual')), 1::bigint,
+    'lapsed_manual_key_does_not_expire_before_anybody_asked');
 SELECT is((SELECT outcome FROM idem_begin('lapse:doubt', scope => 'lapse:manual')), 'in_doubt', 'key_in_doubt_does_not_expire');
 SELECT is((SELECT state FROM idem_lookup('lapse:doubt', scope => 'lapse:manual')), 'in_doubt', 'and_is_found');
 SELECT is((SELECT count(*) FROM idem_lookup('lapse:both')), 0::bigint, 'expired_key_is_not_found');

@@ -120,6 +120,7 @@ RESET client_min_messages;
 \setenv PGPORT :PORT
 \setenv PGUSER :USER
 \setenv PGDATABASE :DBNAME
+\setenv PATH `echo "$PATH:$(pg_config --bindir)"`
 \set over `psql -XqAt -c "SELECT FROM idem.idem_begin('complete:warned', scope => 'complete:small'); SELECT idem.idem_complete('complete:warned', to_jsonb(repeat('x', 5000)), scope => 'complete:small')" 2>&1`
 SELECT matches(:'over'::text, 'WARNING:', 'response_over_the_limit_warns');
 

@@ -72,6 +72,7 @@ SELECT is(idem_try_claim('failing:deferred'), 'acquired', 'deferred_constraint_f
 \setenv PGPORT :PORT
 \setenv PGUSER :USER
 \setenv PGDATABASE :DBNAME
+\setenv PATH `echo "$PATH:$(pg_config --bindir)"`
 \set commit `psql -XqAt -c "SELECT outcome FROM idem.idem_execute('failing:at commit', 'INSERT INTO tap_failing.t VALUES (3, NULL, 99)')" 2>&1`
 SELECT matches(:'commit'::text, 'violates foreign key constraint', 'failure_of_the_commit');
 SELECT is(idem_try_claim('failing:at commit'), 'acquired', 'failure_of_the_commit_frees_the_key');

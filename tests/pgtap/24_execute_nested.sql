@@ -14,7 +14,8 @@ SELECT is(pg_temp.churn('a') + pg_temp.churn('b'), 600, 'hundreds_of_statements'
 SELECT is((SELECT response FROM idem_execute('nested:first', 'SELECT 1 AS a')), '[{"a": 1}]', 'first_statement_again');
 SELECT is(t.response, '[{"n": 1, "b": "x1", "churned": 300}, {"n": 2, "b": "x2", "churned": 300}, {"n": 3, "b": "x3", "churned": 300}]',
     'statement_survives_hundreds_within')
-  FROM idem_execute('nested:outer', $$ SELECT n, pg_temp.churn('c' || n) AS churned, $1::text || n AS b FROM generate_series(1, 3) n $$, '{x}') t;
+  FROM idem_execute('nested:outer', $$ SELECT n, pg_temp.churn('c' || n) AS churned, $1::text || n AS b
+                                         FROM generate_series(1, 3) n $$, '{x}') t;
 SET plan_cache_mode = force_generic_plan;
 SELECT is(t.response,
     '[{"n": 1, "b": null, "churned": 300}, {"n": 2, "b": "x25", "churned": 300}, {"n": 3, "b": "x35", "churned": 300}]',

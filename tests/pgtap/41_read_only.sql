@@ -1,6 +1,6 @@
 -- READ ONLY transactions: replays work, what would write is 25006.
 \ir include/helpers.psql
-SELECT plan(20);
+SELECT plan(21);
 CALL pg_temp.clean('readonly:');
 
 BEGIN;
@@ -13,6 +13,7 @@ SELECT fence AS released FROM idem_begin('readonly:released', lease => '1 hour')
 SELECT idem_release('readonly:released', :released);
 SELECT idem_scope_set('readonly:manual', on_lease_expiry => 'manual');
 SELECT outcome FROM idem_begin('readonly:doubt', lease => '1 ms', scope => 'readonly:manual');
+SELECT outcome FROM idem_begin('readonly:unasked', lease => '1 ms', scope => 'readonly:manual');
 SELECT outcome FROM idem_begin('readonly:lapsed', lease => '1 ms');
 SELECT idem_claim('readonly:expired', '1 ms');
 SELECT set_config('tap.fence', :'fence', false);
@@ -32,6 +33,7 @@ SELECT is((SELECT outcome FROM idem_begin('readonly:live', lease => '1 hour', ow
 SELECT is(idem_try_claim('readonly:live'), 'in_flight', 'try_in_flight');
 SELECT throws_ok($$ SELECT idem_claim('readonly:live') $$, 'ID005', NULL, 'claim_in_flight');
 SELECT is((SELECT outcome FROM idem_begin('readonly:doubt', scope => 'readonly:manual')), 'in_doubt', 'in_doubt');
+SELECT is((SELECT outcome FROM idem_begin('readonly:unasked', scope => 'readonly:manual')), 'in_doubt', 'in_doubt_before_anybody_asked');
 SELECT is((SELECT response FROM idem_execute('readonly:executed', 'SELECT 1 AS a')), '[{"a": 1}]', 'execute_replays');
 SELECT is((SELECT response FROM idem_lookup('readonly:done')), '"x"', 'lookup');
 SELECT is((SELECT count(*) FROM idem_lookup('readonly:absent')), 0::bigint, 'lookup_of_nothing');

@@ -35,7 +35,8 @@ INSERT INTO quiet_call VALUES
     ('equal_completion', 'SELECT idem_complete(''quiet:finished'', ''"y"'', fence => current_setting(''tap.fence'')::bigint)'),
     ('lookup', 'SELECT * FROM idem_lookup(''quiet:done'')');
 
-CREATE TEMP TABLE rows_before AS SELECT ctid AS place, xmin::text AS made_by, xmax::text AS locked_by, scope, key FROM idem_keys WHERE starts_with(key, 'quiet:');
+CREATE TEMP TABLE rows_before AS
+    SELECT ctid AS place, xmin::text AS made_by, xmax::text AS locked_by, scope, key FROM idem_keys WHERE starts_with(key, 'quiet:');
 
 -- This session's count of tuples written to idem's tables; earlier transactions' may still be in it.
 CREATE FUNCTION pg_temp.written() RETURNS bigint LANGUAGE sql AS $$

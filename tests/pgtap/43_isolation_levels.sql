@@ -24,7 +24,8 @@ BEGIN
     RETURN NEXT lives_ok($sql$ SELECT idem_complete(pg_temp.key('new'), '"x"') $sql$, pg_temp.key('own_claim_takes_a_response'));
     RETURN NEXT is((SELECT response FROM idem_begin(pg_temp.key('new'))), '"x"', pg_temp.key('own_response_is_seen'));
     RETURN NEXT is(idem_claim(pg_temp.key('expired'), '1 hour'), true, pg_temp.key('expired_key_is_new'));
-    RETURN NEXT is((SELECT outcome FROM idem_begin(pg_temp.key('lapsed'), lease => '1 hour')), 'taken_over', pg_temp.key('lapsed_lease_is_taken_over'));
+    RETURN NEXT is((SELECT outcome FROM idem_begin(pg_temp.key('lapsed'), lease => '1 hour')), 'taken_over',
+                   pg_temp.key('lapsed_lease_is_taken_over'));
     RETURN NEXT is(idem_try_claim(pg_temp.key('live')), 'in_flight', pg_temp.key('in_flight_is_no_error'));
     RETURN NEXT is((SELECT string_agg(new, '') FROM idem_claim_many(ARRAY[pg_temp.key('done'), pg_temp.key('many')]) new), pg_temp.key('many'),
         pg_temp.key('many_keys'));

@@ -97,7 +97,8 @@ SELECT is(
     (SELECT string_agg(f.name, ', ') FROM functions f
       WHERE f.name LIKE 'idem\_%' AND has_function_privilege('tap_operator', f.oid, 'EXECUTE')
         AND f.name NOT IN (SELECT name FROM matrix)
-        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|lock|unlock|assert|machine|transition|can_|check_|sweep|in_flight|stats|health|http|consume|publish|outbox|verify|allow|api)'),
+        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|lock|unlock|assert|machine|transition|can_|check_|sweep|in_flight|stats|'
+                         'health|http|consume|publish|outbox|verify|allow|api)'),
     NULL, 'matrix_has_every_function_of_keys_and_scopes');
 
 -- Tables are closed, to granted roles as well: fences and owners are in them.

@@ -73,7 +73,8 @@ SELECT is(pg_temp.state_as('tap_stranger', $$ SELECT idem.idem_claim('owned:new1
 
 -- It is the current role that counts.
 SELECT is(
-    (SELECT string_agg(pg_temp.state_as('tap_stranger', 'SET LOCAL ROLE ' || role || '; SELECT idem.idem_claim(''x' || role || ''', scope => ''owned:s'')'), ' ')
+    (SELECT string_agg(pg_temp.state_as('tap_stranger', format(
+                       'SET LOCAL ROLE %1$s; SELECT idem.idem_claim(%1$L, scope => ''owned:s'')', role)), ' ')
        FROM unnest('{tap_tenant,tap_stranger}'::text[]) role),
     'ok 42501', 'set_role_is_honoured');
 CREATE SCHEMA owned_by_tenant AUTHORIZATION tap_tenant;
