@@ -9,22 +9,22 @@ namespace idem {
 enum class IndexNeeds { none, all, summarizing };
 
 // 16 added an out-parameter that says which indexes need entries for the new version; before it, a heap-only one needed none.
-inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, bool wait,
-                                    TM_FailureData *failure, IndexNeeds *needs) {
+inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, TM_FailureData *failure,
+                                    IndexNeeds *needs) {
     LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
     TU_UpdateIndexes indexes = TU_None;
-    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode, &indexes);
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, true, failure, &lock_mode, &indexes);
     *needs = indexes == TU_None ? IndexNeeds::none : indexes == TU_All ? IndexNeeds::all : IndexNeeds::summarizing;
 #else
-    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, wait, failure, &lock_mode);
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, true, failure, &lock_mode);
     *needs = result == TM_Ok && !HeapTupleIsHeapOnly(tuple) ? IndexNeeds::all : IndexNeeds::none;
 #endif
     return result;
 }
 
-inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, bool wait, TM_FailureData *failure) {
-    return heap_delete(relation, tid, cid, InvalidSnapshot, wait, failure, false);
+inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, TM_FailureData *failure) {
+    return heap_delete(relation, tid, cid, InvalidSnapshot, true, failure, false);
 }
 
 // 16 added the last argument, for indexes that only summarize blocks.

@@ -321,8 +321,8 @@ bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
 
 namespace {
 
-// heap_update without waiting gives up on any lock, also one that it need not wait for, and on our own. Take the lock that
-// it needs, without waiting; then it has nothing left to wait for.
+// heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that would
+// mean waiting; then the update has nothing left to wait for.
 Write lock_now(const KeyTable &table, ItemPointer version) {
     TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
     TM_FailureData failure{};
@@ -332,11 +332,10 @@ Write lock_now(const KeyTable &table, ItemPointer version) {
     return result == TM_WouldBlock ? Write::busy : write_result(result, failure);
 }
 
-Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple, bool wait) {
+Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
     TM_FailureData failure{};
     IndexNeeds needs;
-    const TM_Result result =
-        compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), wait, &failure, &needs);
+    const TM_Result result = compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), &failure, &needs);
     if (result == TM_Ok && needs != IndexNeeds::none)
         insert_index_entries(table, tuple, UNIQUE_CHECK_YES, needs == IndexNeeds::summarizing);
     return write_result(result, failure);
@@ -345,13 +344,13 @@ Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple, bo
 } // namespace
 
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
-    HeapTuple tuple = form_row(table, row);
-    Write write = update_row(table, version, tuple, wait);
-    if (write == Write::busy && !wait) {
-        write = lock_now(table, version);
-        if (write == Write::done)
-            write = update_row(table, version, tuple, true);
+    if (!wait) {
+        const Write locked = lock_now(table, version);
+        if (locked != Write::done)
+            return locked;
     }
+    HeapTuple tuple = form_row(table, row);
+    const Write write = update_row(table, version, tuple);
     if (write == Write::done) {
         *version = tuple->t_self;
         CommandCounterIncrement();
@@ -370,9 +369,9 @@ bool is_current(const KeyTable &table, const ItemPointerData &version) {
     return current;
 }
 
-Write delete_key(const KeyTable &table, ItemPointer version, bool wait) {
+Write delete_key(const KeyTable &table, ItemPointer version) {
     TM_FailureData failure{};
-    const TM_Result result = compat_heap_delete(table.relation, version, GetCurrentCommandId(true), wait, &failure);
+    const TM_Result result = compat_heap_delete(table.relation, version, GetCurrentCommandId(true), &failure);
     const Write write = write_result(result, failure);
     if (write == Write::done)
         CommandCounterIncrement();

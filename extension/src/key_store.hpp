@@ -129,7 +129,7 @@ Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row,
 // Whether the version is still what this transaction wrote there, and has not replaced or deleted since.
 bool is_current(const KeyTable &table, const ItemPointerData &version);
 
-Write delete_key(const KeyTable &table, ItemPointer version, bool wait);
+Write delete_key(const KeyTable &table, ItemPointer version);
 
 // Inserts many keys that a probe just found absent, as one batch in a subtransaction: rows like `pattern`, each with its own
 // key. False: one of them is not new after all, and nothing was inserted. REQUIRES: keys distinct and sorted bytewise (two

@@ -24,7 +24,7 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
         require_in_snapshot(found);
         const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
         was_live = !core::is_expired(facts, clock_now());
-        if (delete_key(table, &found.tid, true) == Write::done)
+        if (delete_key(table, &found.tid) == Write::done)
             break;
     }
     close_keys(table);
