@@ -32,17 +32,12 @@ PGDLLEXPORT Datum idem_begin(PG_FUNCTION_ARGS) {
     request.scope = scope_argument(fcinfo, scope);
     request.fingerprint = fingerprint_argument(fcinfo, fingerprint);
     request.owner = optional_text(fcinfo, owner);
-    const ScopePolicy policy = scope_policy(request.scope);
-    request.ttl = retention(policy, optional_interval(fcinfo, ttl));
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, ttl));
     if (!PG_ARGISNULL(lease))
         request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
-    request.manual_policy = policy.manual_on_lease_expiry;
     request.records_doubt = true;
     request.wait_until = wait_end(fcinfo);
-    const KeyTable table = open_keys(Access::write);
-    const Claimed claimed = claim_key(table, request);
-    close_keys(table);
-    return make_ticket(claimed);
+    return make_ticket(claim_key(request));
 }
 
 } // extern "C"

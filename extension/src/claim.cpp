@@ -161,6 +161,11 @@ core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl) 
     return policy.keep_forever ? core::kForever : span;
 }
 
+void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl) {
+    request->ttl = retention(policy, explicit_ttl);
+    request->manual_policy = policy.manual_on_lease_expiry;
+}
+
 KeyRow new_key_row(const ClaimRequest &request, core::Micros now) {
     KeyRow row;
     memset(row.values, 0, sizeof row.values);
@@ -219,6 +224,13 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
     }
 }
 
+Claimed claim_key(const ClaimRequest &request) {
+    const KeyTable table = open_keys(Access::write);
+    const Claimed claimed = claim_key(table, request);
+    close_keys(table);
+    return claimed;
+}
+
 void raise_if_held(const Claimed &claimed, const text *key) {
     if (claimed.outcome == Outcome::in_doubt)
         ereport(
@@ -245,17 +257,8 @@ ClaimRequest transactional_request(FunctionCallInfo fcinfo, const char *function
     request.function = function;
     request.key = key_argument(fcinfo, 0);
     request.scope = scope_argument(fcinfo, 2);
-    const ScopePolicy policy = scope_policy(request.scope);
-    request.ttl = retention(policy, optional_interval(fcinfo, 1));
-    request.manual_policy = policy.manual_on_lease_expiry;
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, 1));
     return request;
-}
-
-Claimed claim_now(const ClaimRequest &request) {
-    const KeyTable table = open_keys(Access::write);
-    const Claimed claimed = claim_key(table, request);
-    close_keys(table);
-    return claimed;
 }
 
 } // namespace
@@ -268,7 +271,7 @@ PG_FUNCTION_INFO_V1(idem_try_claim);
 PGDLLEXPORT Datum idem_claim(PG_FUNCTION_ARGS) {
     ClaimRequest request = transactional_request(fcinfo, "idem_claim()");
     request.waits_for_commit = true;
-    const Claimed claimed = claim_now(request);
+    const Claimed claimed = claim_key(request);
     raise_if_held(claimed, request.key);
     PG_RETURN_BOOL(is_granted(claimed.outcome));
 }
@@ -276,7 +279,7 @@ PGDLLEXPORT Datum idem_claim(PG_FUNCTION_ARGS) {
 PGDLLEXPORT Datum idem_try_claim(PG_FUNCTION_ARGS) {
     ClaimRequest request = transactional_request(fcinfo, "idem_try_claim()");
     request.records_doubt = true;
-    const Claimed claimed = claim_now(request);
+    const Claimed claimed = claim_key(request);
     PG_RETURN_OID(catalog().outcome_labels[static_cast<int>(claimed.outcome)]);
 }
 

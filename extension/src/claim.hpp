@@ -32,7 +32,9 @@ struct Claimed {
     core::Micros at;         // when the outcome was decided
 };
 
+// Claims within an open table, or in one that is opened for it.
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);
+Claimed claim_key(const ClaimRequest &request);
 
 // Whether the outcome makes the caller the one who does the work.
 inline bool is_granted(core::Outcome outcome) {
@@ -44,6 +46,9 @@ void raise_if_held(const Claimed &claimed, const text *key);
 
 // The retention that applies: keep_forever, else the explicit ttl, else the scope's.
 core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl);
+
+// Fills in what the scope's policy and the call's ttl decide.
+void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl);
 
 // The row of a key that is claimed for the first time.
 KeyRow new_key_row(const ClaimRequest &request, core::Micros now);

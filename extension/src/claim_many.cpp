@@ -186,9 +186,7 @@ PGDLLEXPORT Datum idem_claim_many(PG_FUNCTION_ARGS) {
     ClaimRequest request{};
     request.function = "idem_claim_many()";
     request.scope = scope_argument(fcinfo, 2);
-    const ScopePolicy policy = scope_policy(request.scope);
-    request.ttl = retention(policy, optional_interval(fcinfo, 1));
-    request.manual_policy = policy.manual_on_lease_expiry;
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, 1));
     request.waits_for_commit = true;
     int count;
     Candidate *candidates = candidates_of(array, &count);

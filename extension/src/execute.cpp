@@ -175,8 +175,7 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     request.scope = scope_argument(fcinfo, scope);
     request.fingerprint = fingerprint_argument(fcinfo, fingerprint);
     const ScopePolicy policy = scope_policy(request.scope);
-    request.ttl = retention(policy, optional_interval(fcinfo, ttl));
-    request.manual_policy = policy.manual_on_lease_expiry;
+    apply_policy(&request, policy, optional_interval(fcinfo, ttl));
     request.records_doubt = true;
     const KeyTable table = open_keys(Access::write);
     const Claimed claimed = claim_key(table, request);
