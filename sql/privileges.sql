@@ -8,8 +8,7 @@ SET search_path = pg_catalog, pg_temp AS $$
     JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
     JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
     WHERE e.extname = 'idem'
-      AND p.prorettype <> 'trigger'::regtype
-      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke')
+      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_scopes_changed')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop')) = operator
 $$;

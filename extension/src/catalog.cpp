@@ -248,6 +248,15 @@ uint64 scopes_generation() { return generation_of_scopes; }
 
 char *qualified_name(const char *object) { return quote_qualified_identifier(get_namespace_name(catalog().schema), object); }
 
+Oid member_trigger_function(const char *name) {
+    oidvector *no_arguments = buildoidvector(nullptr, 0);
+    const Oid function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+                                         PointerGetDatum(no_arguments), ObjectIdGetDatum(catalog().schema));
+    if (!OidIsValid(function))
+        not_as_installed(name, "The function does not exist.");
+    return function;
+}
+
 void catalog_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
 
 } // namespace idem

@@ -57,6 +57,9 @@ uint64 scopes_generation();
 // Name of one of idem's objects, quoted and qualified with the schema the extension lives in.
 char *qualified_name(const char *object);
 
+// One of idem's trigger functions.
+Oid member_trigger_function(const char *name);
+
 // Registers the invalidation callbacks; once per backend.
 void catalog_initialize();
 

@@ -84,4 +84,13 @@ inline Oid compat_primary_key(Relation table) {
 #endif
 }
 
+// 16 made one function of those for every kind of object.
+inline bool compat_owns_relation(Oid relation, Oid role) {
+#if PG_VERSION_NUM >= 160000
+    return object_ownercheck(RelationRelationId, relation, role);
+#else
+    return pg_class_ownercheck(relation, role);
+#endif
+}
+
 } // namespace idem

@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 #include "claim.hpp"
 #include "holder.hpp"
+#include "row_writer.hpp"
 #include "statement_cache.hpp"
 #include "ticket.hpp"
 
@@ -83,37 +84,20 @@ void check_column_names(TupleDesc columns) {
                                 errhint("Give each result column a name of its own.")));
 }
 
-// to_jsonb() for values of one row type; the function asks its call expression for the type.
-void prepare_to_jsonb(FmgrInfo *function) {
-    Param *row = makeNode(Param);
-    row->paramtype = RECORDOID;
-    FuncExpr *call = makeNode(FuncExpr);
-    call->funcid = F_TO_JSONB;
-    call->funcresulttype = JSONBOID;
-    call->args = list_make1(row);
-    fmgr_info(F_TO_JSONB, function);
-    fmgr_info_set_expr(reinterpret_cast<Node *>(call), function);
-}
-
 // The rows of the last statement as a jsonb array of objects; [] when it returned none.
 Jsonb *rows_as_jsonb() {
     JsonbParseState *state = nullptr;
     pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
     if (SPI_tuptable != nullptr) {
-        TupleDesc columns = CreateTupleDescCopy(SPI_tuptable->tupdesc);
+        TupleDesc columns = SPI_tuptable->tupdesc;
         check_column_names(columns);
-        columns->tdtypeid = RECORDOID;
-        columns->tdtypmod = -1;
-        BlessTupleDesc(columns);
-        FmgrInfo to_jsonb;
-        prepare_to_jsonb(&to_jsonb);
+        RowWriter writer;
+        prepare_writer(&writer, columns, 0, CurrentMemoryContext);
+        auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(columns->natts, 1)));
+        auto *nulls = static_cast<bool *>(palloc(Max(columns->natts, 1)));
         for (uint64 i = 0; i < SPI_tuptable->numvals; i++) {
-            Jsonb *object = DatumGetJsonbP(FunctionCall1(&to_jsonb, heap_copy_tuple_as_datum(SPI_tuptable->vals[i], columns)));
-            JsonbValue element;
-            element.type = jbvBinary;
-            element.val.binary.data = &object->root;
-            element.val.binary.len = VARSIZE(object) - VARHDRSZ;
-            pushJsonbValue(&state, WJB_ELEM, &element);
+            heap_deform_tuple(SPI_tuptable->vals[i], columns, values, nulls);
+            push_row(&state, writer, values, nulls);
         }
     }
     return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, nullptr));

@@ -33,4 +33,12 @@ bool run_as_owner(const char *statement, const SqlArgument *arguments, int count
     return has_row;
 }
 
+void run_as_caller(const char *statement) {
+    SPI_connect();
+    const int status = SPI_execute(statement, false, 0);
+    if (status < 0)
+        elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
+    SPI_finish();
+}
+
 } // namespace idem

@@ -2,6 +2,7 @@
 
 #include "bytes.hpp"
 #include "compat.hpp"
+#include "lock_patience.hpp"
 
 namespace idem {
 
@@ -212,39 +213,11 @@ void wait_for_holder(const KeyTable &table, const Probe &busy) {
     CHECK_FOR_INTERRUPTS();
 }
 
-// A lock wait that gives up quietly needs a subtransaction: the server reports the time-out as an error.
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience) {
-    const core::Micros milliseconds = Min((patience + 999) / 1000, INT_MAX);
-    if (busy.speculative_token != 0 || (LockTimeout > 0 && LockTimeout <= milliseconds)) {
-        wait_for_holder(table, busy);
-        return true;
-    }
-    const MemoryContext context = CurrentMemoryContext;
-    const ResourceOwner owner = CurrentResourceOwner;
-    const int own_timeout = LockTimeout;
-    ErrorData *volatile error = nullptr;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(context);
-    LockTimeout = static_cast<int>(milliseconds);
-    PG_TRY();
-    {
-        wait_for_holder(table, busy);
-        ReleaseCurrentSubTransaction();
-    }
-    PG_CATCH();
-    {
-        MemoryContextSwitchTo(context);
-        error = CopyErrorData();
-        FlushErrorState();
-        RollbackAndReleaseCurrentSubTransaction();
-    }
-    PG_END_TRY();
-    LockTimeout = own_timeout;
-    MemoryContextSwitchTo(context);
-    CurrentResourceOwner = owner;
-    if (error != nullptr && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
-        ReThrowError(error);
-    return error == nullptr;
+    if (busy.speculative_token == 0)
+        return within_patience(patience, [&] { wait_for_holder(table, busy); });
+    wait_for_holder(table, busy); // short: the holder is in the act of inserting
+    return true;
 }
 
 Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {

@@ -1,6 +1,7 @@
 // What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
 #include "catalog.hpp"
 #include "pg.hpp"
+#include "row_statement.hpp"
 #include "settings.hpp"
 
 namespace idem::settings {
@@ -41,6 +42,7 @@ PGDLLEXPORT void _PG_init();
 void _PG_init() {
     define_settings();
     idem::catalog_initialize();
+    idem::row_statement_initialize();
 }
 
 } // extern "C"

@@ -1,13 +1,11 @@
 // idem_serialize: transactions that ask for the same key queue up.
 #include "arguments.hpp"
 #include "scope.hpp"
+#include "value_lock.hpp"
 
 namespace {
 
 using namespace idem;
-
-// Class of our advisory locks. Applications' own are of class 1 and 2 (one bigint key, two integer keys), so they never meet.
-constexpr uint16 kSerializeLockClass = 0x1DE0;
 
 // 64 bits of (scope, key); should two pairs ever share them, they only queue for nothing.
 uint64 hash_of(const text *scope, const text *key) {
@@ -27,10 +25,8 @@ PGDLLEXPORT Datum idem_serialize(PG_FUNCTION_ARGS) {
     const text *scope = scope_argument(fcinfo, 1);
     scope_policy(scope); // for the right to use it
     const uint64 hash = hash_of(scope, key);
-    LOCKTAG tag;
-    SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(hash >> 32), static_cast<uint32>(hash), kSerializeLockClass);
     PreventCommandIfParallelMode("idem_serialize()");
-    (void)LockAcquire(&tag, ExclusiveLock, false, false);
+    lock_value(ValueLock::serialize, hash);
     PG_RETURN_VOID();
 }
 

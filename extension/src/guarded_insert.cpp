@@ -1,0 +1,131 @@
+// guarded_insert: insert a row unless one with the same values is there, without a unique index: callers queue up for the
+// values, and the later ones see what the first has committed.
+#include "arguments.hpp"
+#include "insert_once.hpp"
+#include "unique_key.hpp"
+#include "value_lock.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { target, new_row, match_columns };
+
+struct Guard {
+    Foreseen *match;
+    Oid root;          // of the partition tree, so that callers of partition and parent meet
+    UniqueKey columns; // equality and collation of each
+};
+
+// Sorted by name: the lock is the same in whatever order the caller names them, and a partition may have other numbers.
+ColumnList match_columns_of(const RowCall &call) {
+    ColumnList list = named_columns(call);
+    for (int i = 1; i < list.count; i++)
+        for (int j = i;
+             j > 0 && strcmp(column_name(call.table, list.columns[j]), column_name(call.table, list.columns[j - 1])) < 0; j--) {
+            const AttrNumber moved = list.columns[j];
+            list.columns[j] = list.columns[j - 1];
+            list.columns[j - 1] = moved;
+        }
+    return list;
+}
+
+Oid root_of(Relation table) {
+    if (!table->rd_rel->relispartition)
+        return RelationGetRelid(table);
+    return llast_oid(get_partition_ancestors(RelationGetRelid(table)));
+}
+
+void build(RowStatement *statement, const RowCall &call) {
+    const ColumnList columns = match_columns_of(call);
+    auto *guard = static_cast<Guard *>(MemoryContextAllocZero(statement->memory, sizeof(Guard)));
+    guard->columns = leading_key(call.table, columns);
+    guard->match = foresee_columns(statement, call, columns);
+    guard->root = root_of(call.table);
+    statement->extra = guard;
+    StringInfoData condition;
+    initStringInfo(&condition);
+    for (int i = 0; i < columns.count; i++) {
+        appendStringInfoString(&condition, i > 0 ? " AND " : "");
+        append_equality(&condition, call.table, guard->columns, i, guard->match->columns[i].parameter);
+    }
+    prepare_insert(statement, call, "");
+    prepare_find(statement, call, condition.data);
+}
+
+// Equal values have equal hashes, by the type's own idea of equality. A type without a hash function contributes nothing: its
+// values share a lock.
+uint64 hash_of(const RowRun &run, const RowCall &call, const Guard &guard) {
+    uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(&guard.root), sizeof guard.root, 0);
+    for (int i = 0; i < guard.match->count; i++) {
+        const ForeseenColumn &column = guard.match->columns[i];
+        Form_pg_attribute form = column_form(call.table, column.column);
+        const char *name = NameStr(form->attname);
+        hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name), static_cast<int>(strlen(name)), hash);
+        TypeCacheEntry *type = lookup_type_cache(form->atttypid, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
+        if (OidIsValid(type->hash_extended_proc_finfo.fn_oid))
+            hash = DatumGetUInt64(FunctionCall2Coll(&type->hash_extended_proc_finfo, guard.columns.collation[i],
+                                                    run.values.get(column.parameter), UInt64GetDatum(hash)));
+    }
+    return hash;
+}
+
+void require_values(const RowRun &run, const RowCall &call, const Guard &guard) {
+    for (int i = 0; i < guard.match->count; i++)
+        if (run.values.is_null(guard.match->columns[i].parameter))
+            ereport(ERROR,
+                    (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                     errmsg("match column \"%s\" must not be null", column_name(call.table, guard.match->columns[i].column))));
+}
+
+// 40001 when the transaction's own snapshot does not see what is there.
+void require_in_snapshot(const RowRun &run, RowResult *result) {
+    if (!IsolationUsesXactSnapshot() || find_duplicate(run, result))
+        return;
+    ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("could not serialize access due to concurrent update"),
+                    errhint("The transaction might succeed if retried.")));
+}
+
+bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
+    const auto &guard = *static_cast<const Guard *>(run.statement->extra);
+    foresee_values(run, call, *guard.match);
+    require_values(run, call, guard);
+    lock_value(ValueLock::guarded_insert, hash_of(run, call, guard));
+    if (find_duplicate(run, result, GetLatestSnapshot())) {
+        require_in_snapshot(run, result);
+        return false;
+    }
+    if (is_hidden_duplicate(run, call, GetLatestSnapshot()))
+        return false;
+    if (!insert_row(run, result))
+        raise_suppressed(call.table, "INSERT");
+    return true;
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(guarded_insert);
+
+PGDLLEXPORT Datum guarded_insert(PG_FUNCTION_ARGS) {
+    RowCall call{};
+    call.function = "guarded_insert";
+    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.objects = 1;
+    call.object[0] = row_object_argument(fcinfo, new_row, "new_row");
+    if (PG_ARGISNULL(match_columns))
+        raise_null_argument("match_columns");
+    column_names_argument(fcinfo, match_columns, "match_columns", &call);
+    call.visible = selectable_columns(call.table);
+    PreventCommandIfReadOnly("guarded_insert()");
+    PreventCommandDuringRecovery("guarded_insert()");
+    PreventCommandIfParallelMode("guarded_insert()");
+    const RowRun run = begin_run(call, build, FirstObject::row);
+    RowResult result{};
+    const bool inserted = insert_or_find(run, call, &result);
+    end_run(call);
+    return insert_answer(fcinfo, inserted, result.row);
+}
+
+} // extern "C"

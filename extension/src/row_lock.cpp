@@ -1,0 +1,67 @@
+#include "row_lock.hpp"
+
+#include "arguments.hpp"
+#include "lock_patience.hpp"
+
+namespace idem {
+
+namespace {
+
+enum Plan { look, lock, lock_if_free, lock_or_fail };
+
+void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, const char *told, const char *condition,
+                    const char *locking) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfo(&sql, "SELECT true%s", told);
+    append_row(&sql, call);
+    appendStringInfoString(&sql, " FROM ");
+    append_target(&sql, call.table);
+    appendStringInfo(&sql, " WHERE %s%s", condition, locking);
+    prepare_plan(statement, plan, sql);
+}
+
+} // namespace
+
+Patience patience_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        return {true, 0};
+    const core::Micros wait = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
+    if (wait < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
+                        errhint("Use '0' not to wait, NULL to wait without bound.")));
+    return {false, wait == 0 ? 0 : deadline_after(clock_now(), wait, "wait")};
+}
+
+void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,
+                      const char *locked_by) {
+    prepare_select(statement, look, call, told, found_by, "");
+    prepare_select(statement, lock, call, told, locked_by, " FOR UPDATE");
+    prepare_select(statement, lock_if_free, call, told, locked_by, " FOR UPDATE SKIP LOCKED");
+    prepare_select(statement, lock_or_fail, call, told, locked_by, " FOR UPDATE NOWAIT");
+}
+
+bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, look, result, Row::unwanted); }
+
+Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
+    if (run_plan(run, patience.unbounded ? lock : lock_if_free, result, Row::wanted))
+        return Locked::locked;
+    if (!run_plan(run, look, result, Row::unwanted))
+        return Locked::missing;
+    bool locked = false;
+    if (!patience.unbounded) {
+        // It is busy, unless row-level security lets the caller see the row and not update it: a busy row raises.
+        const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
+        if (left <= 0 && !is_row_secured(call.table))
+            return Locked::busy;
+        const bool in_time = within_patience(
+            Max(left, core::Micros{1}), [&] { locked = run_plan(run, left <= 0 ? lock_or_fail : lock, result, Row::wanted); });
+        if (!in_time)
+            return Locked::busy;
+    }
+    if (locked)
+        return Locked::locked;
+    return is_row_secured(call.table) ? Locked::missing : Locked::moved;
+}
+
+} // namespace idem

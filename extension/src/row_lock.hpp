@@ -1,0 +1,35 @@
+// Locking one row of the user's table: SELECT … FOR UPDATE that tells "busy" from "not there".
+#pragma once
+
+#include "core/key_state.hpp"
+#include "row_statement.hpp"
+#include "unique_key.hpp"
+
+namespace idem {
+
+// How long to wait for whoever holds the row.
+struct Patience {
+    bool unbounded;
+    core::Micros until; // the clock's time
+};
+
+// The argument `wait`: NULL waits without bound; 22023 when negative or infinite.
+Patience patience_argument(FunctionCallInfo fcinfo, int arg);
+
+// Prepares the plans. SQL over the item t: `found_by` is the condition that finds the row, `locked_by` the one it is locked by,
+// `told` further result columns, each with ", " before it.
+void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,
+                      const char *locked_by);
+
+// Looks, without locking; false when there is no such row.
+bool look_at_row(const RowRun &run, RowResult *result);
+
+enum class Locked {
+    locked,
+    busy,    // by another transaction, until the patience was used up
+    missing, // or hidden from the caller, or not theirs to update, by row-level security
+    moved    // not there under `locked_by`, but still under `found_by`, as `result` tells
+};
+Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result);
+
+} // namespace idem

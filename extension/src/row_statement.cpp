@@ -1,0 +1,270 @@
+#include "row_statement.hpp"
+
+#include "compat.hpp"
+
+#include <algorithm>
+
+namespace idem {
+
+namespace {
+
+// More are kept only while one transaction uses them all.
+constexpr int kMostStatements = 128;
+constexpr int kMostOwnParameters = INDEX_MAX_KEYS + 4;
+
+struct CachedStatement : RowStatement {
+    CachedStatement *next;
+    Oid table;
+    bool is_valid;
+    LocalTransactionId last_used_in; // frames of that transaction may still point here
+    uint64 last_used;
+    uint64 hash;
+    int shape_length;
+    char *shape;
+};
+
+constinit CachedStatement *newest = nullptr;
+constinit int cached = 0;
+constinit uint64 uses = 0;
+constinit uint64 changes_seen = 0;
+
+void table_changed(Datum, Oid table) {
+    changes_seen++;
+    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
+        if (table == InvalidOid || table == statement->table)
+            statement->is_valid = false;
+}
+
+// The text names schemas, operators and collations.
+void names_changed(Datum, int, uint32) { table_changed(Datum{0}, InvalidOid); }
+
+void append_columns(StringInfo shape, const ColumnList &columns) {
+    appendBinaryStringInfo(shape, reinterpret_cast<const char *>(columns.columns),
+                           static_cast<int>(sizeof(AttrNumber)) * columns.count);
+}
+
+// The shape as bytes. Names cannot hold a zero byte, so they end with one.
+StringInfoData shape_of(const RowCall &call) {
+    StringInfoData shape;
+    initStringInfo(&shape);
+    const Oid table = RelationGetRelid(call.table);
+    appendBinaryStringInfo(&shape, reinterpret_cast<const char *>(&table), sizeof table);
+    appendBinaryStringInfo(&shape, call.function, static_cast<int>(strlen(call.function)) + 1);
+    for (int i = 0; i < call.objects; i++) {
+        for (int j = 0; j < call.object[i].count; j++)
+            appendBinaryStringInfo(&shape, call.object[i].names[j], static_cast<int>(strlen(call.object[i].names[j])) + 1);
+        appendStringInfoCharMacro(&shape, '\0');
+    }
+    for (int i = 0; i < call.names; i++)
+        appendBinaryStringInfo(&shape, call.name[i], static_cast<int>(strlen(call.name[i])) + 1);
+    appendStringInfoCharMacro(&shape, '\0');
+    append_columns(&shape, call.visible);
+    return shape;
+}
+
+void free_statement(CachedStatement *statement) {
+    for (SPIPlanPtr plan : statement->plan)
+        if (plan != nullptr)
+            SPI_freeplan(plan);
+    MemoryContextDelete(statement->memory);
+}
+
+bool may_be_in_use(const CachedStatement *statement) { return statement->last_used_in == compat_local_transaction(); }
+
+void unlink_and_free(CachedStatement *statement) {
+    CachedStatement **place = &newest;
+    while (*place != statement)
+        place = &(*place)->next;
+    *place = statement->next;
+    cached--;
+    free_statement(statement);
+}
+
+void drop_stale() {
+    for (CachedStatement *statement = newest, *next; statement != nullptr; statement = next) {
+        next = statement->next;
+        if (!statement->is_valid && !may_be_in_use(statement))
+            unlink_and_free(statement);
+    }
+}
+
+void make_room() {
+    drop_stale();
+    CachedStatement *oldest = nullptr;
+    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
+        if (!may_be_in_use(statement) && (oldest == nullptr || statement->last_used < oldest->last_used))
+            oldest = statement;
+    if (cached >= kMostStatements && oldest != nullptr)
+        unlink_and_free(oldest);
+}
+
+CachedStatement *find(const StringInfoData &shape, uint64 hash) {
+    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
+        if (statement->is_valid && statement->hash == hash && statement->shape_length == shape.len &&
+            memcmp(statement->shape, shape.data, shape.len) == 0)
+            return statement;
+    return nullptr;
+}
+
+void prepare_objects(RowStatement *statement, const RowCall &call) {
+    int all = kMostOwnParameters;
+    for (int i = 0; i < call.objects; i++)
+        all += call.object[i].count;
+    statement->types = static_cast<Oid *>(MemoryContextAlloc(statement->memory, sizeof(Oid) * all));
+    for (int i = 0; i < call.objects; i++) {
+        RowReader *reader = &statement->reader[i];
+        prepare_reader(reader, call.table, call.object[i], statement->memory);
+        statement->first[i] = statement->parameters + 1;
+        for (int j = 0; j < reader->columns.count; j++)
+            add_parameter(statement, TupleDescAttr(reader->record, j)->atttypid);
+    }
+}
+
+// From here on the statement outlives the call.
+void keep(CachedStatement *statement) {
+    make_room();
+    for (SPIPlanPtr plan : statement->plan)
+        if (plan != nullptr)
+            SPI_keepplan(plan);
+    MemoryContextSetParent(statement->memory, CacheMemoryContext);
+    statement->next = newest;
+    newest = statement;
+    cached++;
+}
+
+CachedStatement *make_statement(const RowCall &call, BuildStatement build, const StringInfoData &shape, uint64 hash) {
+    MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem row statement", ALLOCSET_SMALL_SIZES);
+    auto *statement = static_cast<CachedStatement *>(MemoryContextAllocZero(memory, sizeof(CachedStatement)));
+    statement->memory = memory;
+    statement->table = RelationGetRelid(call.table);
+    statement->hash = hash;
+    statement->shape_length = shape.len;
+    statement->shape = static_cast<char *>(MemoryContextAlloc(memory, shape.len));
+    memcpy(statement->shape, shape.data, shape.len);
+    const uint64 seen = changes_seen;
+    prepare_objects(statement, call);
+    build(statement, call);
+    // Something changed meanwhile: good for this call, whose table is locked, and for no other.
+    statement->is_valid = seen == changes_seen;
+    return statement;
+}
+
+// Makes the plan, if there is none that is still good, and keeps it from scanning the table: a small table would be scanned
+// rather than read through its index, and the plan would stay when the table has grown; under SERIALIZABLE, a scan conflicts
+// with every write. What costs "nothing may be scanned" adds must not set off the compiler either.
+void plan_by_index(SPIPlanPtr plan) {
+    const bool seqscan = enable_seqscan, jit = jit_enabled;
+    enable_seqscan = jit_enabled = false;
+    PG_TRY();
+    { ReleaseCachedPlan(SPI_plan_get_cached_plan(plan), CurrentResourceOwner); }
+    PG_FINALLY();
+    {
+        enable_seqscan = seqscan;
+        jit_enabled = jit;
+    }
+    PG_END_TRY();
+}
+
+void take_result(RowStatement *statement, RowResult *result, Row row) {
+    TupleDesc layout = SPI_tuptable->tupdesc;
+    auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(layout->natts, 1)));
+    auto *nulls = static_cast<bool *>(palloc(Max(layout->natts, 1)));
+    heap_deform_tuple(SPI_tuptable->vals[0], layout, values, nulls);
+    for (int i = 0; i < statement->controls; i++) {
+        Form_pg_attribute column = TupleDescAttr(layout, i);
+        result->control_is_null[i] = nulls[i];
+        result->control[i] = nulls[i] ? Datum{0} : datumCopy(values[i], column->attbyval, column->attlen);
+    }
+    if (row == Row::unwanted)
+        return;
+    if (statement->row.columns == nullptr)
+        prepare_writer(&statement->row, layout, statement->controls, statement->memory);
+    result->row = write_row(statement->row, values, nulls);
+}
+
+RowStatement *row_statement(const RowCall &call, BuildStatement build) {
+    const StringInfoData shape = shape_of(call);
+    const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(shape.data), shape.len, 0);
+    CachedStatement *statement = find(shape, hash);
+    if (statement == nullptr) {
+        statement = make_statement(call, build, shape, hash);
+        keep(statement);
+    }
+    statement->last_used_in = compat_local_transaction();
+    statement->last_used = ++uses;
+    return statement;
+}
+
+RowValues read_row_values(RowStatement *statement, const RowCall &call) {
+    const int count = Max(statement->parameters, 1);
+    RowValues read{static_cast<Datum *>(palloc0(sizeof(Datum) * count)), static_cast<char *>(palloc(count))};
+    memset(read.nulls, 'n', count);
+    for (int i = 0; i < call.objects; i++)
+        read_values(&statement->reader[i], call.object[i], read.values + statement->first[i] - 1,
+                    read.nulls + statement->first[i] - 1);
+    return read;
+}
+
+} // namespace
+
+int add_parameter(RowStatement *statement, Oid type) {
+    statement->types[statement->parameters] = type;
+    return ++statement->parameters;
+}
+
+void prepare_plan(RowStatement *statement, int plan, const StringInfoData &sql) {
+    statement->plan[plan] = SPI_prepare_cursor(sql.data, statement->parameters, statement->types, CURSOR_OPT_GENERIC_PLAN);
+    if (statement->plan[plan] == nullptr)
+        elog(ERROR, "could not prepare statement: %s", SPI_result_code_string(SPI_result));
+}
+
+void append_row(StringInfo sql, const RowCall &call) {
+    for (int i = 0; i < call.visible.count; i++) {
+        appendStringInfoString(sql, ", ");
+        append_column(sql, call.table, call.visible.columns[i]);
+    }
+}
+
+RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first, MemoryContext memory) {
+    RowStatement *statement = row_statement(call, build);
+    const RowValues values = read_row_values(statement, call);
+    if (first == FirstObject::key)
+        refuse_nulls(statement->reader[0], values.nulls, "key");
+    return {statement, values, memory};
+}
+
+RowRun begin_run(const RowCall &call, BuildStatement build, FirstObject first) {
+    const MemoryContext memory = CurrentMemoryContext;
+    SPI_connect();
+    return prepare_run(call, build, first, memory);
+}
+
+void end_run(const RowCall &call) {
+    SPI_finish();
+    relation_close(call.table, NoLock);
+}
+
+bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot) {
+    plan_by_index(run.statement->plan[plan]);
+    const int status = SPI_execute_snapshot(run.statement->plan[plan], run.values.values, run.values.nulls, snapshot,
+                                            InvalidSnapshot, false, true, 0);
+    if (status < 0)
+        elog(ERROR, "row flow statement failed: %s", SPI_result_code_string(status));
+    const bool found = SPI_processed > 0;
+    if (found) {
+        const MemoryContext own = MemoryContextSwitchTo(run.memory);
+        take_result(run.statement, result, row);
+        MemoryContextSwitchTo(own);
+    }
+    SPI_freetuptable(SPI_tuptable);
+    return found;
+}
+
+void row_statement_initialize() {
+    CacheRegisterRelcacheCallback(table_changed, Datum{0});
+    CacheRegisterSyscacheCallback(NAMESPACEOID, names_changed, Datum{0});
+    CacheRegisterSyscacheCallback(OPEROID, names_changed, Datum{0});
+    CacheRegisterSyscacheCallback(COLLOID, names_changed, Datum{0});
+}
+
+} // namespace idem

@@ -1,0 +1,91 @@
+// unique_insert: insert a row, or find the one that is there; the unique index decides.
+#include "arguments.hpp"
+#include "compat.hpp"
+#include "insert_once.hpp"
+#include "unique_key.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { target, new_row, conflict_columns };
+
+// A duplicate that is gone when we look for it is nothing unusual; one that is always gone is a row that was suppressed.
+constexpr int kMostAttempts = 5;
+
+UniqueKey conflict_key(const RowCall &call) {
+    if (call.names > 0)
+        return unique_key(call.table, named_columns(call), Nulls::allowed);
+    UniqueKey key;
+    if (!find_main_key(call.table, &key) || key.index != compat_primary_key(call.table))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+                        errmsg("table \"%s\" has no primary key", RelationGetRelationName(call.table)),
+                        errhint("Name the columns of a unique key in conflict_columns."), errtable(call.table)));
+    return key;
+}
+
+// Rows that are equal for the index; with UNIQUE NULLS NOT DISTINCT, so are nulls.
+void append_conflict_condition(StringInfo sql, const RowCall &call, const UniqueKey &key, const Foreseen &foreseen) {
+    for (int i = 0; i < key.count; i++) {
+        const int parameter = foreseen.columns[i].parameter;
+        appendStringInfo(sql, "%s(", i > 0 ? " AND " : "");
+        append_equality(sql, call.table, key, i, parameter);
+        if (key.nulls_are_equal) {
+            appendStringInfoString(sql, " OR pg_catalog.num_nulls(");
+            append_column(sql, call.table, key.columns[i]);
+            appendStringInfo(sql, ", $%d) OPERATOR(pg_catalog.=) 2", parameter);
+        }
+        appendStringInfoChar(sql, ')');
+    }
+}
+
+void build(RowStatement *statement, const RowCall &call) {
+    UniqueKey key = conflict_key(call);
+    Foreseen *foreseen = foresee_columns(statement, call, {key.count, key.columns});
+    statement->extra = foreseen;
+    StringInfoData clause, condition;
+    initStringInfo(&clause);
+    initStringInfo(&condition);
+    appendStringInfoString(&clause, " ON CONFLICT ");
+    append_column_names(&clause, call.table, key.columns, key.count);
+    appendStringInfoString(&clause, " DO NOTHING");
+    append_conflict_condition(&condition, call, key, *foreseen);
+    prepare_insert(statement, call, clause.data);
+    prepare_find(statement, call, condition.data);
+}
+
+bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
+    for (int attempt = 0; attempt < kMostAttempts; attempt++) {
+        check_for_interrupts();
+        if (insert_row(run, result))
+            return true;
+        foresee_values(run, call, *static_cast<const Foreseen *>(run.statement->extra));
+        if (find_duplicate(run, result) || is_hidden_duplicate(run, call))
+            return false;
+    }
+    raise_suppressed(call.table, "INSERT");
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(unique_insert);
+
+PGDLLEXPORT Datum unique_insert(PG_FUNCTION_ARGS) {
+    RowCall call{};
+    call.function = "unique_insert";
+    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.objects = 1;
+    call.object[0] = row_object_argument(fcinfo, new_row, "new_row");
+    if (!PG_ARGISNULL(conflict_columns))
+        column_names_argument(fcinfo, conflict_columns, "conflict_columns", &call);
+    call.visible = selectable_columns(call.table);
+    const RowRun run = begin_run(call, build, FirstObject::row);
+    RowResult result{};
+    const bool inserted = insert_or_find(run, call, &result);
+    end_run(call);
+    return insert_answer(fcinfo, inserted, result.row);
+}
+
+} // extern "C"
