@@ -2,13 +2,41 @@
 
 namespace idem {
 
-Datum make_answer(FunctionCallInfo fcinfo, const char *outcome, AnswerColumn second, AnswerColumn third) {
+namespace {
+
+// A function's OUT columns never change: it would be another function. So each is looked up once per backend.
+struct KnownAnswer {
+    Oid function;
+    TupleDesc layout;
+};
+constexpr int kMostFunctions = 16;
+constinit KnownAnswer known[kMostFunctions] = {};
+constinit int next = 0;
+
+TupleDesc answer_layout(FunctionCallInfo fcinfo) {
+    const Oid function = fcinfo->flinfo->fn_oid;
+    for (const KnownAnswer &answer : known)
+        if (answer.function == function)
+            return answer.layout;
     TupleDesc layout;
     if (get_call_result_type(fcinfo, nullptr, &layout) != TYPEFUNC_COMPOSITE)
         elog(ERROR, "return type is not a row type");
+    const MemoryContext caller = MemoryContextSwitchTo(CacheMemoryContext);
+    TupleDesc kept = BlessTupleDesc(CreateTupleDescCopy(layout));
+    MemoryContextSwitchTo(caller);
+    KnownAnswer &place = known[next++ % kMostFunctions];
+    if (place.layout != nullptr)
+        FreeTupleDesc(place.layout);
+    place = {function, kept};
+    return kept;
+}
+
+} // namespace
+
+Datum make_answer(FunctionCallInfo fcinfo, const char *outcome, AnswerColumn second, AnswerColumn third) {
     Datum values[kMostAnswerColumns] = {CStringGetTextDatum(outcome), second.value, third.value};
     bool nulls[kMostAnswerColumns] = {false, second.is_null, third.is_null};
-    return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(layout), values, nulls));
+    return HeapTupleGetDatum(heap_form_tuple(answer_layout(fcinfo), values, nulls));
 }
 
 } // namespace idem
