@@ -12,7 +12,8 @@ enum Argument { target, key, expected_version, changes };
 enum Object { the_key, the_changes, objects };
 
 void build(RowStatement *statement, const RowCall &call) {
-    const AttrNumber version = column_number(call.table, call.name[0]);
+    const char *version_name = required_version_column(call.table);
+    const AttrNumber version = column_number(call.table, version_name);
     const int expected = add_parameter(statement, INT8OID);
     CompareAndSet flow = begin_compare_and_set(statement, call);
     append_column(&flow.expected, call.table, version);
@@ -21,11 +22,11 @@ void build(RowStatement *statement, const RowCall &call) {
     const RowReader &changed = statement->reader[the_changes];
     if (position_in(changed.columns, version) >= 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("changes must not contain the version column \"%s\"", call.name[0]),
+                        errmsg("changes must not contain the version column \"%s\"", version_name),
                         errdetail("It is set to expected_version plus one.")));
     for (int i = 0; i < changed.columns.count; i++)
         append_assignment(&flow.changes, call.table, changed.columns.columns[i], statement->first[the_changes] + i);
-    appendStringInfo(&flow.changes, "%s%s = ", flow.changes.len > 0 ? ", " : "", quote_identifier(call.name[0]));
+    appendStringInfo(&flow.changes, "%s%s = ", flow.changes.len > 0 ? ", " : "", quote_identifier(version_name));
     append_column(&flow.changes, call.table, version);
     appendStringInfoString(&flow.changes, " OPERATOR(pg_catalog.+) 1");
 
@@ -50,9 +51,6 @@ PGDLLEXPORT Datum optimistic_update(PG_FUNCTION_ARGS) {
     if (PG_ARGISNULL(expected_version))
         raise_null_argument("expected_version");
     call.object[the_changes] = row_object_argument(fcinfo, changes, "changes");
-    const char *version = required_version_column(call.table);
-    call.names = 1;
-    call.name = &version;
     call.visible = selectable_columns(call.table);
 
     RowRun run = begin_run(call, build);
