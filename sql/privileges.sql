@@ -8,9 +8,12 @@ SET search_path = pg_catalog, pg_temp AS $$
     JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
     JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
     WHERE e.extname = 'idem'
-      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_scopes_changed')
+      -- Guards are put on the callers' own tables.
+      AND (p.prorettype <> 'trigger'::regtype OR p.proname LIKE 'idem\_%\_guard')
+      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
-      AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop')) = operator
+      AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
+                         'idem_machine_drop')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
 'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';
@@ -70,7 +73,8 @@ BEGIN
     FOR function IN
         SELECT p.oid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
         JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-        WHERE e.extname = 'idem' AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes')
+        WHERE e.extname = 'idem' AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
+                                                      'idem_can_transition', 'idem_check_transition')
     LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;

@@ -9,11 +9,3 @@ Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl or lease not positi
 
 CREATE FUNCTION idem_scope_drop(scope text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if there was one. Operators.';
-
-CREATE FUNCTION idem_scopes_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_scopes_changed() IS 'Internal: makes every session read idem_scopes again.';
-
-CREATE TRIGGER idem_scopes_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_scopes
-    FOR EACH STATEMENT EXECUTE FUNCTION idem_scopes_changed();
-ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_scopes_changed;
-COMMENT ON TRIGGER idem_scopes_changed ON idem_scopes IS 'Makes every session read the table again.';

@@ -1,4 +1,4 @@
--- Where keys, scopes and counters live. All access goes through the functions.
+-- Where keys, scopes, counters and state machines live. All access goes through the functions.
 
 -- The columns that every row has come first: that keeps rows small and reading them cheap.
 CREATE TABLE idem_keys (
@@ -67,15 +67,61 @@ COMMENT ON COLUMN idem_counters.hits IS 'How often the key was seen in this wind
 COMMENT ON COLUMN idem_counters.scope IS 'The scope.';
 COMMENT ON COLUMN idem_counters.key IS 'The key.';
 
+CREATE TABLE idem_machines (
+    name       text COLLATE "C" PRIMARY KEY,
+    definition jsonb NOT NULL
+);
+COMMENT ON TABLE idem_machines IS 'State machines (idem_machine_define). Read it freely; change it only by the functions, which check the rows of the attached tables.';
+COMMENT ON COLUMN idem_machines.name IS 'The machine''s name; 1 to 255 bytes.';
+COMMENT ON COLUMN idem_machines.definition IS 'Its definition, as it was given.';
+
+CREATE TABLE idem_transition_log (
+    target       text NOT NULL,
+    key          jsonb NOT NULL,
+    state_column text NOT NULL,
+    from_state   text,
+    to_state     text NOT NULL,
+    at           timestamptz NOT NULL,
+    by           text NOT NULL
+);
+-- A B-tree would refuse keys over 2,704 bytes, and with them the row's transition.
+CREATE INDEX idem_transition_log_key ON idem_transition_log USING hash (key);
+COMMENT ON TABLE idem_transition_log IS
+'Moves of the rows of tables that were attached with log => true, in the transaction that made them. Nothing deletes from it. User triggers and row-level security on it have no effect on the guard that writes it.';
+COMMENT ON COLUMN idem_transition_log.target IS 'The table that the machine is attached to: schema and name, quoted where needed.';
+COMMENT ON COLUMN idem_transition_log.key IS 'Which row: {"column": value, …} of its primary key, or of its first usable unique index.';
+COMMENT ON COLUMN idem_transition_log.state_column IS 'The state column.';
+COMMENT ON COLUMN idem_transition_log.from_state IS 'The state before; NULL: the row was inserted.';
+COMMENT ON COLUMN idem_transition_log.to_state IS 'The state after.';
+COMMENT ON COLUMN idem_transition_log.at IS 'When the guard saw the move (database time, not the transaction''s start).';
+COMMENT ON COLUMN idem_transition_log.by IS 'The current user.';
+COMMENT ON INDEX idem_transition_log_key IS 'Finds a row''s history: WHERE key = ''{"id": 1}''.';
+
 CREATE SEQUENCE idem_fence_high_water;
 COMMENT ON SEQUENCE idem_fence_high_water IS
 'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
 
--- Keys, policies and the high-water mark are the user's data: dump them.
+-- Keys, policies, machines, histories and the high-water mark are the user's data: dump them.
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_counters', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_machines', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
 
-REVOKE ALL ON idem_keys, idem_scopes, idem_counters FROM PUBLIC;
+REVOKE ALL ON idem_keys, idem_scopes, idem_counters, idem_machines, idem_transition_log FROM PUBLIC;
 REVOKE ALL ON SEQUENCE idem_fence_high_water FROM PUBLIC;
+
+-- Sessions keep what scopes and machines say in memory.
+CREATE FUNCTION idem_definitions_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_definitions_changed() IS 'Internal: makes every session read the table again.';
+
+CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_scopes
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_definitions_changed;
+COMMENT ON TRIGGER idem_definitions_changed ON idem_scopes IS 'Makes every session read the table again.';
+
+CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_machines
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed;
+COMMENT ON TRIGGER idem_definitions_changed ON idem_machines IS 'Makes every session read the table again.';

@@ -36,12 +36,21 @@ constexpr Column kScopeColumns[] = {
 
 constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
 
+constexpr Column kMachineColumns[] = {{"name", TEXTOID}, {"definition", JSONBOID}};
+
+constexpr Column kLogColumns[] = {
+    {"target", TEXTOID},   {"key", JSONBOID},      {"state_column", TEXTOID}, {"from_state", TEXTOID},
+    {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
+};
+static_assert(lengthof(kLogColumns) == LogColumn::count);
+
 constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
                                                         "completed", "mismatch",   "in_doubt"};
 
 constinit Catalog cached{};
 constinit bool cached_is_valid = false;
 constinit uint64 generation_of_scopes = 1;
+constinit uint64 generation_of_machines = 1;
 
 constinit uint64 changes_seen = 0;
 
@@ -54,8 +63,10 @@ void relation_changed(Datum, Oid relation) {
         changes_seen++;
     if (all || relation == cached.scopes)
         generation_of_scopes++;
+    if (all || relation == cached.machines)
+        generation_of_machines++;
     if (all || relation == cached.keys || relation == cached.scopes || relation == cached.counters ||
-        relation == cached.fence_high_water)
+        relation == cached.machines || relation == cached.transition_log || relation == cached.fence_high_water)
         cached_is_valid = false;
 }
 
@@ -133,23 +144,24 @@ void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const c
         not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
 }
 
-// What a claim would not check must not be there: CHECK constraints besides our own, and uniqueness that waits for the commit.
-void check_key_constraints(Oid oid) {
-    Relation keys = table_open(oid, AccessShareLock);
-    const TupleConstr *constraints = RelationGetDescr(keys)->constr;
-    if (constraints == nullptr || constraints->num_check != 1)
-        not_as_installed("idem_keys", "Its check constraints were changed.");
-    List *indexes = RelationGetIndexList(keys);
+// What a write past the executor would not check must not be there: CHECK constraints besides our own, and uniqueness that
+// waits for the commit.
+void check_constraints(Oid oid, int checks, const char *name) {
+    Relation table = table_open(oid, AccessShareLock);
+    const TupleConstr *constraints = RelationGetDescr(table)->constr;
+    if (constraints == nullptr || constraints->num_check != checks)
+        not_as_installed(name, "Its check constraints were changed.");
+    List *indexes = RelationGetIndexList(table);
     ListCell *cell;
     foreach (cell, indexes) {
         Relation index = index_open(lfirst_oid(cell), AccessShareLock);
         const bool immediate = index->rd_index->indimmediate;
         index_close(index, AccessShareLock);
         if (!immediate)
-            not_as_installed("idem_keys", "It has a deferrable constraint.");
+            not_as_installed(name, "It has a deferrable constraint.");
     }
     list_free(indexes);
-    table_close(keys, AccessShareLock);
+    table_close(table, AccessShareLock);
 }
 
 void check_table(Oid oid, const Column *columns, int count, AttrNumber scope, AttrNumber key, const char *name) {
@@ -203,11 +215,18 @@ Catalog find_everything() {
     found.keys = member_relation(found, "idem_keys");
     found.scopes = member_relation(found, "idem_scopes");
     found.counters = member_relation(found, "idem_counters");
+    found.machines = member_relation(found, "idem_machines");
+    found.transition_log = member_relation(found, "idem_transition_log");
     found.fence_high_water = member_relation(found, "idem_fence_high_water");
     check_table(found.keys, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, "idem_keys");
-    check_key_constraints(found.keys);
+    check_constraints(found.keys, 1, "idem_keys");
     check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
     check_table(found.counters, kCounterColumns, lengthof(kCounterColumns), 3, 4, "idem_counters");
+    check_table(found.machines, kMachineColumns, lengthof(kMachineColumns), InvalidAttrNumber, InvalidAttrNumber,
+                "idem_machines");
+    check_table(found.transition_log, kLogColumns, lengthof(kLogColumns), InvalidAttrNumber, InvalidAttrNumber,
+                "idem_transition_log");
+    check_constraints(found.transition_log, 0, "idem_transition_log");
     Relation sequence = relation_open(found.fence_high_water, AccessShareLock);
     check_storage(sequence, RELKIND_SEQUENCE, "idem_fence_high_water");
     relation_close(sequence, AccessShareLock);
@@ -245,6 +264,8 @@ Relation open_member(Oid Catalog::*member, LOCKMODE lock) {
 }
 
 uint64 scopes_generation() { return generation_of_scopes; }
+
+uint64 machines_generation() { return generation_of_machines; }
 
 char *qualified_name(const char *object) { return quote_qualified_identifier(get_namespace_name(catalog().schema), object); }
 

@@ -11,6 +11,11 @@
 
 namespace idem {
 
+// Columns of idem_transition_log, by attribute number.
+struct LogColumn {
+    enum : AttrNumber { target = 1, key, state_column, from_state, to_state, at, by, count = by };
+};
+
 // Columns of idem_keys, by attribute number. Those that every row has come first, so that reading them stays cheap.
 struct KeyColumn {
     enum : AttrNumber {
@@ -39,6 +44,8 @@ struct Catalog {
     Oid keys;
     Oid scopes;
     Oid counters;
+    Oid machines;
+    Oid transition_log;
     Oid fence_high_water;
     Oid ticket_type;
     Oid key_info_type;
@@ -51,8 +58,9 @@ const Catalog &catalog();
 // wait for it may have been for an ALTER TABLE. Close it as any relation.
 Relation open_member(Oid Catalog::*member, LOCKMODE lock);
 
-// Increases whenever something that depends on the scopes table has to be read again.
+// Each increases whenever what was read from the table has to be read again.
 uint64 scopes_generation();
+uint64 machines_generation();
 
 // Name of one of idem's objects, quoted and qualified with the schema the extension lives in.
 char *qualified_name(const char *object);

@@ -1,4 +1,4 @@
-// idem_scope_set, idem_scope_drop, and the trigger that tells every session of a change.
+// idem_scope_set, idem_scope_drop.
 #include "arguments.hpp"
 #include "catalog.hpp"
 #include "internal_sql.hpp"
@@ -55,7 +55,6 @@ extern "C" {
 
 PG_FUNCTION_INFO_V1(idem_scope_set);
 PG_FUNCTION_INFO_V1(idem_scope_drop);
-PG_FUNCTION_INFO_V1(idem_scopes_changed);
 
 PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
     check_scope_access(scope_argument(fcinfo, scope));
@@ -79,15 +78,6 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
     if (!dropped)
         check_scope_access(name); // not there, or not the caller's to drop
     PG_RETURN_BOOL(dropped);
-}
-
-// After any change of idem_scopes, also by COPY in a restore: every session reads the table again.
-PGDLLEXPORT Datum idem_scopes_changed(PG_FUNCTION_ARGS) {
-    if (!CALLED_AS_TRIGGER(fcinfo))
-        ereport(ERROR,
-                (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED), errmsg("function was not called by trigger manager")));
-    CacheInvalidateRelcache(reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation);
-    return PointerGetDatum(nullptr);
 }
 
 } // extern "C"

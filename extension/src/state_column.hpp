@@ -1,0 +1,31 @@
+// A column that holds the state of a machine: which columns can, and whether what they hold fits.
+#pragma once
+
+#include "machine.hpp"
+#include "pg.hpp"
+
+namespace idem {
+
+struct StateColumn {
+    AttrNumber number;
+    Oid type; // below any domain: text, varchar or an enum
+    bool is_enum;
+};
+
+// The column for reading. 42703 when the table has none of that name, 42804 when its type is another.
+StateColumn state_column(Relation table, const char *name);
+
+// What a guard could not vouch for: part of a partition key, and values that are equal without being the same. 0A000.
+void check_state_column(Relation table, const StateColumn &column);
+
+// 22023 when the column's enum lacks a state.
+void check_labels(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
+
+// 23514 when a row holds NULL or something that is no state, as of now. REQUIRES: a lock that keeps writers away, also from
+// partitions.
+void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
+
+// ::type where an operator would not look below the column's domain, otherwise nothing.
+const char *cast_to_base(Relation table, const StateColumn &column);
+
+} // namespace idem
