@@ -30,9 +30,6 @@ struct AttachedMachine {
 // one, 42703 when the column was renamed.
 AttachedMachine attached_machine(Relation table);
 
-// 42703: the guard names a column that is not there.
-[[noreturn]] void raise_renamed_column(Relation table, const char *column);
-
 // Keeps definitions and attachments as they are until the transaction ends: whoever changes either takes it first.
 void lock_machines();
 

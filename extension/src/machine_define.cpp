@@ -45,7 +45,7 @@ void check_attached_table(const Attachment &attachment, const char *machine, con
     if (table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         (void)find_all_inheritors(attachment.table, ShareRowExclusiveLock, nullptr);
     // A renamed column's guard refuses every write: there is nothing to keep true.
-    if (get_attnum(attachment.table, attachment.column) > 0) {
+    if (find_guarded_column(table, attachment.column) != InvalidAttrNumber) {
         const StateColumn column = state_column(table, attachment.column);
         check_labels(table, column, machine, states);
         check_rows(table, column, machine, states);

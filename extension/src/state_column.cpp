@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kMostStatesNamed = 10;
 
+bool is_string(Oid type) { return type == TEXTOID || type == VARCHAROID; }
+
 [[noreturn]] void raise_wrong_type(Relation table, AttrNumber column) {
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                     errmsg("column \"%s\" of table \"%s\" cannot hold states", column_name(table, column),
@@ -30,6 +32,13 @@ Oid label_oid(Oid type, const char *label) {
     return strlen(label) >= NAMEDATALEN
                ? InvalidOid
                : GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), CStringGetDatum(label));
+}
+
+// ::type where an operator would not look below the column's domain, otherwise nothing.
+const char *cast_to_base(Relation table, const StateColumn &column) {
+    if (column_form(table, column.number)->atttypid == column.type)
+        return "";
+    return psprintf("::%s", format_type_extended(column.type, -1, FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 // The states as values of the column's type, for = ANY.
@@ -77,11 +86,37 @@ const char *named_states() {
 StateColumn state_column(Relation table, const char *name) {
     StateColumn column;
     column.number = column_number(table, name);
-    column.type = getBaseType(column_form(table, column.number)->atttypid);
+    column.type = column_form(table, column.number)->atttypid;
+    column.is_enum = false;
+    // Guards ask for every statement: the usual types need no look into the catalog.
+    if (is_string(column.type))
+        return column;
+    column.type = getBaseType(column.type);
     column.is_enum = type_is_enum(column.type);
-    if (!column.is_enum && column.type != TEXTOID && column.type != VARCHAROID)
+    if (!column.is_enum && !is_string(column.type))
         raise_wrong_type(table, column.number);
     return column;
+}
+
+AttrNumber find_guarded_column(Relation table, const char *name) {
+    TupleDesc columns = RelationGetDescr(table);
+    for (int i = 0; i < columns->natts; i++) {
+        Form_pg_attribute column = TupleDescAttr(columns, i);
+        if (!column->attisdropped && strcmp(NameStr(column->attname), name) == 0)
+            return column->attnum;
+    }
+    return InvalidAttrNumber;
+}
+
+AttrNumber guarded_column(Relation table, const char *name) {
+    const AttrNumber number = find_guarded_column(table, name);
+    if (number == InvalidAttrNumber)
+        ereport(ERROR,
+                (errcode(ERRCODE_UNDEFINED_COLUMN),
+                 errmsg("state column \"%s\" of table \"%s\" is no longer there", name, RelationGetRelationName(table)),
+                 errhint("If it was renamed, use idem_machine_detach with the old name and idem_machine_attach with the new."),
+                 errtable(table)));
+    return number;
 }
 
 void check_state_column(Relation table, const StateColumn &column) {
@@ -113,12 +148,6 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
                             errmsg("type %s lacks the state \"%s\" of state machine \"%s\"", format_type_be(column.type),
                                    states.names[i], machine),
                             errhint("Add it with ALTER TYPE … ADD VALUE."), errtablecol(table, column.number)));
-}
-
-const char *cast_to_base(Relation table, const StateColumn &column) {
-    if (column_form(table, column.number)->atttypid == column.type)
-        return "";
-    return psprintf("::%s", format_type_extended(column.type, -1, FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states) {

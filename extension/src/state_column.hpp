@@ -15,6 +15,10 @@ struct StateColumn {
 // The column for reading. 42703 when the table has none of that name, 42804 when its type is another.
 StateColumn state_column(Relation table, const char *name);
 
+// The column that a guard was given by name: InvalidAttrNumber, or 42703, when it is not there any more.
+AttrNumber find_guarded_column(Relation table, const char *name);
+AttrNumber guarded_column(Relation table, const char *name);
+
 // What a guard could not vouch for: part of a partition key, and values that are equal without being the same. 0A000.
 void check_state_column(Relation table, const StateColumn &column);
 
@@ -24,8 +28,5 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
 // 23514 when a row holds NULL or something that is no state, as of now. REQUIRES: a lock that keeps writers away, also from
 // partitions.
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
-
-// ::type where an operator would not look below the column's domain, otherwise nothing.
-const char *cast_to_base(Relation table, const StateColumn &column);
 
 } // namespace idem

@@ -40,9 +40,7 @@ void check_call(FunctionCallInfo fcinfo) {
 }
 
 Guard *make_guard(const GuardCall &call) {
-    const AttrNumber number = get_attnum(RelationGetRelid(call.table()), call.column());
-    if (number <= 0)
-        raise_renamed_column(call.table(), call.column());
+    (void)guarded_column(call.table(), call.column()); // raises if it is gone
     auto *guard = static_cast<Guard *>(MemoryContextAllocZero(call.memory, sizeof(Guard)));
     guard->column = state_column(call.table(), call.column());
     guard->logs = strcmp(call.argument(GuardArguments::log), kLogArgument) == 0;
@@ -67,17 +65,28 @@ std::string_view label_of(Oid value) {
     return name;
 }
 
-// The row's state; a null view is NULL.
-std::string_view state_of(const GuardCall &call, HeapTuple row) {
+struct RowState {
+    Datum value;
     bool is_null;
-    const Datum value = heap_getattr(row, call.guard->column.number, RelationGetDescr(call.table()), &is_null);
-    if (is_null)
+};
+
+RowState state_in(const GuardCall &call, HeapTuple row) {
+    RowState state;
+    state.value = heap_getattr(row, call.guard->column.number, RelationGetDescr(call.table()), &state.is_null);
+    return state;
+}
+
+// As text; a null view is NULL.
+std::string_view name_of(const GuardCall &call, const RowState &state) {
+    if (state.is_null)
         return {};
     if (call.guard->column.is_enum)
-        return label_of(DatumGetObjectId(value));
-    const struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
+        return label_of(DatumGetObjectId(state.value));
+    const struct varlena *text = PG_DETOAST_DATUM_PACKED(state.value);
     return {VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)};
 }
+
+std::string_view state_of(const GuardCall &call, HeapTuple row) { return name_of(call, state_in(call, row)); }
 
 const char *for_message(std::string_view state) {
     return state.data() == nullptr ? nullptr : pnstrdup(state.data(), state.size());
@@ -128,6 +137,15 @@ void check_move(const GuardCall &call, HeapTuple row, std::string_view from, std
     log_move(call, row, from, to);
 }
 
+void guard_update(const GuardCall &call) {
+    HeapTuple row = call.trigger->tg_newtuple;
+    const RowState before = state_in(call, call.trigger->tg_trigtuple), after = state_in(call, row);
+    // Most updates leave the state alone; an enum's value says so without its label.
+    if (call.guard->column.is_enum && !before.is_null && !after.is_null && before.value == after.value)
+        return;
+    check_move(call, row, name_of(call, before), name_of(call, after));
+}
+
 void check_new_row(const GuardCall &call, HeapTuple row, std::string_view state) {
     if (state.data() == nullptr || !machine_graph(call.machine()).is_initial(state))
         raise_not_initial(call.machine(), for_message(state), call.table(), call.guard->column.number);
@@ -171,8 +189,7 @@ PGDLLEXPORT Datum idem_state_guard(PG_FUNCTION_ARGS) {
     const GuardCall call = guard_call(fcinfo);
     const TriggerEvent event = call.trigger->tg_event;
     if (TRIGGER_FIRED_BY_UPDATE(event))
-        check_move(call, call.trigger->tg_newtuple, state_of(call, call.trigger->tg_trigtuple),
-                   state_of(call, call.trigger->tg_newtuple));
+        guard_update(call);
     else if (TRIGGER_FIRED_BY_INSERT(event))
         guard_insert(call);
     else if (TRIGGER_FIRED_BY_DELETE(event))

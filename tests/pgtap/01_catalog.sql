@@ -1,6 +1,6 @@
 -- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
 \ir include/helpers.psql
-SELECT plan(21);
+SELECT plan(22);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
@@ -55,8 +55,39 @@ SELECT set_has(
        ('idem_serialize', 'key text, scope text', 1, 'void'),
        ('idem_forget', 'key text, scope text', 1, 'boolean'),
        ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
-       ('idem_scope_drop', 'scope text', 0, 'boolean') $$,
+       ('idem_scope_drop', 'scope text', 0, 'boolean'),
+       ('idem_machine_define', 'name text, definition jsonb', 0, 'void'),
+       ('idem_machine_drop', 'name text', 0, 'void'),
+       ('idem_machine_attach', 'target regclass, state_column name, machine text, log boolean', 1, 'void'),
+       ('idem_machine_detach', 'target regclass, state_column name', 0, 'void'),
+       ('idem_can_transition', 'machine text, from_state text, to_state text', 0, 'boolean'),
+       ('idem_check_transition', 'machine text, from_state text, to_state text', 0, 'void'),
+       ('idem_machine_dot', 'name text', 0, 'text'),
+       ('idem_machine_mermaid', 'name text', 0, 'text'),
+       ('idem_state_guard', '', 0, 'trigger'),
+       ('idem_version_guard', '', 0, 'trigger'),
+       ('optimistic_enable', 'target regclass, version_column name', 1, 'void'),
+       ('optimistic_disable', 'target regclass', 0, 'void') $$,
     'functions_have_the_signatures_of_the_contract');
+
+-- What answers with a record.
+SELECT set_has(
+    $$ SELECT proname::text, pg_get_function_arguments(oid), proretset FROM functions $$,
+    $$ VALUES
+       ('optimistic_update', 'target regclass, key jsonb, expected_version bigint, changes jsonb, OUT outcome text, OUT version bigint, '
+                             'OUT row_data jsonb', false),
+       ('conditional_update', 'target regclass, key jsonb, expected jsonb, changes jsonb, OUT outcome text, OUT row_data jsonb', false),
+       ('conditional_adjust', 'target regclass, key jsonb, column_name name, delta numeric, minimum numeric DEFAULT 0, '
+                              'maximum numeric DEFAULT NULL::numeric, OUT outcome text, OUT value numeric', false),
+       ('pessimistic_lock', 'target regclass, key jsonb, wait interval DEFAULT NULL::interval, OUT outcome text, OUT row_data jsonb', false),
+       ('pessimistic_lock_many', 'target regclass, keys jsonb[], wait interval DEFAULT NULL::interval, OUT outcome text, '
+                                 'OUT row_data jsonb', true),
+       ('unique_insert', 'target regclass, new_row jsonb, conflict_columns name[] DEFAULT NULL::name[], OUT outcome text, '
+                         'OUT row_data jsonb', false),
+       ('guarded_insert', 'target regclass, new_row jsonb, match_columns name[], OUT outcome text, OUT row_data jsonb', false),
+       ('idem_transition', 'target regclass, key jsonb, to_state text, expected_state text DEFAULT NULL::text, OUT outcome text, '
+                           'OUT state text', false) $$,
+    'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
 
 SELECT set_has(
     $$ SELECT proname::text, oidvectortypes(proargtypes), pg_get_function_result(oid) FROM functions $$,
@@ -120,7 +151,10 @@ SELECT is(
       WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
                         'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
                         'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_grant',
-                        'idem_revoke')
+                        'idem_revoke', 'idem_machine_define', 'idem_machine_drop', 'idem_machine_attach',
+                        'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',
+                        'optimistic_update', 'conditional_update', 'conditional_adjust', 'pessimistic_lock',
+                        'pessimistic_lock_many', 'unique_insert', 'guarded_insert')
         AND (provolatile <> 'v' OR proparallel <> 'u')),
     NULL, 'what_writes_is_volatile_and_parallel_unsafe');
 
@@ -155,9 +189,9 @@ SELECT is(
 
 SELECT is(
     (SELECT string_agg(name, ', ')
-       FROM unnest(ARRAY['idem_keys', 'idem_scopes']) AS name
+       FROM unnest(ARRAY['idem_keys', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
       WHERE NOT EXISTS (SELECT FROM pg_extension, unnest(extconfig) AS dumped
                          WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
-    NULL, 'keys_and_scopes_are_dumped');
+    NULL, 'keys_scopes_machines_and_histories_are_dumped');
 
 SELECT * FROM finish();

@@ -48,8 +48,15 @@ INSERT INTO matrix VALUES
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
     ('idem_scope_drop',        'operator', 'idem_scope_drop(''grant:scope'')'),
+    ('idem_can_transition',    'public',   'idem_can_transition(''grant:machine'', ''a'', ''b'')'),
+    ('idem_check_transition',  'public',   'idem_check_transition(''grant:machine'', ''a'', ''a'')'),
+    ('idem_machine_dot',       'user',     'idem_machine_dot(''grant:machine'')'),
+    ('idem_machine_mermaid',   'user',     'idem_machine_mermaid(''grant:machine'')'),
+    ('idem_machine_define',    'operator', 'idem_machine_define(''grant:machine'', ''{"initial": ["a"], "transitions": {"a": ["a"]}}'')'),
+    ('idem_machine_drop',      'operator', 'idem_machine_drop(''grant:dropped'')'),
     ('idem_grant',             'nobody',   'idem_grant(''tap_nobody'')'),
     ('idem_revoke',            'nobody',   'idem_revoke(''tap_nobody'')');
+SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}}') FROM unnest('{grant:machine,grant:dropped}'::text[]) name;
 SELECT fence AS held FROM idem_begin('grant:held', lease => '1 hour') \gset
 SELECT fence AS held2 FROM idem_begin('grant:held2', lease => '1 hour') \gset
 SELECT outcome FROM idem_begin('grant:lapsed', lease => '1 ms');
@@ -85,7 +92,8 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
       WHERE has_function_privilege('tap_user', f.oid, 'EXECUTE')
-        AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_grant', 'idem_revoke')),
+        AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
+                     'idem_grant', 'idem_revoke')),
     NULL, 'user_has_no_operators_function');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
@@ -97,7 +105,7 @@ SELECT is(
     (SELECT string_agg(f.name, ', ') FROM functions f
       WHERE f.name LIKE 'idem\_%' AND has_function_privilege('tap_operator', f.oid, 'EXECUTE')
         AND f.name NOT IN (SELECT name FROM matrix)
-        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|lock|unlock|assert|machine|transition|can_|check_|sweep|in_flight|stats|'
+        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|lock|unlock|assert|machine|state_guard|version_guard|transition|can_|check_|sweep|in_flight|stats|'
                          'health|http|consume|publish|outbox|verify|allow|api)'),
     NULL, 'matrix_has_every_function_of_keys_and_scopes');
 

@@ -1,5 +1,5 @@
 # A dumped and restored database answers as the old one did: keys are duplicates, holders may complete, scopes have their
-# settings and owners, counters go on, and fences are greater than every dumped one.
+# settings and owners, counters go on, fences are greater than every dumped one, and state machines guard and log.
 
 use strict;
 use warnings;
@@ -28,6 +28,16 @@ SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('lease
 SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
 SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
 SELECT pg_sleep(0.01) \g /dev/null
+SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid"], "paid": ["shipped"]}}') \g /dev/null
+CREATE TABLE orders (id int PRIMARY KEY, "the state" text);
+CREATE TABLE parted (id int PRIMARY KEY, state text) PARTITION BY RANGE (id);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10);
+CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (10) TO (20);
+SELECT idem_machine_attach('orders', 'the state', 'order', true), idem_machine_attach('parted', 'state', 'order') \g /dev/null
+INSERT INTO orders VALUES (1, 'created');
+UPDATE orders SET "the state" = 'paid';
+INSERT INTO parted VALUES (1, 'created');
+UPDATE parted SET state = 'paid';
 SQL
 is(scalar @fences, 3, 'three leases in the source');
 
@@ -102,6 +112,21 @@ foreach my $database ('from_script', 'from_archive')
         q{SELECT idem_claim('kept', scope => 'archive');
           SELECT expires_at IS NULL OR expires_at = 'infinity' FROM idem_lookup('kept', scope => 'archive')},
         lines('t', 't'));
+
+    # State machines: rows in states that are not initial came back, and are guarded
+    $answers->(q{SELECT id, "the state" FROM orders}, '1|paid');
+    is(sqlstate($target, q{UPDATE orders SET "the state" = 'created'}, $database), 'ID003', "$database: the guard is there");
+    is(sqlstate($target, q{INSERT INTO orders VALUES (2, 'paid')}, $database), 'ID003', "$database: also for new rows");
+    is(sqlstate($target, q{UPDATE orders SET "the state" = 'shipped'}, $database), '00000', "$database: and lets transitions pass");
+    is(sqlstate($target, q{UPDATE parted SET id = 11, state = 'created'}, $database), 'ID003', "$database: of moved rows too");
+    is(sqlstate($target, q{UPDATE parted SET id = 11, state = 'shipped'}, $database), '00000', "$database: which may move");
+    is(sqlstate($target, q{SELECT idem_machine_drop('order')}, $database), '2BP01', "$database: the machine knows its tables");
+    $answers->(
+        q{SELECT target, key, state_column, from_state, to_state FROM idem_transition_log ORDER BY at},
+        lines(
+            'public.orders|{"id": 1}|the state||created',
+            'public.orders|{"id": 1}|the state|created|paid',
+            'public.orders|{"id": 1}|the state|paid|shipped'));
 
     # Counters
     $answers->(q{SELECT idem_hit('counted')}, '4');

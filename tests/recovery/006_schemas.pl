@@ -61,6 +61,8 @@ CREATE SCHEMA evil;
 CREATE TABLE evil.idem_keys (scope text, key text, PRIMARY KEY (scope, key));
 CREATE TABLE evil.idem_scopes (scope text PRIMARY KEY);
 CREATE TABLE evil.idem_counters (scope text, key text, PRIMARY KEY (scope, key));
+CREATE TABLE evil.idem_machines (name text PRIMARY KEY, definition jsonb);
+CREATE TABLE evil.idem_transition_log (key jsonb);
 CREATE TYPE evil.idem_outcome AS ENUM ('decoy');
 CREATE TYPE evil.idem_ticket AS (decoy int);
 CREATE TYPE evil.idem_key_info AS (decoy int);
@@ -113,6 +115,15 @@ SELECT FROM $schema.idem_serialize('k');
 SELECT $schema.idem_key('a', 1, true), $schema.idem_key('a:b', 'c');
 SELECT $schema.idem_forget('k'), $schema.idem_forget('k'), $schema.idem_claim('k');
 SELECT $schema.idem_scope_drop('scoped'), $schema.idem_scope_drop('scoped');
+CREATE TEMP TABLE states (id pg_catalog.int4 PRIMARY KEY, state pg_catalog.text);
+SELECT FROM $schema.idem_machine_define('m', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
+SELECT FROM $schema.idem_machine_attach('pg_temp.states', 'state', 'm', true);
+INSERT INTO pg_temp.states VALUES (1, 'a');
+UPDATE pg_temp.states SET state = 'b';
+SELECT FROM $schema.idem_machine_define('m', '{"initial": ["a"], "transitions": {"a": ["b"], "b": ["c"]}}');
+SELECT state, $schema.idem_can_transition('m', state, 'c') FROM pg_temp.states;
+SELECT FROM $schema.idem_machine_detach('pg_temp.states', 'state');
+SELECT FROM $schema.idem_machine_drop('m');
 SHOW search_path;
 RESET ROLE;
 SELECT $schema.idem_revoke('client') \\g /dev/null
@@ -136,7 +147,7 @@ foreach my $path (q{''}, 'evil, pg_catalog', 'pg_catalog', 'evil, app, pg_catalo
             'acquired|1', 'mismatch', 'acquired 1', 'in_progress|charged|t',
             'completed|201|{"paid": 1}', 'acquired|2', 'in_doubt', 'completed|{"by": "hand"}',
             'acquired|[{"id": "one"}]', qq(acquired|[{"path": $json}]), '1|2|1',
-            'a:1:true|a\\:b:c', 't|f|t', 't|f',
+            'a:1:true|a\\:b:c', 't|f|t', 't|f', 'b|t',
             $shown, '10' ],
         "path $path: every answer");
 }
