@@ -67,7 +67,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 start_cluster
 
-echo "By hand: a claim, a duplicate that gets the stored response, the same key for another request, and a bare claim."
+echo "By hand: a claim, a duplicate that gets the stored response, the same key for another request,"
+echo "and a bare claim."
 echo
 by_hand
 echo

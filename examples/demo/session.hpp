@@ -8,6 +8,9 @@
 
 namespace demo {
 
+// A conninfo whose session finds the tables of `schema` first.
+std::string shop_conninfo(const std::string &schema);
+
 class Session {
   public:
     using Prepare = std::function<void(pqxx::connection &)>;

@@ -5,7 +5,7 @@
 
 #include "checkout.hpp"
 
-namespace demo {
+namespace demo::payments {
 
 struct Half {
     const char *name;
@@ -20,4 +20,4 @@ extern const Half kNaive;
 // The same code with idem_begin and idem_complete around it.
 extern const Half kGuarded;
 
-} // namespace demo
+} // namespace demo::payments

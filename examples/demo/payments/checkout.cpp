@@ -2,7 +2,7 @@
 
 #include <thread>
 
-namespace demo {
+namespace demo::payments {
 
 void Meeting::meet() {
     if (here_.fetch_add(1) + 1 >= 2) {
@@ -62,4 +62,4 @@ void Checkout::kill_backend() {
     kill.exec_params("SELECT pg_terminate_backend($1)", session_.connection().backendpid());
 }
 
-} // namespace demo
+} // namespace demo::payments

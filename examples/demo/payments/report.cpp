@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace demo {
-namespace {
+#include "text.hpp"
 
-std::string grouped(std::int64_t number) {
-    std::string text = std::to_string(number);
-    for (auto place = static_cast<std::ptrdiff_t>(text.size()) - 3; place > 0; place -= 3)
-        text.insert(static_cast<std::size_t>(place), 1, ',');
-    return text;
-}
+namespace demo::payments {
+namespace {
 
 std::string euros(std::int64_t cents) {
     char fraction[8];
@@ -40,16 +35,10 @@ std::int64_t duplicates_of(const Ledger &ledger, const StoryLine &line) {
     return found == ledger.duplicate_charges_by_story.end() ? 0 : found->second;
 }
 
-bool expect(bool kept, const std::string &broken_promise) {
-    if (!kept)
-        std::printf("FAILED: %s\n", broken_promise.c_str());
-    return kept;
-}
-
 } // namespace
 
 void print_load(const Load &load, std::uint64_t seed) {
-    std::printf("%s payment requests for %s payments from %d connections, --seed %llu\n",
+    std::printf("Payments: %s requests for %s payments from %d connections, --seed %llu\n",
                 grouped(std::ssize(load.requests)).c_str(), grouped(std::ssize(load.payments)).c_str(), kConnections,
                 static_cast<unsigned long long>(seed));
     std::fflush(stdout);
@@ -101,10 +90,10 @@ bool print_verdict(const Result &naive, const Result &guarded) {
     kept &= expect(naive.ledger.duplicate_charges > 0,
                    "\"look, then insert\" made no duplicate this time, so this run proves nothing; try another --seed");
     if (kept)
-        std::printf("\"look, then insert\" made %s duplicate charges. idem made none, lost no payment, and each of its %s\n"
-                    "replays equals the first response.\n",
+        std::printf("\"look, then insert\" made %s duplicate charges. idem made none, lost no payment, and each of its\n"
+                    "%s replays equals the first response.\n",
                     grouped(naive.ledger.duplicate_charges).c_str(), grouped(guarded.tally.replays).c_str());
     return kept;
 }
 
-} // namespace demo
+} // namespace demo::payments

@@ -9,7 +9,7 @@
 #include "run.hpp"
 #include "shop.hpp"
 
-namespace demo {
+namespace demo::payments {
 
 struct Result {
     Tally tally;
@@ -26,4 +26,4 @@ void print_table(const Load &load, const Result &naive, const Result &guarded);
 // True when idem kept its promises and the naive half shows what they are worth. Prints what is missing otherwise.
 bool print_verdict(const Result &naive, const Result &guarded);
 
-} // namespace demo
+} // namespace demo::payments

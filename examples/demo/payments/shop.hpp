@@ -8,7 +8,7 @@
 
 #include "requests.hpp"
 
-namespace demo {
+namespace demo::payments {
 
 // Every figure is counted by SQL over orders, charges and due.
 struct Ledger {
@@ -21,13 +21,10 @@ struct Ledger {
     std::map<std::string, std::int64_t> duplicate_charges_by_story{};
 };
 
-// A conninfo whose session finds the tables of `schema` first.
-std::string shop_conninfo(const std::string &schema);
-
 // Makes `schema` anew: orders, charges, and the table `due` with the load's payments, which the shop itself never sees.
 void create_shop(pqxx::connection &connection, const std::string &schema, const Load &load);
 
 // REQUIRES: a session of shop_conninfo.
 Ledger read_ledger(pqxx::connection &connection);
 
-} // namespace demo
+} // namespace demo::payments

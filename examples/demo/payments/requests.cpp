@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <random>
 
-namespace demo {
+namespace demo::payments {
 namespace {
 
 using Random = std::mt19937_64;
@@ -96,4 +96,4 @@ Load make_load(std::uint64_t seed, std::size_t size) {
     return load;
 }
 
-} // namespace demo
+} // namespace demo::payments

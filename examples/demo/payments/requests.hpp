@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace demo {
+namespace demo::payments {
 
 // What becomes of one payment. `once` has one request, every other story has a second one with the same key.
 enum class Story { once, double_click, retry_in_flight, lost_reply, backend_killed, socket_closed, other_amount };
@@ -78,4 +78,4 @@ struct Load {
 // A load of about `size` requests, two thirds of them payments.
 Load make_load(std::uint64_t seed, std::size_t size);
 
-} // namespace demo
+} // namespace demo::payments

@@ -6,7 +6,7 @@
 
 #include "half.hpp"
 
-namespace demo {
+namespace demo::payments {
 namespace {
 
 using namespace std::chrono_literals;
@@ -64,4 +64,4 @@ Answer pay(Checkout &checkout) {
 
 const Half kGuarded{.name = "idem", .schema = "shop_idem", .prepare = prepare, .pay = pay};
 
-} // namespace demo
+} // namespace demo::payments

@@ -11,7 +11,7 @@
 #include "session.hpp"
 #include "shop.hpp"
 
-namespace demo {
+namespace demo::payments {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -187,4 +187,4 @@ Tally run_load(const Load &load, const Half &half, const std::function<void(std:
     return count(load, replies);
 }
 
-} // namespace demo
+} // namespace demo::payments

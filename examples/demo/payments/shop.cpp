@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-namespace demo {
+namespace demo::payments {
 namespace {
 
 // No unique constraint on request_id: this is the table that has no room for one (partitioned, sharded, or older than
@@ -56,11 +56,6 @@ void fill_due(pqxx::work &transaction, const Load &load) {
 
 } // namespace
 
-// The timeout is there so that a demo that goes wrong ends and says so.
-std::string shop_conninfo(const std::string &schema) {
-    return "options='-c search_path=" + schema + ",public -c statement_timeout=30s'";
-}
-
 void create_shop(pqxx::connection &connection, const std::string &schema, const Load &load) {
     pqxx::work transaction{connection};
     transaction.exec("DROP SCHEMA IF EXISTS " + schema + " CASCADE");
@@ -84,4 +79,4 @@ Ledger read_ledger(pqxx::connection &connection) {
     return ledger;
 }
 
-} // namespace demo
+} // namespace demo::payments

@@ -9,7 +9,7 @@
 #include "requests.hpp"
 #include "session.hpp"
 
-namespace demo {
+namespace demo::payments {
 
 // What the client is told.
 enum class Outcome {
@@ -83,4 +83,4 @@ class Checkout {
     std::string response_;
 };
 
-} // namespace demo
+} // namespace demo::payments

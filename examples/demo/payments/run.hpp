@@ -10,7 +10,7 @@
 #include "half.hpp"
 #include "requests.hpp"
 
-namespace demo {
+namespace demo::payments {
 
 inline constexpr int kConnections = 16;
 
@@ -30,4 +30,4 @@ struct Tally {
 // REQUIRES: the half's tables exist. Throws what went wrong in a connection, unless the load itself broke it.
 Tally run_load(const Load &load, const Half &half, const std::function<void(std::size_t)> &show_progress);
 
-} // namespace demo
+} // namespace demo::payments

@@ -5,7 +5,7 @@
 
 #include "half.hpp"
 
-namespace demo {
+namespace demo::payments {
 namespace {
 
 void prepare(pqxx::connection &connection) {
@@ -32,4 +32,4 @@ Answer pay(Checkout &checkout) {
 
 const Half kNaive{.name = "look, then insert", .schema = "shop_naive", .prepare = prepare, .pay = pay};
 
-} // namespace demo
+} // namespace demo::payments
