@@ -78,7 +78,8 @@ void append_assignment(StringInfo sql, Relation table, AttrNumber column, int pa
 }
 
 Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
-    for (;; check_for_interrupts()) {
+    for (int attempt = 1;; attempt++) {
+        check_for_interrupts();
         RowResult result{};
         if (run_plan(run, update, &result, row))
             return answer(Compared::changed, result);
@@ -87,7 +88,7 @@ Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
             return found;
         // It has become as expected after the UPDATE, or may not be updated. Locked, it stays as it is.
         if (!run_plan(run, lock, &result, row)) {
-            if (is_row_secured(call.table))
+            if (attempt >= kAttemptsAtHiddenRow && is_row_secured(call.table))
                 return {Compared::missing, false, Datum{0}, nullptr};
             continue;
         }

@@ -37,6 +37,17 @@ const core::StateGraph &checked_graph(Jsonb *json) {
     return *owned->graph;
 }
 
+// The wait for the table may have been for a detachment, or for another name of the column.
+bool is_still_attached(const Attachment &attachment, const char *machine) {
+    const ListCell *cell;
+    foreach (cell, attachments_of(machine)) {
+        const auto *now = static_cast<const Attachment *>(lfirst(cell));
+        if (now->table == attachment.table && strcmp(now->column, attachment.column) == 0)
+            return true;
+    }
+    return false;
+}
+
 // Writers of the table are gone, and stay away until we have committed.
 void check_attached_table(const Attachment &attachment, const char *machine, const StateNames &states) {
     Relation table = try_relation_open(attachment.table, ShareRowExclusiveLock);
@@ -45,7 +56,7 @@ void check_attached_table(const Attachment &attachment, const char *machine, con
     if (table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         (void)find_all_inheritors(attachment.table, ShareRowExclusiveLock, nullptr);
     // A renamed column's guard refuses every write: there is nothing to keep true.
-    if (find_guarded_column(table, attachment.column) != InvalidAttrNumber) {
+    if (is_still_attached(attachment, machine) && find_guarded_column(table, attachment.column) != InvalidAttrNumber) {
         const StateColumn column = state_column(table, attachment.column);
         check_labels(table, column, machine, states);
         check_rows(table, column, machine, states);

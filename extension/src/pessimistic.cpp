@@ -91,9 +91,9 @@ void build_many(RowStatement *statement, const RowCall &call) {
 }
 
 struct WantedRow {
+    RowObject object;
     RowCall call;
     RowRun run;
-    bool found;
     Locked what;
     Jsonb *row;
 };
@@ -152,31 +152,40 @@ void lock_wanted(WantedRow *wanted, const Patience &patience) {
     }
 }
 
-WantedRow *wanted_rows(ArrayType *keys, Relation table, int *count) {
+struct WantedRows {
+    int count;
+    WantedRow *rows;
+};
+
+WantedRows wanted_rows(ArrayType *keys) {
+    WantedRows wanted;
     Datum *given;
     bool *nulls;
-    deconstruct_array(keys, JSONBOID, -1, false, TYPALIGN_INT, &given, &nulls, count);
-    auto *wanted = static_cast<WantedRow *>(
-        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow) * static_cast<Size>(Max(*count, 1))));
-    for (int i = 0; i < *count; i++) {
+    deconstruct_array(keys, JSONBOID, -1, false, TYPALIGN_INT, &given, &nulls, &wanted.count);
+    wanted.rows = static_cast<WantedRow *>(
+        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow) * static_cast<Size>(Max(wanted.count, 1))));
+    for (int i = 0; i < wanted.count; i++) {
         if (nulls[i])
             raise_null_argument("an element of keys");
-        wanted[i].call = call_for("pessimistic_lock_many", table, row_object(DatumGetJsonbP(given[i]), "key"));
+        wanted.rows[i].object = row_object(DatumGetJsonbP(given[i]), "key");
+        wanted.rows[i].what = Locked::busy;
+        wanted.rows[i].row = nullptr;
     }
     return wanted;
 }
 
 // Finds all of them, then locks them in order.
-void lock_all(WantedRow *wanted, int count, const Patience &patience, MemoryContext memory) {
+void lock_all(const WantedRows &wanted, Relation table, const Patience &patience, MemoryContext memory) {
     auto *ordered = static_cast<WantedRow **>(
-        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow *) * static_cast<Size>(Max(count, 1))));
+        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow *) * static_cast<Size>(Max(wanted.count, 1))));
     int found = 0;
-    for (int i = 0; i < count; i++) {
-        wanted[i].run = prepare_run(wanted[i].call, build_many, FirstObject::key, memory);
-        wanted[i].what = Locked::missing;
-        wanted[i].row = nullptr;
-        if (find_row(&wanted[i]))
-            ordered[found++] = &wanted[i];
+    for (int i = 0; i < wanted.count; i++) {
+        WantedRow *row = &wanted.rows[i];
+        row->call = call_for("pessimistic_lock_many", table, row->object);
+        row->run = prepare_run(row->call, build_many, FirstObject::key, memory);
+        row->what = Locked::missing;
+        if (find_row(row))
+            ordered[found++] = row;
     }
     qsort(ordered, found, sizeof(WantedRow *), compare_pointers);
     for (int i = 0; i < found; i++)
@@ -191,9 +200,12 @@ PG_FUNCTION_INFO_V1(pessimistic_lock);
 PG_FUNCTION_INFO_V1(pessimistic_lock_many);
 
 PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
-    Relation table = open_target(fcinfo, target, RowShareLock);
-    const RowCall call = call_for("pessimistic_lock", table, row_object_argument(fcinfo, key, "key"));
+    const RowObject object = row_object_argument(fcinfo, key, "key");
     const Patience patience = patience_argument(fcinfo, wait);
+    Relation table = open_target_within(fcinfo, target, patience);
+    if (table == nullptr)
+        return make_answer(fcinfo, outcome_of(Locked::busy), row_column(nullptr));
+    const RowCall call = call_for("pessimistic_lock", table, object);
     const RowRun run = begin_run(call, build_one);
     RowResult result{};
     const Locked what = lock_one(run, call, patience, &result);
@@ -202,22 +214,24 @@ PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
 }
 
 PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
-    Relation table = open_target(fcinfo, target, RowShareLock);
     if (PG_ARGISNULL(key))
         raise_null_argument("keys");
     const Patience patience = patience_argument(fcinfo, wait);
-    int count;
-    WantedRow *wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(key), table, &count);
+    const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(key));
+    Relation table = open_target_within(fcinfo, target, patience);
     InitMaterializedSRF(fcinfo, 0);
-    const MemoryContext memory = CurrentMemoryContext;
-    SPI_connect();
-    lock_all(wanted, count, patience, memory);
-    SPI_finish();
-    relation_close(table, NoLock);
+    if (table != nullptr) {
+        const MemoryContext memory = CurrentMemoryContext;
+        SPI_connect();
+        lock_all(wanted, table, patience, memory);
+        SPI_finish();
+        relation_close(table, NoLock);
+    }
     auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-    for (int i = 0; i < count; i++) {
-        Datum values[] = {CStringGetTextDatum(outcome_of(wanted[i].what)), PointerGetDatum(wanted[i].row)};
-        bool nulls[] = {false, wanted[i].row == nullptr};
+    for (int i = 0; i < wanted.count; i++) {
+        const WantedRow &row = wanted.rows[i];
+        Datum values[] = {CStringGetTextDatum(outcome_of(row.what)), PointerGetDatum(row.row)};
+        bool nulls[] = {false, row.row == nullptr};
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
     return Datum{0};

@@ -41,27 +41,51 @@ void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *
     prepare_select(statement, lock_or_fail, call, told, locked_by, " FOR UPDATE NOWAIT");
 }
 
+Relation open_target_within(FunctionCallInfo fcinfo, int arg, const Patience &patience) {
+    if (!patience.unbounded && !PG_ARGISNULL(arg)) {
+        const Oid oid = PG_GETARG_OID(arg);
+        if (!ConditionalLockRelationOid(oid, RowShareLock)) {
+            const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
+            if (left <= 0 || !within_patience(left, [&] { LockRelationOid(oid, RowShareLock); }))
+                return nullptr;
+        }
+    }
+    return open_target(fcinfo, arg, RowShareLock);
+}
+
 bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, look, result, Row::unwanted); }
 
-Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
+namespace {
+
+Locked lock_row_once(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
     if (run_plan(run, patience.unbounded ? lock : lock_if_free, result, Row::wanted))
         return Locked::locked;
     if (!run_plan(run, look, result, Row::unwanted))
         return Locked::missing;
+    if (patience.unbounded)
+        return Locked::moved;
+    const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
+    if (left <= 0 && !is_row_secured(call.table))
+        return Locked::busy;
+    // Somebody holds it, or row-level security lets the caller see the row and not update it: only a busy row raises.
     bool locked = false;
-    if (!patience.unbounded) {
-        // It is busy, unless row-level security lets the caller see the row and not update it: a busy row raises.
-        const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
-        if (left <= 0 && !is_row_secured(call.table))
-            return Locked::busy;
-        const bool in_time = within_patience(
-            Max(left, core::Micros{1}), [&] { locked = run_plan(run, left <= 0 ? lock_or_fail : lock, result, Row::wanted); });
-        if (!in_time)
-            return Locked::busy;
+    const bool in_time = within_patience(Max(left, core::Micros{1}),
+                                         [&] { locked = run_plan(run, left <= 0 ? lock_or_fail : lock, result, Row::wanted); });
+    if (!in_time)
+        return Locked::busy;
+    return locked ? Locked::locked : Locked::moved;
+}
+
+} // namespace
+
+Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
+    for (int attempt = 1;; attempt++) {
+        const Locked what = lock_row_once(run, call, patience, result);
+        if (what != Locked::moved || !is_row_secured(call.table))
+            return what;
+        if (attempt == kAttemptsAtHiddenRow)
+            return Locked::missing;
     }
-    if (locked)
-        return Locked::locked;
-    return is_row_secured(call.table) ? Locked::missing : Locked::moved;
 }
 
 } // namespace idem

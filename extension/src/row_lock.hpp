@@ -16,6 +16,9 @@ struct Patience {
 // The argument `wait`: NULL waits without bound; 22023 when negative or infinite.
 Patience patience_argument(FunctionCallInfo fcinfo, int arg);
 
+// The table of argument `arg`, locked for row locks; nullptr when that took more than the patience. Errors as open_target.
+Relation open_target_within(FunctionCallInfo fcinfo, int arg, const Patience &patience);
+
 // Prepares the plans. SQL over the item t: `found_by` is the condition that finds the row, `locked_by` the one it is locked by,
 // `told` further result columns, each with ", " before it.
 void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,

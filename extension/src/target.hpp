@@ -46,6 +46,10 @@ int position_in(const ColumnList &list, AttrNumber column);
 // Whether row-level security stands between the caller and the table.
 inline bool is_row_secured(Relation table) { return check_enable_rls(RelationGetRelid(table), InvalidOid, true) != RLS_NONE; }
 
+// A row that is seen, and so often in a row cannot be locked: row-level security does not let the caller update it. Once or
+// twice, somebody may have replaced it by another row with the same key just then.
+inline constexpr int kAttemptsAtHiddenRow = 3;
+
 // 09000: the row was there to be written, and was not.
 [[noreturn]] void raise_suppressed(Relation table, const char *command);
 

@@ -10,8 +10,15 @@ using namespace idem;
 
 enum Argument { target, new_row, conflict_columns };
 
-// A duplicate that is gone when we look for it is nothing unusual; one that is always gone is a row that was suppressed.
-constexpr int kMostAttempts = 5;
+// A duplicate that is gone when we look for it is nothing unusual. Where a trigger or rule may have discarded the row, one that
+// is gone this often was never there.
+constexpr int kMostAttempts = 100;
+
+// Partitions may have triggers of their own.
+bool may_discard_rows(Relation table) {
+    return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || table->rd_rules != nullptr ||
+           (table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row);
+}
 
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
@@ -55,7 +62,7 @@ void build(RowStatement *statement, const RowCall &call) {
 }
 
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
-    for (int attempt = 0; attempt < kMostAttempts; attempt++) {
+    for (int attempt = 0; attempt < kMostAttempts || !may_discard_rows(call.table); attempt++) {
         check_for_interrupts();
         if (insert_row(run, result))
             return true;
