@@ -65,8 +65,16 @@ NumberColumn number_column(Relation table, AttrNumber number) {
     return {type, typmod};
 }
 
+// The type to calculate in. Floating-point numbers are added as such: as numeric, they would lose digits.
+const char *calculation_type(Oid column_type) {
+    if (column_type == FLOAT4OID)
+        return "pg_catalog.float4";
+    return column_type == FLOAT8OID ? "pg_catalog.float8" : "pg_catalog.numeric";
+}
+
 void build(RowStatement *statement, const RowCall &call) {
     const AttrNumber column = column_number(call.table, call.name[0]);
+    const char *type = calculation_type(number_column(call.table, column).type);
     const Parameters own{add_parameter(statement, NUMERICOID), add_parameter(statement, NUMERICOID),
                          add_parameter(statement, NUMERICOID)};
     CompareAndSet flow = begin_compare_and_set(statement, call);
@@ -74,14 +82,26 @@ void build(RowStatement *statement, const RowCall &call) {
     initStringInfo(&sum);
     appendStringInfoString(&flow.control, "CAST(");
     append_column(&flow.control, call.table, column);
-    appendStringInfoString(&flow.control, " AS pg_catalog.numeric)");
-    appendStringInfo(&sum, "%s OPERATOR(pg_catalog.+) $%d", flow.control.data, own.delta);
+    appendStringInfo(&flow.control, " AS %s)", type);
+    appendStringInfo(&sum, "%s OPERATOR(pg_catalog.+) CAST($%d AS %s)", flow.control.data, own.delta, type);
     appendStringInfo(&flow.expected,
-                     "($%d IS NULL OR %s OPERATOR(pg_catalog.>=) $%d) AND ($%d IS NULL OR %s OPERATOR(pg_catalog.<=) $%d)"
-                     " AND %s IS NOT NULL",
-                     own.minimum, sum.data, own.minimum, own.maximum, sum.data, own.maximum, flow.control.data);
+                     "($%d IS NULL OR %s OPERATOR(pg_catalog.>=) CAST($%d AS %s))"
+                     " AND ($%d IS NULL OR %s OPERATOR(pg_catalog.<=) CAST($%d AS %s)) AND %s IS NOT NULL",
+                     own.minimum, sum.data, own.minimum, type, own.maximum, sum.data, own.maximum, type, flow.control.data);
     appendStringInfo(&flow.changes, "%s = %s", quote_identifier(call.name[0]), sum.data);
     prepare_compare_and_set(statement, call, flow);
+}
+
+// A value of the calculation type, with all its digits.
+Datum numeric_value(Datum value, Oid column_type) {
+    char text[DOUBLE_SHORTEST_DECIMAL_LEN];
+    if (column_type == FLOAT4OID)
+        float_to_shortest_decimal_buf(DatumGetFloat4(value), text);
+    else if (column_type == FLOAT8OID)
+        double_to_shortest_decimal_buf(DatumGetFloat8(value), text);
+    else
+        return value;
+    return DirectFunctionCall3(numeric_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
 
 Numeric bound(FunctionCallInfo fcinfo, int arg, const char *name) {
@@ -97,15 +117,17 @@ bool is_less(Numeric a, Numeric b) {
     return DatumGetBool(DirectFunctionCall2(numeric_lt, NumericGetDatum(a), NumericGetDatum(b)));
 }
 
+// Of numeric(p, s), as the type itself packs it.
+int32 scale_of(int32 typmod) { return (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024; }
+
 // Adding a number that the column would round would not be exact: 1.5 to an integer.
 void check_delta(Numeric delta, const NumberColumn &column, const char *name) {
     if (numeric_is_nan(delta) || numeric_is_inf(delta))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delta must be finite")));
-    Datum rounded = NumericGetDatum(delta);
-    if (column.type == NUMERICOID)
-        rounded = DirectFunctionCall2(numeric, rounded, Int32GetDatum(column.typmod));
-    else if (column.type != FLOAT4OID && column.type != FLOAT8OID)
-        rounded = DirectFunctionCall2(numeric_round, rounded, Int32GetDatum(0));
+    if (column.type == FLOAT4OID || column.type == FLOAT8OID || (column.type == NUMERICOID && column.typmod < 0))
+        return;
+    const int32 scale = column.type == NUMERICOID ? scale_of(column.typmod) : 0;
+    const Datum rounded = DirectFunctionCall2(numeric_round, NumericGetDatum(delta), Int32GetDatum(scale));
     if (!DatumGetBool(DirectFunctionCall2(numeric_eq, rounded, NumericGetDatum(delta))))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("column \"%s\" cannot hold a delta of %s exactly", name,
@@ -173,7 +195,8 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     const char *name = idem::column_name(call.table, column);
     call.names = 1;
     call.name = &name;
-    check_delta(PG_GETARG_NUMERIC(delta), number_column(call.table, column), name);
+    const NumberColumn number = number_column(call.table, column);
+    check_delta(PG_GETARG_NUMERIC(delta), number, name);
 
     RowRun run = begin_run(call, build);
     const int own = run.statement->parameters - 2;
@@ -186,7 +209,8 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     if (done.what == Compared::differs && !done.has_control)
         raise_null_value(call.table, name);
     end_run(call);
-    return make_answer(fcinfo, outcome_of(done.what), {done.control, !done.has_control});
+    const Datum value = done.has_control ? numeric_value(done.control, number.type) : Datum{0};
+    return make_answer(fcinfo, outcome_of(done.what), {value, !done.has_control});
 }
 
 } // extern "C"

@@ -28,10 +28,12 @@ Expr *expression_for(const RowStatement *statement, Relation table, AttrNumber c
 
 ForeseenColumn foresee_column(RowStatement *statement, const RowCall &call, AttrNumber column, bool needs_parameter) {
     const int position = position_in(statement->reader[0].columns, column);
-    if (position >= 0)
-        return {column, statement->first[0] + position, nullptr, true};
-    const int parameter = needs_parameter ? add_parameter(statement, column_form(call.table, column)->atttypid) : 0;
-    return {column, parameter, expression_for(statement, call.table, column), false};
+    ForeseenColumn foreseen{column, 0, position >= 0 ? statement->first[0] + position : 0, nullptr};
+    if (needs_parameter)
+        foreseen.parameter = add_parameter(statement, column_form(call.table, column)->atttypid);
+    if (foreseen.given == 0)
+        foreseen.expression = expression_for(statement, call.table, column);
+    return foreseen;
 }
 
 // The columns that the generation expressions of `foreseen` refer to.
@@ -60,8 +62,8 @@ struct Value {
 };
 
 Value value_of(const RowRun &run, const ForeseenColumn &column, EState *state) {
-    if (column.is_given)
-        return {run.values.get(column.parameter), run.values.is_null(column.parameter)};
+    if (column.given != 0)
+        return {run.values.get(column.given), run.values.is_null(column.given)};
     if (column.expression == nullptr)
         return {Datum{0}, true};
     Value value;
@@ -94,23 +96,81 @@ Foreseen *foresee_columns(RowStatement *statement, const RowCall &call, const Co
     return foreseen;
 }
 
+namespace {
+
+void set_parameter(const RowRun &run, const RowCall &call, const ForeseenColumn &column, Value value) {
+    Form_pg_attribute form = column_form(call.table, column.column);
+    run.values.nulls[column.parameter - 1] = value.is_null ? 'n' : ' ';
+    if (!value.is_null) {
+        const MemoryContext own = MemoryContextSwitchTo(run.memory);
+        run.values.values[column.parameter - 1] = datumCopy(value.datum, form->attbyval, form->attlen);
+        MemoryContextSwitchTo(own);
+    }
+}
+
+} // namespace
+
 void foresee_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen) {
     EState *state = CreateExecutorState();
     TupleTableSlot *row = input_row(run, call, foreseen, state);
     GetPerTupleExprContext(state)->ecxt_scantuple = row;
-    for (int i = 0; i < foreseen.count; i++) {
-        const ForeseenColumn &column = foreseen.columns[i];
-        if (column.is_given)
+    for (int i = 0; i < foreseen.count; i++)
+        set_parameter(run, call, foreseen.columns[i], value_of(run, foreseen.columns[i], state));
+    ExecDropSingleTupleTableSlot(row);
+    FreeExecutorState(state);
+}
+
+namespace {
+
+// The row as the executor would hand it to the triggers: given values, defaults, nulls.
+void fill_new_row(TupleTableSlot *row, const RowRun &run, const RowCall &call, EState *state) {
+    ExecStoreAllNullTuple(row);
+    for (AttrNumber column = 1; column <= RelationGetDescr(call.table)->natts; column++) {
+        Form_pg_attribute form = column_form(call.table, column);
+        const int position = position_in(run.statement->reader[0].columns, column);
+        if (form->attisdropped || form->attgenerated != '\0')
             continue;
-        const Value value = value_of(run, column, state);
-        if (!value.is_null) {
-            Form_pg_attribute form = column_form(call.table, column.column);
-            run.values.nulls[column.parameter - 1] = ' ';
-            run.values.values[column.parameter - 1] = datumCopy(value.datum, form->attbyval, form->attlen);
+        ForeseenColumn source{column, 0, position >= 0 ? run.statement->first[0] + position : 0, nullptr};
+        if (position < 0) {
+            Node *expression = build_column_default(call.table, column);
+            if (expression != nullptr)
+                source.expression = expression_planner(reinterpret_cast<Expr *>(expression));
+        }
+        const Value value = value_of(run, source, state);
+        row->tts_values[column - 1] = value.datum;
+        row->tts_isnull[column - 1] = value.is_null;
+    }
+}
+
+} // namespace
+
+bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen) {
+    const MemoryContext context = CurrentMemoryContext;
+    const ResourceOwner owner = CurrentResourceOwner;
+    BeginInternalSubTransaction(nullptr);
+    MemoryContextSwitchTo(context);
+    EState *state = CreateExecutorState();
+    ResultRelInfo *target = makeNode(ResultRelInfo);
+    InitResultRelInfo(target, call.table, 1, nullptr, 0);
+    TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
+    fill_new_row(row, run, call, state);
+    const bool kept = ExecBRInsertTriggers(state, target, row);
+    if (kept) {
+        const TupleConstr *constraints = RelationGetDescr(call.table)->constr;
+        if (constraints != nullptr && constraints->has_generated_stored)
+            ExecComputeStoredGenerated(target, state, row, CMD_INSERT);
+        slot_getallattrs(row);
+        for (int i = 0; i < foreseen.count; i++) {
+            const int column = foreseen.columns[i].column - 1;
+            set_parameter(run, call, foreseen.columns[i], {row->tts_values[column], row->tts_isnull[column]});
         }
     }
     ExecDropSingleTupleTableSlot(row);
     FreeExecutorState(state);
+    RollbackAndReleaseCurrentSubTransaction();
+    MemoryContextSwitchTo(context);
+    CurrentResourceOwner = owner;
+    return kept;
 }
 
 } // namespace idem

@@ -8,9 +8,9 @@ namespace idem {
 // Where to find the value of a column that the new row must not duplicate.
 struct ForeseenColumn {
     AttrNumber column;
-    int parameter;
-    Expr *expression; // for a column that was not given: its default or generation expression; nullptr is NULL
-    bool is_given;
+    int parameter;    // its own, for conditions; 0: none needed
+    int given;        // the new row's parameter; 0: the column was not given
+    Expr *expression; // then: its default or generation expression; nullptr is NULL
 };
 
 struct Foreseen {
@@ -20,11 +20,20 @@ struct Foreseen {
     ForeseenColumn *input;
 };
 
-// For a builder whose call's first object is the new row: a parameter for each of the columns, the row's own where it is given.
+// For a builder whose call's first object is the new row: a parameter for each of the columns.
 // 22023 for an identity column or a default that gives another value each time: such a row duplicates nothing.
 Foreseen *foresee_columns(RowStatement *statement, const RowCall &call, const ColumnList &columns);
 
-// Sets the parameters that were not given.
+// Sets the parameters to what was given, or is generated or the default.
 void foresee_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
+
+// Whether BEFORE triggers of the table itself may make another row of it. (A partitioned table's partitions may have others.)
+inline bool has_insert_triggers(Relation table) {
+    return table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row;
+}
+
+// Sets all of them to what BEFORE triggers and generation make of the row; false when a trigger discards it. The triggers run
+// once more for that, in a subtransaction that is undone. REQUIRES: has_insert_triggers, not a partitioned table.
+bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
 
 } // namespace idem

@@ -49,7 +49,7 @@ void build(RowStatement *statement, const RowCall &call) {
         appendStringInfoString(&condition, i > 0 ? " AND " : "");
         append_equality(&condition, call.table, guard->columns, i, guard->match->columns[i].parameter);
     }
-    prepare_insert(statement, call, "");
+    prepare_insert(statement, call, "", condition.data);
     prepare_find(statement, call, condition.data);
 }
 
@@ -86,9 +86,16 @@ void require_in_snapshot(const RowRun &run, RowResult *result) {
                     errhint("The transaction might succeed if retried.")));
 }
 
+// What triggers make of the row counts, unless they discard it: then its duplicate may still be there.
+bool foresee_with_triggers(const RowRun &run, const RowCall &call, const Foreseen &match) {
+    return has_insert_triggers(call.table) && call.table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+           foresee_triggered_values(run, call, match);
+}
+
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     const auto &guard = *static_cast<const Guard *>(run.statement->extra);
-    foresee_values(run, call, *guard.match);
+    if (!foresee_with_triggers(run, call, *guard.match))
+        foresee_values(run, call, *guard.match);
     require_values(run, call, guard);
     lock_value(ValueLock::guarded_insert, hash_of(run, call, guard));
     if (find_duplicate(run, result, GetLatestSnapshot())) {
@@ -97,7 +104,8 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     }
     if (is_hidden_duplicate(run, call, GetLatestSnapshot()))
         return false;
-    if (!insert_row(run, result))
+    // A row with other values than those that are locked would be guarded by nobody.
+    if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
         raise_suppressed(call.table, "INSERT");
     return true;
 }

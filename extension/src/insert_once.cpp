@@ -26,12 +26,12 @@ void append_values(StringInfo sql, const RowStatement *statement, const RowCall 
 
 } // namespace
 
-void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause) {
+void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "INSERT INTO %s AS t", target_name(call.table));
     append_values(&sql, statement, call);
-    appendStringInfo(&sql, "%s RETURNING true", clause);
+    appendStringInfo(&sql, "%s RETURNING (%s) IS TRUE", clause, control);
     append_row(&sql, call);
     statement->controls = 1;
     prepare_plan(statement, insert, sql);

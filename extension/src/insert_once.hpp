@@ -6,8 +6,9 @@
 
 namespace idem {
 
-// INSERT … [ON CONFLICT DO NOTHING] RETURNING, as the caller. `clause` goes between VALUES and RETURNING.
-void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause);
+// INSERT … [ON CONFLICT DO NOTHING] RETURNING, as the caller. `clause` goes between VALUES and RETURNING; `control` is a
+// condition over the item t, the inserted row.
+void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control);
 
 // SELECT … WHERE condition over the item t.
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition);

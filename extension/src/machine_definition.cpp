@@ -26,8 +26,6 @@ void add_step(Steps *steps, DefinitionStep step) {
 
 std::string_view view_of(const JsonbValue &value) { return {value.val.string.val, static_cast<size_t>(value.val.string.len)}; }
 
-bool is_member(std::string_view member, const char *name) { return member == name; }
-
 JsonbIterator *iterate(const JsonbValue &value, bool is_array, const char *what) {
     const bool fits = value.type == jbvBinary &&
                       (is_array ? JsonContainerIsArray(value.val.binary.data) : JsonContainerIsObject(value.val.binary.data));
@@ -67,11 +65,11 @@ void read_transitions(Steps *steps, const JsonbValue &object) {
 }
 
 void read_member(Steps *steps, std::string_view member, const JsonbValue &value) {
-    if (is_member(member, "initial"))
+    if (member == "initial")
         return read_states(steps, value, DefinitionStep::initial, "\"initial\"");
-    if (is_member(member, "transitions"))
+    if (member == "transitions")
         return read_transitions(steps, value);
-    if (!is_member(member, "states"))
+    if (member != "states")
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("definition has an unknown member \"%s\"", pnstrdup(member.data(), member.size())),
                         errhint("Its members are \"initial\", \"transitions\" and, if you like, \"states\".")));

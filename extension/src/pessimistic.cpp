@@ -200,6 +200,7 @@ PG_FUNCTION_INFO_V1(pessimistic_lock);
 PG_FUNCTION_INFO_V1(pessimistic_lock_many);
 
 PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
+    PreventCommandIfParallelMode("pessimistic_lock()");
     const RowObject object = row_object_argument(fcinfo, key, "key");
     const Patience patience = patience_argument(fcinfo, wait);
     Relation table = open_target_within(fcinfo, target, patience);
@@ -214,6 +215,7 @@ PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
 }
 
 PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
+    PreventCommandIfParallelMode("pessimistic_lock_many()");
     if (PG_ARGISNULL(key))
         raise_null_argument("keys");
     const Patience patience = patience_argument(fcinfo, wait);

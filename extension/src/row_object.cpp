@@ -5,6 +5,15 @@
 
 namespace idem {
 
+namespace {
+
+bool is_nested(Oid column_type) {
+    const Oid type = getBaseType(column_type), element = get_base_element_type(type);
+    return type_is_rowtype(OidIsValid(element) ? element : type);
+}
+
+} // namespace
+
 RowObject row_object(Jsonb *json, const char *argument) {
     if (!JB_ROOT_IS_OBJECT(json))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be a JSON object", argument),
@@ -32,6 +41,7 @@ void prepare_reader(RowReader *reader, Relation table, const RowObject &object, 
     for (int i = 0; i < object.count; i++) {
         const AttrNumber number = column_number(table, object.names[i]);
         reader->columns.columns[i] = number;
+        reader->has_nested_types = reader->has_nested_types || is_nested(column_form(table, number)->atttypid);
         TupleDescCopyEntry(reader->record, i + 1, RelationGetDescr(table), number);
     }
     reader->record = BlessTupleDesc(reader->record);
@@ -48,7 +58,13 @@ void prepare_reader(RowReader *reader, Relation table, const RowObject &object, 
 void read_values(RowReader *reader, const RowObject &object, Datum *values, char *nulls) {
     if (object.count == 0)
         return;
-    const Datum made = FunctionCall2(&reader->populate, PointerGetDatum(reader->empty), PointerGetDatum(object.json));
+    FmgrInfo fresh;
+    FmgrInfo *populate = &reader->populate;
+    if (reader->has_nested_types) {
+        fmgr_info_copy(&fresh, populate, CurrentMemoryContext);
+        populate = &fresh;
+    }
+    const Datum made = FunctionCall2(populate, PointerGetDatum(reader->empty), PointerGetDatum(object.json));
     HeapTupleHeader header = DatumGetHeapTupleHeader(made);
     HeapTupleData tuple{};
     tuple.t_len = HeapTupleHeaderGetDatumLength(header);

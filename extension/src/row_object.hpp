@@ -22,6 +22,7 @@ struct RowReader {
     TupleDesc record;      // these columns
     HeapTupleHeader empty; // such a record, all NULL
     FmgrInfo populate;     // jsonb_populate_record
+    bool has_nested_types; // it remembers those, and would not notice that one was altered
 };
 
 // For objects with these members: 42703 for one that is no column. Allocated in `memory`.

@@ -88,14 +88,22 @@ void drop_stale() {
     }
 }
 
-void make_room() {
-    drop_stale();
+CachedStatement *oldest_unused() {
     CachedStatement *oldest = nullptr;
     for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
         if (!may_be_in_use(statement) && (oldest == nullptr || statement->last_used < oldest->last_used))
             oldest = statement;
-    if (cached >= kMostStatements && oldest != nullptr)
+    return oldest;
+}
+
+void make_room() {
+    drop_stale();
+    while (cached >= kMostStatements) {
+        CachedStatement *oldest = oldest_unused();
+        if (oldest == nullptr)
+            return;
         unlink_and_free(oldest);
+    }
 }
 
 CachedStatement *find(const StringInfoData &shape, uint64 hash) {
@@ -234,6 +242,7 @@ RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first,
 }
 
 RowRun begin_run(const RowCall &call, BuildStatement build, FirstObject first) {
+    PreventCommandIfParallelMode(psprintf("%s()", call.function));
     const MemoryContext memory = CurrentMemoryContext;
     SPI_connect();
     return prepare_run(call, build, first, memory);

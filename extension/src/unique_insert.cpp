@@ -14,10 +14,11 @@ enum Argument { target, new_row, conflict_columns };
 // is gone this often was never there.
 constexpr int kMostAttempts = 100;
 
+bool is_partitioned(Relation table) { return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE; }
+
 // Partitions may have triggers of their own.
 bool may_discard_rows(Relation table) {
-    return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE || table->rd_rules != nullptr ||
-           (table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row);
+    return is_partitioned(table) || table->rd_rules != nullptr || has_insert_triggers(table);
 }
 
 UniqueKey conflict_key(const RowCall &call) {
@@ -57,18 +58,30 @@ void build(RowStatement *statement, const RowCall &call) {
     append_column_names(&clause, call.table, key.columns, key.count);
     appendStringInfoString(&clause, " DO NOTHING");
     append_conflict_condition(&condition, call, key, *foreseen);
-    prepare_insert(statement, call, clause.data);
+    prepare_insert(statement, call, clause.data, "true");
     prepare_find(statement, call, condition.data);
 }
 
+bool is_duplicate(const RowRun &run, const RowCall &call, RowResult *result) {
+    return find_duplicate(run, result) || is_hidden_duplicate(run, call);
+}
+
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
+    const auto &foreseen = *static_cast<const Foreseen *>(run.statement->extra);
     for (int attempt = 0; attempt < kMostAttempts || !may_discard_rows(call.table); attempt++) {
         check_for_interrupts();
         if (insert_row(run, result))
             return true;
-        foresee_values(run, call, *static_cast<const Foreseen *>(run.statement->extra));
-        if (find_duplicate(run, result) || is_hidden_duplicate(run, call))
+        foresee_values(run, call, foreseen);
+        if (is_duplicate(run, call, result))
             return false;
+        // The conflict may be about what a trigger makes of the row, such as lower case.
+        if (has_insert_triggers(call.table) && !is_partitioned(call.table)) {
+            if (!foresee_triggered_values(run, call, foreseen))
+                break;
+            if (is_duplicate(run, call, result))
+                return false;
+        }
     }
     raise_suppressed(call.table, "INSERT");
 }

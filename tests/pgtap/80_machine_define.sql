@@ -1,6 +1,6 @@
 -- idem_machine_define, idem_machine_drop, idem_can_transition, idem_check_transition.
 \ir include/helpers.psql
-SELECT plan(55);
+SELECT plan(56);
 DELETE FROM idem_machines WHERE starts_with(name, 'define:');
 
 CREATE FUNCTION pg_temp.define(definition text, name text DEFAULT 'define:bad') RETURNS text LANGUAGE plpgsql AS $$
@@ -101,6 +101,15 @@ SELECT is(idem_can_transition('define:m', 'a', 'c'), true, 'readable_in_a_read_o
 SELECT is(pg_temp.state_of($$ SELECT idem_machine_define('define:m', '{"initial": ["a"], "states": ["a"]}') $$), '25006', 'not_definable_in_a_read_only_transaction');
 SELECT is(pg_temp.state_of($$ SELECT idem_machine_drop('define:m') $$), '25006', 'not_droppable_in_a_read_only_transaction');
 COMMIT;
+
+-- A parallel worker sees what its leader's transaction has defined.
+BEGIN;
+SELECT idem_machine_define('define:m', '{"initial": ["a"], "transitions": {"a": ["p"]}}');
+SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SELECT idem_can_transition('define:m', 'a', 'p') AND NOT idem_can_transition('define:m', 'a', 'c') AS in_worker \gset
+SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SELECT ok(:'in_worker', 'parallel_worker');
+ROLLBACK;
 
 -- A change by SQL counts too: that is how a restore makes it.
 UPDATE idem_machines SET definition = '{"initial": ["a"], "transitions": {"a": ["z"]}}' WHERE name = 'define:m';

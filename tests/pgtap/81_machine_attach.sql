@@ -1,10 +1,13 @@
 -- idem_machine_attach, idem_machine_detach: what can be attached, by whom, and what it takes to change a machine then.
 \ir include/helpers.psql
-SELECT plan(64);
+SELECT plan(66);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS attach CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'attach:');
 CREATE SCHEMA attach;
+CREATE ROLE tap_attacher;
+SELECT idem_grant('tap_attacher');
+GRANT USAGE ON SCHEMA attach TO tap_attacher;
 SELECT idem_machine_define('attach:m', '{"initial": ["a"], "transitions": {"a": ["b"], "b": ["c"]}}');
 
 CREATE FUNCTION pg_temp.refusal(statement text) RETURNS text LANGUAGE plpgsql AS $$
@@ -112,7 +115,7 @@ SELECT lives_ok($$ SELECT idem_machine_attach('attach.rows', 's', 'attach:m') $$
 SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:m', '{"initial": ["a"], "transitions": {"a": ["b"]}}') $$),
     '23514: Column "s" holds: "c".', 'definition_without_a_state_that_rows_hold');
 SELECT is(idem_can_transition('attach:m', 'b', 'c'), true, 'the_old_definition_stays');
-ALTER TABLE attach.rows ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE attach.rows OWNER TO tap_attacher, ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 SELECT is(pg_temp.state_of($$ SELECT idem_machine_define('attach:m', '{"initial": ["a"], "transitions": {"a": ["b"]}}') $$), '23514', 'hidden_rows_count');
 DELETE FROM attach.rows WHERE s = 'c';
 SELECT lives_ok($$ SELECT idem_machine_define('attach:m', '{"initial": ["a"], "transitions": {"a": ["b"]}}') $$, 'definition_without_a_state_that_no_row_holds');
@@ -124,15 +127,25 @@ SELECT is(pg_temp.state_of($$ SELECT idem_machine_define('attach:m', '{"initial"
     'definition_with_a_state_that_an_enum_lacks');
 
 -- Partitions.
+CREATE TABLE attach.later (id int, k int, s text, l text);
+SELECT idem_machine_attach('attach.later', 's', 'attach:m');
 CREATE TABLE attach.parted (id int, k int, s text, l text) PARTITION BY LIST (k);
 CREATE TABLE attach.parted1 PARTITION OF attach.parted FOR VALUES IN (1) PARTITION BY RANGE (l);
 CREATE TABLE attach.parted1a PARTITION OF attach.parted1 DEFAULT;
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.parted1', 's', 'attach:m') $$, '42809', NULL, 'partition');
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.parted', 'l', 'attach:m') $$, '0A000', NULL, 'column_of_a_partition_key_further_down');
+ALTER TABLE attach.parted ATTACH PARTITION attach.later FOR VALUES IN (2);
+ALTER TRIGGER idem_state_s ON attach.later RENAME TO otherwise;
+SELECT throws_ok($$ SELECT idem_machine_attach('attach.parted', 's', 'attach:m') $$, '42710', NULL, 'partition_that_was_attached_before_it_was_one');
+SELECT idem_machine_detach('attach.later', 's');
 CREATE TABLE attach.expression (s text, k int) PARTITION BY LIST (lower(s));
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.expression', 's', 'attach:m') $$, '0A000', NULL, 'column_in_an_expression_of_a_partition_key');
 INSERT INTO attach.parted VALUES (1, 1, 'x', 'l');
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.parted', 's', 'attach:m') $$, '23514', NULL, 'rows_of_partitions_count');
+DELETE FROM attach.parted;
+SELECT idem_machine_attach('attach.parted', 's', 'attach:m');
+SELECT doesnt_match(pg_temp.refusal($$ SELECT idem_machine_drop('attach:m') $$), '"parted1|"later"',
+    'partitions_are_not_attached_by_themselves');
 
 -- Collations, logs without a key.
 CREATE COLLATION attach.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -142,9 +155,6 @@ CREATE TABLE attach.keyless (id int UNIQUE, s text);
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.keyless', 's', 'attach:m', true) $$, '42P10', NULL, 'log_without_a_key');
 
 -- Who may.
-CREATE ROLE tap_attacher;
-SELECT idem_grant('tap_attacher');
-GRANT USAGE ON SCHEMA attach TO tap_attacher;
 CREATE TABLE attach.others (id int, s text);
 SELECT is(pg_temp.state_as('tap_attacher', $$ SELECT idem.idem_machine_attach('attach.others', 's', 'attach:m') $$), '42501', 'stranger_cannot_attach');
 ALTER TABLE attach.others OWNER TO tap_attacher;

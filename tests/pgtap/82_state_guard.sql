@@ -1,6 +1,6 @@
 -- The guard: whatever writes the row, by whatever way, a transition that the machine lacks is ID003.
 \ir include/helpers.psql
-SELECT plan(63);
+SELECT plan(64);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS guard CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'guard:');
@@ -154,6 +154,14 @@ CREATE TRIGGER meddle BEFORE INSERT ON guard.p FOR EACH ROW EXECUTE FUNCTION gua
 CREATE TRIGGER a_meddle AFTER INSERT ON guard.p FOR EACH ROW EXECUTE FUNCTION guard.meddle();
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4, s = 'sent', note = 'nested' WHERE id IN (3, 6) $$), 'ok', 'moves_within_moves');
 SELECT is((SELECT string_agg(id || s, ' ' ORDER BY id) FROM guard.p), '1sent 2sent 3sent 4paid 5paid 6sent', 'each_row_by_its_own_transition');
+
+-- A move that a trigger discards leaves nothing that a new row could be taken for.
+CREATE FUNCTION guard.discard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER z_discard BEFORE INSERT ON guard.p FOR EACH ROW WHEN (NEW.note = 'discard') EXECUTE FUNCTION guard.discard();
+SELECT is(pg_temp.state_of($$ DO $do$ BEGIN
+    UPDATE guard.p SET k = 1 + k % 4, note = 'discard' WHERE id = 4;
+    INSERT INTO guard.p VALUES (70, 1, 'sent');
+END $do$ $$), 'ID003', 'discarded_move');
 
 -- Written and moved in one transaction, under savepoints.
 BEGIN;

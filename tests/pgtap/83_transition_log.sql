@@ -1,6 +1,6 @@
 -- idem_transition_log: one row for each move, written by the guard, whoever moves the row.
 \ir include/helpers.psql
-SELECT plan(23);
+SELECT plan(24);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS logged CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'log:');
@@ -95,6 +95,22 @@ BEGIN READ ONLY;
 SELECT is(pg_temp.state_of($$ INSERT INTO temporary VALUES (1, 'a') $$), '25006', 'read_only_transaction');
 ROLLBACK;
 
+-- Other triggers of the same statement see what was logged.
+CREATE TABLE logged.seen (rows bigint);
+CREATE FUNCTION logged.look() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO logged.seen SELECT count(*) FROM idem.idem_transition_log WHERE target = 'logged.mine';
+    RETURN NULL;
+END $$;
+CREATE TRIGGER zz_look AFTER UPDATE ON logged.mine FOR EACH ROW EXECUTE FUNCTION logged.look();
+UPDATE logged.mine SET s = 'b';
+SELECT is((SELECT rows FROM logged.seen), 2::bigint, 'seen_by_the_next_trigger');
+DROP TRIGGER zz_look ON logged.mine;
+SELECT pg_temp.history('logged.mine');
+UPDATE logged.mine SET s = 'c';
+UPDATE logged.mine SET s = 'a';
+SELECT pg_temp.history('logged.mine');
+
 -- Savepoints, and the rows of one statement.
 BEGIN;
 INSERT INTO logged.mine VALUES (2, 'a');
@@ -103,7 +119,7 @@ UPDATE logged.mine SET s = 'b';
 ROLLBACK TO s;
 UPDATE logged.mine SET s = 'b' WHERE id = 2;
 COMMIT;
-SELECT is(pg_temp.history('logged.mine'), '{"id": 1} s >a, {"id": 2} s >a, {"id": 2} s a>b', 'savepoint_takes_its_moves_back');
+SELECT is(pg_temp.history('logged.mine'), '{"id": 2} s >a, {"id": 2} s a>b', 'savepoint_takes_its_moves_back');
 INSERT INTO logged.mine SELECT i, 'a' FROM generate_series(10, 1009) i;
 SELECT is((SELECT count(DISTINCT key)::int FROM idem_transition_log WHERE target = 'logged.mine'), 1000, 'many_rows');
 

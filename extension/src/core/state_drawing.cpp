@@ -52,7 +52,7 @@ std::string StateGraph::dot(std::string_view title) const {
     out += "    rankdir=LR;\n"
            "    node [shape=box, style=\"rounded,filled\", fillcolor=\"#eef3fa\", color=\"#44546a\", fontname=\"Helvetica\"];\n"
            "    edge [color=\"#44546a\"];\n"
-           "    start [shape=point, width=0.15];\n";
+           "    start [shape=point, width=0.12, fillcolor=\"#44546a\"];\n";
     for (std::size_t i = 0; i < states_.size(); i++)
         out += "    " + node(i) + " [label=" + dot_string(states_[i].name) +
                (states_[i].next.empty() ? ", peripheries=2];\n" : "];\n");

@@ -1,0 +1,29 @@
+-- The examples of docs/state-machines.md: what they show must be what happens.
+CREATE EXTENSION idem;
+SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {
+    "created": ["paid", "cancelled"], "paid": ["shipped", "refunded"],
+    "shipped": ["delivered", "returned"], "returned": ["refunded"]}}');
+CREATE TABLE orders (id bigint PRIMARY KEY, state text NOT NULL);
+SELECT idem_machine_attach('orders', 'state', 'order', log => true);
+INSERT INTO orders VALUES (1, 'created');
+INSERT INTO orders VALUES (2, 'shipped');
+UPDATE orders SET state = 'paid' WHERE id = 1;
+UPDATE orders SET state = 'delivered' WHERE id = 1;
+SELECT idem_machine_define('order2', '{"initial": ["created"], "transitions": {"created": ["paid"], "lost": ["found"]}}');
+SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["cancelled"]}}');
+SELECT key, from_state, to_state FROM idem_transition_log
+ WHERE target = 'public.orders' AND key = '{"id": 1}' ORDER BY at;
+SELECT idem_can_transition('order', 'paid', 'shipped'), idem_can_transition('order', 'paid', 'delivered');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'shipped', 'paid');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'shipped', 'paid');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'delivered', 'paid');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'created');
+SELECT * FROM idem_transition('orders', '{"id": 9}', 'paid');
+SELECT idem_machine_mermaid('order');
+SELECT idem_machine_drop('order');
+
+DROP EXTENSION idem;
+SELECT idem_machine_detach('orders', 'state');
+SELECT idem_machine_drop('order');
+DROP EXTENSION idem;
+DROP TABLE orders;
