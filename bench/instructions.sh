@@ -9,8 +9,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 source bench/lib.sh
+source bench/tables.sh
 
-calls=${1:-1000} prefill=${2:-50000} data='' server=''
+# More rows than calls, for the versions' sake (bench/keys/row.sql). before_session: a function that is given the contender.
+calls=${1:-1000} prefill=${2:-50000} rows=4000 before_session='' data='' server=''
 trap 'stop_under_valgrind; stop_everything' EXIT
 
 # Profiles go to the cluster's directory, where the server's user may write.
@@ -35,12 +37,19 @@ stop_under_valgrind() {
     fi
 }
 
+# A session's profile comes when its client has gone.
+await_profiles() { until [ "$(grep -ls '^totals:' "$PGHOST"/callgrind.* | wc -l)" -ge "$1" ]; do sleep 0.2; done; }
+
 # instructions_of_session CALLS FILE...: pgbench opens two sessions; the one that made the calls is the more expensive one.
 instructions_of_session() {
     rm -f "$PGHOST"/callgrind.*
+    if [ -n "$before_session" ]; then
+        "$before_session" "$contender"
+        await_profiles 1
+        rm -f "$PGHOST"/callgrind.*
+    fi
     pgbench_calls "$@"
-    # A backend writes its profile when its client has gone.
-    until [ "$(grep -ls '^totals:' "$PGHOST"/callgrind.* | wc -l)" -ge 2 ]; do sleep 0.2; done
+    await_profiles 2
     awk '/^totals:/ && $2 > most {most = $2} END {printf "%d\n", most}' "$PGHOST"/callgrind.*
 }
 
@@ -64,6 +73,8 @@ start_cluster autovacuum=off
 claims=(idem_claim raw_on_conflict raw_leanest)
 requests=(idem_execute hand_written plpgsql)
 for contender in "${claims[@]}"; do refill "$contender"; done
+sql -f bench/contenders/rows_schema.sql -f bench/contenders/transition/schema.sql >/dev/null
+refill_redemptions
 data=$(sql -c 'SHOW data_directory')
 start_under_valgrind
 
@@ -77,3 +88,24 @@ done
 for contender in "${requests[@]}"; do
     count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"
 done
+for contender in unique_insert on_conflict_or_select on_conflict; do
+    count 'duplicate unique insert' "$contender" bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/unique/$contender.sql"
+done
+for contender in unique_insert on_conflict; do
+    count 'fresh unique insert' "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/unique/$contender.sql"
+done
+
+# count_changes CASE FLOW CONTENDER...
+count_changes() {
+    local case=$1 flow=$2 contender
+    shift 2
+    for contender in "$@"; do count "$case" "$contender" bench/keys/row.sql "bench/contenders/$flow/$contender.sql"; done
+}
+before_session=refill_stock
+count_changes 'optimistic update' optimistic optimistic_update hand_written hand_written_guarded
+count_changes 'conditional adjustment' conditional conditional_adjust hand_written
+count_changes 'row lock' pessimistic pessimistic_lock hand_written
+before_session=refill_jobs
+count_changes 'UPDATE that moves the state' transition move_guarded move_plain move_logged
+count_changes 'UPDATE that leaves the state alone' transition touch_guarded touch_plain
+count_changes 'transition' transition idem_transition hand_written

@@ -7,8 +7,14 @@ cluster=bench-$$
 drivers=build/cmake/bin
 scratch=$(mktemp -d /tmp/idem-bench.XXXXXX)
 samples=$scratch/samples.tsv
+: >"$samples"
 children=()
 on_processors=()
+# The tables of the row flows.
+rows=100000
+# What groups measure a call under; QUICK=1 shortens the first.
+loads_with_flush=('1 client' '1 client, one processor' '8 clients')
+loads_without_flush=('1 client, one processor' '8 clients')
 
 die() { echo "bench: $*" >&2; exit 1; }
 
@@ -27,7 +33,8 @@ build_drivers() {
     local log=$scratch/build.log
     {
         cmake -S . -B build/cmake &&
-            cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay
+            cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay \
+                idem-bench-contention
     } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
 }
 
@@ -48,13 +55,14 @@ run_pgbench() {
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     cat "$@" >"$script"
-    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --define=prefill="$prefill" --file="$script" "${options[@]}" \
-        >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
+    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --define=prefill="$prefill" --define=rows="$rows" \
+        --define=turn=-1 --file="$script" "${options[@]}" >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
 }
 
 # pgbench_tps FILE...: runs them with `clients` clients; prints transactions per second.
 pgbench_tps() {
-    run_pgbench --time="$run_seconds" --client="$clients" --jobs="$((clients < cores ? clients : cores))" -- "$@"
+    run_pgbench --time="$run_seconds" --client="$clients" --jobs="$((clients < cores ? clients : cores))" \
+        --define=clients="$clients" -- "$@"
     awk '/^tps = / {print $3}' "$scratch/pgbench.out"
 }
 
@@ -62,7 +70,7 @@ pgbench_tps() {
 pgbench_calls() {
     local calls=$1
     shift
-    run_pgbench --transactions="$calls" -- "$@"
+    run_pgbench --transactions="$calls" --define=clients=1 -- "$@"
 }
 
 # Transactions of the last run.
@@ -100,6 +108,21 @@ place() {
     taskset --cpu-list --pid "$list" "$postmaster" >/dev/null
 }
 
+# flow_at_all_loads FLOW MEASURE FUNCTION CONTENDER...: with the commit's flush and without; the flow is the contenders' directory.
+flow_at_all_loads() {
+    local measure=$2 load
+    flow=$1
+    shift 2
+    for load in "${loads_with_flush[@]}"; do
+        place "$load"
+        alternate "$measure, synchronous_commit=on" "$load" "$@"
+    done
+    for load in "${loads_without_flush[@]}"; do
+        place "$load"
+        PGOPTIONS='-c synchronous_commit=off' alternate "$measure, synchronous_commit=off" "$load" "$@"
+    done
+}
+
 # contender_file GROUP CONTENDER: the floor is everybody's.
 contender_file() { if [ "$2" = select_1 ]; then echo bench/contenders/select_1.sql; else echo "bench/contenders/$1/$2.sql"; fi; }
 
@@ -132,4 +155,15 @@ expect_keys() {
     [ -n "$table" ] || return 0
     found=$(sql -c "SELECT count(*) FROM $table")
     [ "$found" -eq "$2" ] || die "$1 left $found keys in $table instead of $2"
+}
+
+# expect COUNT WHAT QUERY: the same for any contender. The server's statistics come late: looks again for two seconds.
+expect() {
+    local found deadline=$((SECONDS + 2))
+    found=$(sql -c "$3")
+    while [ "$found" -ne "$1" ] && [ $SECONDS -le $deadline ]; do
+        sleep 0.1
+        found=$(sql -c "$3")
+    done
+    [ "$found" -eq "$1" ] || die "there are $found $2 instead of $1"
 }

@@ -21,15 +21,18 @@ $(machine)
 TEXT
     local name
     for name in "${groups[@]}"; do
-        [ -n "$(tables "$name")" ] || continue
+        [ -n "$(tables_of "$name")" ] || continue
         printf '\n## %s\n\n' "${name^}"
         introduction "$name"
-        tables "$name"
+        tables_of "$name"
     done
 }
 
 # tables GROUP, or the summary for ''.
 tables() { awk -v group="$1" -f bench/report.awk bench/targets.tsv "$samples"; }
+
+# A group may have tables of its own making.
+tables_of() { if declare -F "tables_$1" >/dev/null; then "tables_$1"; else tables "$1"; fi; }
 
 # The comment that opens the group's file.
 introduction() { sed -n '/^#/!q; /shellcheck/d; s/^# //p' "bench/groups/$1.sh"; }
@@ -42,7 +45,7 @@ machine() {
 - server: PostgreSQL $(sql -c 'SHOW server_version'), idem $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'idem'")
 - settings: $(settings)
 - clients: pgbench $("$bindir/pgbench" --version | awk '{print $3}') with \`-M prepared\`, and the programs in \`bench\`, over a Unix socket
-- before a run on claims or requests, the table of keys holds $prefill keys
+- before a run on claims, requests or unique inserts, the table holds $prefill keys; those of the other row flows hold $rows rows
 TEXT
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building, testing and the demo need: only those that are missing, and apt is not
-# touched when none is.
+# touched when none is. Arguments are further packages.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -41,6 +41,7 @@ packages=(
     g++ make cmake pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
     libgtest-dev "postgresql-$major-pgtap" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
+    "$@"
 )
 
 missing=()

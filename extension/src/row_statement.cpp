@@ -254,6 +254,7 @@ void end_run(const RowCall &call) {
 }
 
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot) {
+    const MemoryContext callers = CurrentMemoryContext; // SPI leaves its own behind
     plan_by_index(run.statement->plan[plan]);
     const int status = SPI_execute_snapshot(run.statement->plan[plan], run.values.values, run.values.nulls, snapshot,
                                             InvalidSnapshot, false, true, 0);
@@ -261,11 +262,11 @@ bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot 
         elog(ERROR, "row flow statement failed: %s", SPI_result_code_string(status));
     const bool found = SPI_processed > 0;
     if (found) {
-        const MemoryContext own = MemoryContextSwitchTo(run.memory);
+        MemoryContextSwitchTo(run.memory);
         take_result(run.statement, result, row);
-        MemoryContextSwitchTo(own);
     }
     SPI_freetuptable(SPI_tuptable);
+    MemoryContextSwitchTo(callers);
     return found;
 }
 

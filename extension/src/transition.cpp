@@ -108,7 +108,7 @@ PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     call.names = 1;
     call.name = &column;
     move.run = begin_run(call, build);
-    const MemoryContext own = MemoryContextSwitchTo(move.run.memory);
+    const MemoryContext own = MemoryContextSwitchTo(move.run.memory); // what is told outlives SPI's
     const Moved moved = move_row(move);
     MemoryContextSwitchTo(own);
     end_run(call);
