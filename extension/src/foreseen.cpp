@@ -1,5 +1,7 @@
 #include "foreseen.hpp"
 
+#include "subtransaction.hpp"
+
 namespace idem {
 
 namespace {
@@ -76,6 +78,7 @@ Value value_of(const RowRun &run, const ForeseenColumn &column, EState *state) {
 TupleTableSlot *input_row(const RowRun &run, const RowCall &call, const Foreseen &foreseen, EState *state) {
     TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
     ExecStoreAllNullTuple(row);
+    row->tts_tableOid = RelationGetRelid(call.table);
     for (int i = 0; i < foreseen.inputs; i++) {
         const Value value = value_of(run, foreseen.input[i], state);
         row->tts_values[foreseen.input[i].column - 1] = value.datum;
@@ -125,6 +128,7 @@ namespace {
 // The row as the executor would hand it to the triggers: given values, defaults, nulls.
 void fill_new_row(TupleTableSlot *row, const RowRun &run, const RowCall &call, EState *state) {
     ExecStoreAllNullTuple(row);
+    row->tts_tableOid = RelationGetRelid(call.table);
     for (AttrNumber column = 1; column <= RelationGetDescr(call.table)->natts; column++) {
         Form_pg_attribute form = column_form(call.table, column);
         const int position = position_in(run.statement->reader[0].columns, column);
@@ -142,34 +146,35 @@ void fill_new_row(TupleTableSlot *row, const RowRun &run, const RowCall &call, E
     }
 }
 
+void generate(ResultRelInfo *target, EState *state, TupleTableSlot *row) {
+    const TupleConstr *constraints = RelationGetDescr(target->ri_RelationDesc)->constr;
+    if (constraints != nullptr && constraints->has_generated_stored)
+        ExecComputeStoredGenerated(target, state, row, CMD_INSERT);
+    slot_getallattrs(row);
+}
+
 } // namespace
 
 bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen) {
-    const MemoryContext context = CurrentMemoryContext;
-    const ResourceOwner owner = CurrentResourceOwner;
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(context);
-    EState *state = CreateExecutorState();
-    ResultRelInfo *target = makeNode(ResultRelInfo);
-    InitResultRelInfo(target, call.table, 1, nullptr, 0);
-    TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
-    fill_new_row(row, run, call, state);
-    const bool kept = ExecBRInsertTriggers(state, target, row);
-    if (kept) {
-        const TupleConstr *constraints = RelationGetDescr(call.table)->constr;
-        if (constraints != nullptr && constraints->has_generated_stored)
-            ExecComputeStoredGenerated(target, state, row, CMD_INSERT);
-        slot_getallattrs(row);
-        for (int i = 0; i < foreseen.count; i++) {
-            const int column = foreseen.columns[i].column - 1;
-            set_parameter(run, call, foreseen.columns[i], {row->tts_values[column], row->tts_isnull[column]});
+    bool kept = false;
+    in_subtransaction([&] {
+        EState *state = CreateExecutorState();
+        ResultRelInfo *target = makeNode(ResultRelInfo);
+        InitResultRelInfo(target, call.table, 1, nullptr, 0);
+        TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
+        fill_new_row(row, run, call, state);
+        kept = ExecBRInsertTriggers(state, target, row);
+        if (kept) {
+            generate(target, state, row);
+            for (int i = 0; i < foreseen.count; i++) {
+                const int column = foreseen.columns[i].column - 1;
+                set_parameter(run, call, foreseen.columns[i], {row->tts_values[column], row->tts_isnull[column]});
+            }
         }
-    }
-    ExecDropSingleTupleTableSlot(row);
-    FreeExecutorState(state);
-    RollbackAndReleaseCurrentSubTransaction();
-    MemoryContextSwitchTo(context);
-    CurrentResourceOwner = owner;
+        ExecDropSingleTupleTableSlot(row);
+        FreeExecutorState(state);
+        return false;
+    });
     return kept;
 }
 

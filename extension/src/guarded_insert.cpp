@@ -102,8 +102,6 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
         require_in_snapshot(run, result);
         return false;
     }
-    if (is_hidden_duplicate(run, call, GetLatestSnapshot()))
-        return false;
     // A row with other values than those that are locked would be guarded by nobody.
     if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
         raise_suppressed(call.table, "INSERT");

@@ -1,6 +1,7 @@
 #include "insert_once.hpp"
 
 #include "arguments.hpp"
+#include "other_role.hpp"
 #include "row_answer.hpp"
 
 namespace idem {
@@ -59,19 +60,14 @@ bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot) {
     return run_plan(run, find, result, Row::wanted, snapshot);
 }
 
-bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapshot) {
+bool is_hidden_duplicate(const RowRun &run, const RowCall &call) {
     if (!is_row_secured(call.table))
         return false;
-    // As the server's own foreign key checks do. An error brings the caller's identity back at the end of the
-    // (sub)transaction.
-    Oid caller;
-    int security_context;
-    GetUserIdAndSecContext(&caller, &security_context);
-    SetUserIdAndSecContext(call.table->rd_rel->relowner,
-                           security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS);
-    RowResult result{};
-    const bool found = run_plan(run, find_hidden, &result, Row::unwanted, snapshot);
-    SetUserIdAndSecContext(caller, security_context);
+    bool found = false;
+    as_role(call.table->rd_rel->relowner, [&] {
+        RowResult result{};
+        found = run_plan(run, find_hidden, &result, Row::unwanted);
+    });
     return found;
 }
 

@@ -1,6 +1,7 @@
 #include "internal_sql.hpp"
 
 #include "catalog.hpp"
+#include "other_role.hpp"
 
 namespace idem {
 
@@ -13,23 +14,20 @@ bool run_as_owner(const char *statement, const SqlArgument *arguments, int count
         values[i] = arguments[i].value;
         nulls[i] = arguments[i].is_null ? 'n' : ' ';
     }
-    // An error in between leaves it to the end of the (sub)transaction to bring the caller's identity back.
-    Oid caller;
-    int security_context;
-    GetUserIdAndSecContext(&caller, &security_context);
-    SetUserIdAndSecContext(catalog().owner, security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS);
-    SPI_connect();
-    const int status = SPI_execute_with_args(statement, count, types, values, nulls, false, 0);
-    if (status < 0)
-        elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
-    static_assert(SIZEOF_DATUM == 8, "an int8 result must not point into memory that SPI_finish frees");
-    const bool has_row = SPI_processed > 0;
-    if (has_row && result != nullptr) {
-        bool is_null;
-        *result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
-    }
-    SPI_finish();
-    SetUserIdAndSecContext(caller, security_context);
+    bool has_row = false;
+    as_role(catalog().owner, [&] {
+        SPI_connect();
+        const int status = SPI_execute_with_args(statement, count, types, values, nulls, false, 0);
+        if (status < 0)
+            elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
+        static_assert(SIZEOF_DATUM == 8, "an int8 result must not point into memory that SPI_finish frees");
+        has_row = SPI_processed > 0;
+        if (has_row && result != nullptr) {
+            bool is_null;
+            *result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
+        }
+        SPI_finish();
+    });
     return has_row;
 }
 

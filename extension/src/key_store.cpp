@@ -407,23 +407,16 @@ bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, co
 bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count) {
     const int rows = Min(count, kRowsPerChunk);
     Chunk *chunk = make_chunk(table, rows);
-    const MemoryContext context = CurrentMemoryContext;
-    const ResourceOwner owner = CurrentResourceOwner;
+    bool all_new = true;
     // Rows that are only deleted again would look like an uncommitted holder until we end; rows of an aborted
     // subtransaction are nobody's at once.
-    BeginInternalSubTransaction(nullptr);
-    MemoryContextSwitchTo(context);
-    bool all_new = true;
-    for (int done = 0; all_new && done < count; done += rows) {
-        CHECK_FOR_INTERRUPTS();
-        all_new = insert_chunk(table, chunk, pattern, keys + done, Min(rows, count - done));
-    }
-    if (all_new)
-        ReleaseCurrentSubTransaction();
-    else
-        RollbackAndReleaseCurrentSubTransaction();
-    MemoryContextSwitchTo(context);
-    CurrentResourceOwner = owner;
+    in_subtransaction([&] {
+        for (int done = 0; all_new && done < count; done += rows) {
+            CHECK_FOR_INTERRUPTS();
+            all_new = insert_chunk(table, chunk, pattern, keys + done, Min(rows, count - done));
+        }
+        return all_new;
+    });
     free_chunk(chunk, rows);
     return all_new;
 }

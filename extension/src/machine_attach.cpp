@@ -184,7 +184,7 @@ void check_attachable(Relation table, const StateColumn &column, const char *mac
         check_has_key(table);
     const StateNames states = state_names(machine_graph(machine_name));
     check_labels(table, column, machine_name, states);
-    check_rows(table, column, machine_name, states);
+    check_rows(table, column, machine_name, states, may_read(table, column.number));
 }
 
 // DROP TRIGGER for every guard of the column.

@@ -55,11 +55,12 @@ void check_attached_table(const Attachment &attachment, const char *machine, con
         return; // dropped meanwhile
     if (table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         (void)find_all_inheritors(attachment.table, ShareRowExclusiveLock, nullptr);
-    // A renamed column's guard refuses every write: there is nothing to keep true.
-    if (is_still_attached(attachment, machine) && find_guarded_column(table, attachment.column) != InvalidAttrNumber) {
+    // The guard of a column that was renamed, or never could hold states, refuses every write: there is nothing to keep true.
+    const AttrNumber number = find_column(table, attachment.column);
+    if (is_still_attached(attachment, machine) && number != InvalidAttrNumber && holds_states(table, number)) {
         const StateColumn column = state_column(table, attachment.column);
         check_labels(table, column, machine, states);
-        check_rows(table, column, machine, states);
+        check_rows(table, column, machine, states, true);
     }
     table_close(table, NoLock);
 }

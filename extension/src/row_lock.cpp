@@ -69,9 +69,8 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, const Patience &pat
         return Locked::busy;
     // Somebody holds it, or row-level security lets the caller see the row and not update it: only a busy row raises.
     bool locked = false;
-    const bool in_time = within_patience(Max(left, core::Micros{1}),
-                                         [&] { locked = run_plan(run, left <= 0 ? lock_or_fail : lock, result, Row::wanted); });
-    if (!in_time)
+    const auto attempt = [&](Plan plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
+    if (left <= 0 ? !without_waiting(attempt(lock_or_fail)) : !within_patience(left, attempt(lock)))
         return Locked::busy;
     return locked ? Locked::locked : Locked::moved;
 }

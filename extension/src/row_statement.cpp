@@ -1,14 +1,10 @@
 #include "row_statement.hpp"
 
-#include "compat.hpp"
-
-#include <algorithm>
-
 namespace idem {
 
 namespace {
 
-// More are kept only while one transaction uses them all.
+// More are kept only while calls in progress use them all.
 constexpr int kMostStatements = 128;
 constexpr int kMostOwnParameters = INDEX_MAX_KEYS + 4;
 
@@ -16,7 +12,7 @@ struct CachedStatement : RowStatement {
     CachedStatement *next;
     Oid table;
     bool is_valid;
-    LocalTransactionId last_used_in; // frames of that transaction may still point here
+    int users; // calls in progress
     uint64 last_used;
     uint64 hash;
     int shape_length;
@@ -69,8 +65,6 @@ void free_statement(CachedStatement *statement) {
     MemoryContextDelete(statement->memory);
 }
 
-bool may_be_in_use(const CachedStatement *statement) { return statement->last_used_in == compat_local_transaction(); }
-
 void unlink_and_free(CachedStatement *statement) {
     CachedStatement **place = &newest;
     while (*place != statement)
@@ -83,7 +77,7 @@ void unlink_and_free(CachedStatement *statement) {
 void drop_stale() {
     for (CachedStatement *statement = newest, *next; statement != nullptr; statement = next) {
         next = statement->next;
-        if (!statement->is_valid && !may_be_in_use(statement))
+        if (!statement->is_valid && statement->users == 0)
             unlink_and_free(statement);
     }
 }
@@ -91,7 +85,7 @@ void drop_stale() {
 CachedStatement *oldest_unused() {
     CachedStatement *oldest = nullptr;
     for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (!may_be_in_use(statement) && (oldest == nullptr || statement->last_used < oldest->last_used))
+        if (statement->users == 0 && (oldest == nullptr || statement->last_used < oldest->last_used))
             oldest = statement;
     return oldest;
 }
@@ -190,6 +184,18 @@ void take_result(RowStatement *statement, RowResult *result, Row row) {
     result->row = write_row(statement->row, values, nulls);
 }
 
+void end_use(void *statement) { static_cast<CachedStatement *>(statement)->users--; }
+
+// Until SPI's memory of the call goes, be it by an error.
+void begin_use(CachedStatement *statement) {
+    auto *end = static_cast<MemoryContextCallback *>(palloc0(sizeof(MemoryContextCallback)));
+    end->func = end_use;
+    end->arg = statement;
+    MemoryContextRegisterResetCallback(CurrentMemoryContext, end);
+    statement->users++;
+    statement->last_used = ++uses;
+}
+
 RowStatement *row_statement(const RowCall &call, BuildStatement build) {
     const StringInfoData shape = shape_of(call);
     const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(shape.data), shape.len, 0);
@@ -198,8 +204,7 @@ RowStatement *row_statement(const RowCall &call, BuildStatement build) {
         statement = make_statement(call, build, shape, hash);
         keep(statement);
     }
-    statement->last_used_in = compat_local_transaction();
-    statement->last_used = ++uses;
+    begin_use(statement);
     return statement;
 }
 

@@ -65,7 +65,7 @@ struct RowValues {
     }
 };
 
-// One call in progress. It stays good until the transaction ends, whatever is called or changed in between.
+// One call in progress. It stays good until SPI is disconnected, whatever is called or changed in between.
 struct RowRun {
     RowStatement *statement;
     RowValues values;

@@ -111,15 +111,16 @@ void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext m
     const MemoryContext caller = MemoryContextSwitchTo(memory);
     writer->first = first;
     writer->count = row->natts - first;
-    writer->columns = static_cast<WrittenColumn *>(palloc0(sizeof(WrittenColumn) * Max(writer->count, 1)));
+    auto *columns = static_cast<WrittenColumn *>(palloc0(sizeof(WrittenColumn) * Max(writer->count, 1)));
     for (int i = 0; i < writer->count; i++) {
         Form_pg_attribute from = TupleDescAttr(row, first + i);
-        WrittenColumn *column = &writer->columns[i];
+        WrittenColumn *column = &columns[i];
         column->name = from->attname;
         column->way = way_of(getBaseType(from->atttypid));
         fmgr_info_cxt(F_TO_JSONB, &column->to_jsonb, memory);
         set_argument_type(&column->to_jsonb, from->atttypid);
     }
+    writer->columns = columns; // last: an error leaves it unprepared
     MemoryContextSwitchTo(caller);
 }
 

@@ -1,5 +1,6 @@
 #include "state_column.hpp"
 
+#include "other_role.hpp"
 #include "target.hpp"
 
 namespace idem {
@@ -53,18 +54,16 @@ Datum state_array(const StateColumn &column, const StateNames &states) {
 
 // Runs the statement as the table's owner, past row-level security, with a snapshot of now: the answer is about all rows.
 void look_at_all_rows(const char *statement, Oid parameter_type, Datum parameter, Oid owner) {
-    Oid caller;
-    int security_context;
-    GetUserIdAndSecContext(&caller, &security_context);
-    SetUserIdAndSecContext(owner, security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_NOFORCE_RLS);
-    SPIPlanPtr plan = SPI_prepare(statement, 1, &parameter_type);
-    if (plan == nullptr)
-        elog(ERROR, "could not prepare \"%s\": %s", statement, SPI_result_code_string(SPI_result));
-    CommandCounterIncrement(); // what the running statement has written so far counts too
-    const int status = SPI_execute_snapshot(plan, &parameter, nullptr, GetLatestSnapshot(), InvalidSnapshot, true, false, 0);
-    if (status != SPI_OK_SELECT)
-        elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
-    SetUserIdAndSecContext(caller, security_context);
+    as_role(owner, [&] {
+        SPIPlanPtr plan = SPI_prepare(statement, 1, &parameter_type);
+        if (plan == nullptr)
+            elog(ERROR, "could not prepare \"%s\": %s", statement, SPI_result_code_string(SPI_result));
+        CommandCounterIncrement(); // what the running statement has written so far counts too
+        const int status =
+            SPI_execute_snapshot(plan, &parameter, nullptr, GetLatestSnapshot(), InvalidSnapshot, true, false, 0);
+        if (status != SPI_OK_SELECT)
+            elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
+    });
 }
 
 // The first column of the result, for a message.
@@ -83,6 +82,11 @@ const char *named_states() {
 
 } // namespace
 
+bool holds_states(Relation table, AttrNumber column) {
+    const Oid type = getBaseType(column_form(table, column)->atttypid);
+    return is_string(type) || type_is_enum(type);
+}
+
 StateColumn state_column(Relation table, const char *name) {
     StateColumn column;
     column.number = column_number(table, name);
@@ -98,18 +102,8 @@ StateColumn state_column(Relation table, const char *name) {
     return column;
 }
 
-AttrNumber find_guarded_column(Relation table, const char *name) {
-    TupleDesc columns = RelationGetDescr(table);
-    for (int i = 0; i < columns->natts; i++) {
-        Form_pg_attribute column = TupleDescAttr(columns, i);
-        if (!column->attisdropped && strcmp(NameStr(column->attname), name) == 0)
-            return column->attnum;
-    }
-    return InvalidAttrNumber;
-}
-
 AttrNumber guarded_column(Relation table, const char *name) {
-    const AttrNumber number = find_guarded_column(table, name);
+    const AttrNumber number = find_column(table, name);
     if (number == InvalidAttrNumber)
         ereport(ERROR,
                 (errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -150,7 +144,7 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
                             errhint("Add it with ALTER TYPE … ADD VALUE."), errtablecol(table, column.number)));
 }
 
-void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states) {
+void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell) {
     StringInfoData value;
     initStringInfo(&value);
     append_column(&value, table, column.number);
@@ -169,7 +163,7 @@ void check_rows(Relation table, const StateColumn &column, const char *machine, 
         ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION),
                         errmsg("table \"%s\" has rows whose state is not in state machine \"%s\"",
                                RelationGetRelationName(table), machine),
-                        errdetail("Column \"%s\" holds: %s.", column_name(table, column.number), named_states()),
+                        may_tell ? errdetail("Column \"%s\" holds: %s.", column_name(table, column.number), named_states()) : 0,
                         errtablecol(table, column.number)));
     SPI_finish();
 }

@@ -15,8 +15,10 @@ struct StateColumn {
 // The column for reading. 42703 when the table has none of that name, 42804 when its type is another.
 StateColumn state_column(Relation table, const char *name);
 
-// The column that a guard was given by name: InvalidAttrNumber, or 42703, when it is not there any more.
-AttrNumber find_guarded_column(Relation table, const char *name);
+// Whether the column's type can hold states.
+bool holds_states(Relation table, AttrNumber column);
+
+// The column that a guard was given by name: 42703 when it is not there any more.
 AttrNumber guarded_column(Relation table, const char *name);
 
 // What a guard could not vouch for: part of a partition key, and values that are equal without being the same. 0A000.
@@ -25,8 +27,8 @@ void check_state_column(Relation table, const StateColumn &column);
 // 22023 when the column's enum lacks a state.
 void check_labels(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
 
-// 23514 when a row holds NULL or something that is no state, as of now. REQUIRES: a lock that keeps writers away, also from
-// partitions.
-void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
+// 23514 when a row holds NULL or something that is no state, as of now; `may_tell`: what it holds. REQUIRES: a lock that keeps
+// writers away, also from partitions.
+void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell);
 
 } // namespace idem

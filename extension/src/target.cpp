@@ -51,23 +51,35 @@ void append_column(StringInfo sql, Relation table, AttrNumber column) {
     appendStringInfo(sql, "t.%s", quote_identifier(column_name(table, column)));
 }
 
-AttrNumber column_number(Relation table, const char *name) {
+AttrNumber find_column(Relation table, const char *name) {
     TupleDesc columns = RelationGetDescr(table);
     for (int i = 0; i < columns->natts; i++) {
         Form_pg_attribute column = TupleDescAttr(columns, i);
         if (!column->attisdropped && strcmp(NameStr(column->attname), name) == 0)
             return column->attnum;
     }
-    ereport(ERROR,
-            (errcode(ERRCODE_UNDEFINED_COLUMN),
-             errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(table)), errtable(table)));
-    pg_unreachable();
+    return InvalidAttrNumber;
+}
+
+AttrNumber column_number(Relation table, const char *name) {
+    const AttrNumber column = find_column(table, name);
+    if (column == InvalidAttrNumber)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+                        errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(table)),
+                        errtable(table)));
+    return column;
 }
 
 AttrNumber column_argument(FunctionCallInfo fcinfo, int arg, Relation table, const char *argument) {
     if (PG_ARGISNULL(arg))
         raise_null_argument(argument);
     return column_number(table, NameStr(*PG_GETARG_NAME(arg)));
+}
+
+bool may_read(Relation table, AttrNumber column) {
+    const Oid relation = RelationGetRelid(table), role = GetUserId();
+    return !is_row_secured(table) && (pg_class_aclcheck(relation, role, ACL_SELECT) == ACLCHECK_OK ||
+                                      pg_attribute_aclcheck(relation, column, role, ACL_SELECT) == ACLCHECK_OK);
 }
 
 ColumnList selectable_columns(Relation table) {

@@ -22,7 +22,10 @@ void append_target(StringInfo sql, Relation table);
 // t."column"
 void append_column(StringInfo sql, Relation table, AttrNumber column);
 
-// The number of a column that the user named; 42703 when there is none. System columns are none.
+// The number of the column with this name; InvalidAttrNumber when there is none. System columns are none.
+AttrNumber find_column(Relation table, const char *name);
+
+// The number of a column that the user named; 42703 when there is none.
 AttrNumber column_number(Relation table, const char *name);
 
 // The same for a name argument; 22004 when NULL.
@@ -44,7 +47,12 @@ ColumnList selectable_columns(Relation table);
 int position_in(const ColumnList &list, AttrNumber column);
 
 // Whether row-level security stands between the caller and the table.
-inline bool is_row_secured(Relation table) { return check_enable_rls(RelationGetRelid(table), InvalidOid, true) != RLS_NONE; }
+inline bool is_row_secured(Relation table) {
+    return check_enable_rls(RelationGetRelid(table), InvalidOid, true) == RLS_ENABLED;
+}
+
+// Whether the caller may see what the column holds, in all rows.
+bool may_read(Relation table, AttrNumber column);
 
 // A row that is seen, and so often in a row cannot be locked: row-level security does not let the caller update it. Once or
 // twice, somebody may have replaced it by another row with the same key just then.

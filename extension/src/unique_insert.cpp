@@ -10,16 +10,10 @@ using namespace idem;
 
 enum Argument { target, new_row, conflict_columns };
 
-// A duplicate that is gone when we look for it is nothing unusual. Where a trigger or rule may have discarded the row, one that
-// is gone this often was never there.
+// A duplicate that is gone when we look for it is nothing unusual; one that is gone this often was never there.
 constexpr int kMostAttempts = 100;
 
 bool is_partitioned(Relation table) { return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE; }
-
-// Partitions may have triggers of their own.
-bool may_discard_rows(Relation table) {
-    return is_partitioned(table) || table->rd_rules != nullptr || has_insert_triggers(table);
-}
 
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
@@ -27,7 +21,7 @@ UniqueKey conflict_key(const RowCall &call) {
     UniqueKey key;
     if (!find_main_key(call.table, &key) || key.index != compat_primary_key(call.table))
         ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-                        errmsg("table \"%s\" has no primary key", RelationGetRelationName(call.table)),
+                        errmsg("table \"%s\" has no primary key that is not deferrable", RelationGetRelationName(call.table)),
                         errhint("Name the columns of a unique key in conflict_columns."), errtable(call.table)));
     return key;
 }
@@ -55,7 +49,7 @@ void build(RowStatement *statement, const RowCall &call) {
     initStringInfo(&clause);
     initStringInfo(&condition);
     appendStringInfoString(&clause, " ON CONFLICT ");
-    append_column_names(&clause, call.table, key.columns, key.count);
+    append_arbiter(&clause, call.table, key);
     appendStringInfoString(&clause, " DO NOTHING");
     append_conflict_condition(&condition, call, key, *foreseen);
     prepare_insert(statement, call, clause.data, "true");
@@ -68,7 +62,7 @@ bool is_duplicate(const RowRun &run, const RowCall &call, RowResult *result) {
 
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     const auto &foreseen = *static_cast<const Foreseen *>(run.statement->extra);
-    for (int attempt = 0; attempt < kMostAttempts || !may_discard_rows(call.table); attempt++) {
+    for (int attempt = 0; attempt < kMostAttempts; attempt++) {
         check_for_interrupts();
         if (insert_row(run, result))
             return true;

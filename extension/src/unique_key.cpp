@@ -20,18 +20,30 @@ bool may_serve(Relation table, Relation index, Nulls nulls) {
     return true;
 }
 
-bool is_made_of(Relation index, const ColumnList &columns) {
+// Whether the first columns of the index are exactly these, in any order. An index may name a column twice.
+bool begins_with(Relation index, const ColumnList &columns) {
     Form_pg_index form = index->rd_index;
-    if (form->indnkeyatts != columns.count)
+    if (form->indnkeyatts < columns.count)
         return false;
-    for (int i = 0; i < columns.count; i++)
-        if (position_in(columns, form->indkey.values[i]) < 0)
+    for (int i = 0; i < columns.count; i++) {
+        bool found = false;
+        for (int j = 0; j < columns.count; j++)
+            found = found || form->indkey.values[j] == columns.columns[i];
+        if (!found)
             return false;
+    }
     return true;
+}
+
+bool is_made_of(Relation index, const ColumnList &columns) {
+    return index->rd_index->indnkeyatts == columns.count && begins_with(index, columns);
 }
 
 UniqueKey key_of(Relation index) {
     Form_pg_index form = index->rd_index;
+    bool is_null;
+    const auto *classes = reinterpret_cast<const oidvector *>(
+        DatumGetPointer(SysCacheGetAttr(INDEXRELID, index->rd_indextuple, Anum_pg_index_indclass, &is_null)));
     UniqueKey key{};
     key.index = RelationGetRelid(index);
     key.count = form->indnkeyatts;
@@ -42,6 +54,7 @@ UniqueKey key_of(Relation index) {
         key.equality[i] = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
         key.order[i] = get_opfamily_proc(family, type, type, BTORDER_PROC);
         key.collation[i] = index->rd_indcollation[i];
+        key.operator_class[i] = classes->values[i];
     }
     return key;
 }
@@ -68,12 +81,11 @@ bool find_leading(Relation index, const ColumnList &columns, UniqueKey *key) {
     Form_pg_index form = index->rd_index;
     const bool is_btree = index->rd_rel->relam == BTREE_AM_OID;
     if (!(is_btree || index->rd_rel->relam == HASH_AM_OID) || !form->indisvalid || !form->indisready || !form->indislive ||
-        form->indnkeyatts < columns.count || !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+        !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr) || !begins_with(index, columns))
         return false;
+    *key = {};
     for (int i = 0; i < columns.count; i++) {
         const int position = position_in(columns, form->indkey.values[i]);
-        if (position < 0)
-            return false;
         const Oid type = index->rd_opcintype[i];
         key->columns[position] = form->indkey.values[i];
         key->equality[position] =
@@ -192,6 +204,34 @@ void append_key_condition(StringInfo sql, Relation table, const UniqueKey &key, 
         appendStringInfoString(sql, i > 0 ? " AND " : "");
         append_equality(sql, table, key, i, first + position_in(given, key.columns[i]));
     }
+}
+
+namespace {
+
+void append_operator_class(StringInfo sql, Oid operator_class) {
+    HeapTuple tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(operator_class));
+    if (!HeapTupleIsValid(tuple))
+        elog(ERROR, "cache lookup failed for operator class %u", operator_class);
+    auto *form = reinterpret_cast<Form_pg_opclass>(GETSTRUCT(tuple));
+    appendStringInfo(sql, " %s", quote_qualified_identifier(get_namespace_name(form->opcnamespace), NameStr(form->opcname)));
+    ReleaseSysCache(tuple);
+}
+
+} // namespace
+
+void append_arbiter(StringInfo sql, Relation table, const UniqueKey &key) {
+    const Oid constraint = get_index_constraint(key.index);
+    if (OidIsValid(constraint)) {
+        appendStringInfo(sql, "ON CONSTRAINT %s", quote_identifier(get_constraint_name(constraint)));
+        return;
+    }
+    for (int i = 0; i < key.count; i++) {
+        appendStringInfo(sql, "%s%s", i > 0 ? ", " : "(", quote_identifier(column_name(table, key.columns[i])));
+        if (OidIsValid(key.collation[i]))
+            append_collation(sql, key.collation[i]);
+        append_operator_class(sql, key.operator_class[i]);
+    }
+    appendStringInfoChar(sql, ')');
 }
 
 void append_column_names(StringInfo text, Relation table, const AttrNumber *columns, int count) {

@@ -13,7 +13,8 @@ struct UniqueKey {
     Oid equality[INDEX_MAX_KEYS];  // operator, column = column
     Oid order[INDEX_MAX_KEYS];     // function, as memcmp
     Oid collation[INDEX_MAX_KEYS]; // that of the index; InvalidOid: none
-    bool nulls_are_equal;          // UNIQUE NULLS NOT DISTINCT
+    Oid operator_class[INDEX_MAX_KEYS];
+    bool nulls_are_equal; // UNIQUE NULLS NOT DISTINCT
 };
 
 // Which columns may take part.
@@ -35,6 +36,9 @@ void append_equality(StringInfo sql, Relation table, const UniqueKey &key, int p
 
 // All of them, joined by AND. The values are parameters from `first` on, in the order of `given`, which are the key's columns.
 void append_key_condition(StringInfo sql, Relation table, const UniqueKey &key, const ColumnList &given, int first);
+
+// What ON CONFLICT needs to choose this very index, and no other on the same columns.
+void append_arbiter(StringInfo sql, Relation table, const UniqueKey &key);
 
 // OPERATOR(schema.name)
 void append_operator(StringInfo sql, Oid op);

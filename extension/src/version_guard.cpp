@@ -13,13 +13,25 @@ using namespace idem;
 // Triggers fire in the order of their names: this one sees what the others made of the row.
 constexpr const char *kTriggerName = "zz_idem_version_guard";
 
-const Trigger *guard_of(Relation table) {
+// Another trigger with the function, made by hand to fire only now and then, guards nothing.
+bool is_guard(const Trigger &trigger, Oid function) {
+    return trigger.tgfoid == function && trigger.tgnargs == 1 && trigger.tgnattr == 0 && trigger.tgqual == nullptr &&
+           TRIGGER_FOR_ROW(trigger.tgtype) && TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_UPDATE(trigger.tgtype);
+}
+
+struct Guard {
+    const char *trigger; // name; nullptr: there is none
+    const char *column;
+};
+
+// On copies: the relation cache may build its own anew whenever the server is called.
+Guard guard_of(Relation table) {
+    const TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
     const Oid function = member_trigger_function("idem_version_guard");
-    const TriggerDesc *triggers = table->trigdesc;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-        if (triggers->triggers[i].tgfoid == function && triggers->triggers[i].tgnargs == 1)
-            return &triggers->triggers[i];
-    return nullptr;
+        if (is_guard(triggers->triggers[i], function))
+            return {triggers->triggers[i].tgname, triggers->triggers[i].tgargs[0]};
+    return {nullptr, nullptr};
 }
 
 bool is_integer(Oid type) { return type == INT2OID || type == INT4OID || type == INT8OID; }
@@ -126,10 +138,7 @@ HeapTuple guard_update(const TriggerData &call) {
 
 namespace idem {
 
-const char *guarded_version_column(Relation table) {
-    const Trigger *guard = guard_of(table);
-    return guard == nullptr ? nullptr : guard->tgargs[0];
-}
+const char *guarded_version_column(Relation table) { return guard_of(table).column; }
 
 const char *required_version_column(Relation table) {
     const char *column = guarded_version_column(table);
@@ -178,7 +187,7 @@ PGDLLEXPORT Datum optimistic_disable(PG_FUNCTION_ARGS) {
     PreventCommandIfParallelMode("optimistic_disable()");
     Relation table = open_own_target(fcinfo, 0, AccessExclusiveLock);
     (void)required_version_column(table);
-    const char *drop = psprintf("DROP TRIGGER %s ON %s", quote_identifier(guard_of(table)->tgname), target_name(table));
+    const char *drop = psprintf("DROP TRIGGER %s ON %s", quote_identifier(guard_of(table).trigger), target_name(table));
     relation_close(table, NoLock);
     run_as_caller(drop);
     PG_RETURN_VOID();
