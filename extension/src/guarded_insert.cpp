@@ -2,6 +2,7 @@
 // values, and the later ones see what the first has committed.
 #include "arguments.hpp"
 #include "insert_once.hpp"
+#include "subtransaction.hpp"
 #include "unique_key.hpp"
 #include "value_lock.hpp"
 
@@ -79,8 +80,8 @@ void require_values(const RowRun &run, const RowCall &call, const Guard &guard) 
 }
 
 // 40001 when the transaction's own snapshot does not see what is there.
-void require_in_snapshot(const RowRun &run, RowResult *result) {
-    if (!IsolationUsesXactSnapshot() || find_duplicate(run, result))
+void require_in_snapshot(bool is_seen) {
+    if (is_seen)
         return;
     ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("could not serialize access due to concurrent update"),
                     errhint("The transaction might succeed if retried.")));
@@ -92,6 +93,27 @@ bool foresee_with_triggers(const RowRun &run, const RowCall &call, const Foresee
            foresee_triggered_values(run, call, match);
 }
 
+void insert_guarded_row(const RowRun &run, const RowCall &call, RowResult *result) {
+    // A row with other values than those that are locked would be guarded by nobody.
+    if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
+        raise_suppressed(call.table, "INSERT");
+}
+
+// A row that the caller cannot see is a duplicate all the same. But they learn of it only if they may insert this row: so it is
+// inserted, and taken back.
+bool insert_unless_hidden(const RowRun &run, const RowCall &call, RowResult *result) {
+    const bool hidden = is_hidden_duplicate(run, call, GetLatestSnapshot());
+    in_subtransaction([&] {
+        insert_guarded_row(run, call, result);
+        return !hidden;
+    });
+    if (!hidden)
+        return true;
+    result->row = nullptr;
+    require_in_snapshot(!IsolationUsesXactSnapshot() || is_hidden_duplicate(run, call));
+    return false;
+}
+
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     const auto &guard = *static_cast<const Guard *>(run.statement->extra);
     if (!foresee_with_triggers(run, call, *guard.match))
@@ -99,12 +121,12 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     require_values(run, call, guard);
     lock_value(ValueLock::guarded_insert, hash_of(run, call, guard));
     if (find_duplicate(run, result, GetLatestSnapshot())) {
-        require_in_snapshot(run, result);
+        require_in_snapshot(!IsolationUsesXactSnapshot() || find_duplicate(run, result));
         return false;
     }
-    // A row with other values than those that are locked would be guarded by nobody.
-    if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
-        raise_suppressed(call.table, "INSERT");
+    if (is_row_secured(call.table))
+        return insert_unless_hidden(run, call, result);
+    insert_guarded_row(run, call, result);
     return true;
 }
 

@@ -60,13 +60,13 @@ bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot) {
     return run_plan(run, find, result, Row::wanted, snapshot);
 }
 
-bool is_hidden_duplicate(const RowRun &run, const RowCall &call) {
+bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapshot) {
     if (!is_row_secured(call.table))
         return false;
     bool found = false;
     as_role(call.table->rd_rel->relowner, [&] {
         RowResult result{};
-        found = run_plan(run, find_hidden, &result, Row::unwanted);
+        found = run_plan(run, find_hidden, &result, Row::unwanted, snapshot);
     });
     return found;
 }

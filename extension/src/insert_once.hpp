@@ -19,9 +19,9 @@ bool insert_row(const RowRun &run, RowResult *result);
 // What the caller sees of the row that is there.
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot = nullptr);
 
-// Whether there is one that row-level security hides from the caller. Only for what a unique index has just refused: that tells
-// the caller as much.
-bool is_hidden_duplicate(const RowRun &run, const RowCall &call);
+// Whether there is one that row-level security hides from the caller. To be told only to who may insert the row: a unique
+// index tells them as much.
+bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapshot = nullptr);
 
 // The columns of a name[] argument. 22004 for a null, 22023 when empty or a name comes twice.
 void column_names_argument(FunctionCallInfo fcinfo, int arg, const char *argument, RowCall *call);

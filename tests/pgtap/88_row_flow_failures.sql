@@ -179,7 +179,7 @@ SELECT is(:'guarded_number'::text, '42804', 'but_refuses_its_own_rows');
 SELECT is(:'blind'::text, '', 'attach_tells_no_values_to_who_cannot_read_the_column');
 SELECT is(:'seeing'::text, 'Column "ssn" holds: "123-45".', 'but_to_who_can');
 SELECT is(:'secured'::text, '', 'nor_past_row_security');
-SELECT is(:'there' || ' ' || :'not_there', '42501 42501', 'guarded_insert_tells_nothing_about_hidden_rows');
+SELECT is(:'there' || ' ' || :'not_there', '42501 42501', 'guarded_insert_tells_nothing_of_hidden_rows_to_who_may_not_insert');
 
 CALL pg_temp.clean('failures:');
 SET client_min_messages = warning;
