@@ -2,7 +2,7 @@
 # The benchmark: idem beside what people use instead, the contenders alternating in one run on one private cluster.
 #
 #   make bench                       everything, about half an hour; writes docs/performance.md
-#   make bench QUICK=1               the gist of everything, about ten minutes; writes it as well
+#   make bench QUICK=1               the gist of everything, about twelve; writes it as well
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
 #   ROUNDS=9 and RUN_SECONDS=3       replace the number of rounds and the length of a run

@@ -1,0 +1,1 @@
+SELECT * FROM plain_stock WHERE id = :id FOR UPDATE;

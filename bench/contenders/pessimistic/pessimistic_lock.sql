@@ -1,0 +1,1 @@
+SELECT outcome, row_data FROM pessimistic_lock('plain_stock', jsonb_build_object('id', :id::bigint));

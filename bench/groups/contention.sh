@@ -1,0 +1,40 @@
+# Ever more clients ask for units of ever fewer products. The strategies and what each transaction does are in `bench/strategies.hpp`,
+# when to choose which in [choosing.md](choosing.md). Retries are per unit, without a pause. Commits are real, and the clients share the
+# machine with the server. "1 ms of work" is a pause of the application: before the statement for `conditional_adjust`, between
+# reading and writing for the others.
+# shellcheck shell=bash
+
+run_contention() {
+    local contention_rounds=${ROUNDS:-5} run_ms=400 client_counts=1,2,4,8,16,32 product_counts=1,100,$rows
+    if [ -n "$QUICK" ]; then contention_rounds=${ROUNDS:-1} client_counts=1,8,32; fi
+    if [ -n "${RUN_SECONDS:-}" ]; then run_ms=$((RUN_SECONDS * 1000)); fi
+    place '32 clients'
+    sql -v rows="$rows" -f bench/contenders/contention/schema.sql >/dev/null
+    "$drivers/idem-bench-contention" "$contention_rounds" "$run_ms" "$client_counts" "$product_counts" >"$scratch/contention.runs"
+    awk -f bench/medians.awk "$scratch/contention.runs" >"$scratch/contention.tsv"
+    if [ -z "$QUICK" ]; then
+        publish_contention "Medians of $contention_rounds rounds with runs of $run_ms ms each, $(date --utc +%F)."
+    fi
+}
+
+# publish_contention NOTE: the medians, the plots, and the figures between the two marks in docs/choosing.md.
+publish_contention() {
+    if ! command -v gnuplot >/dev/null && ! scripts/deps.sh gnuplot-nox; then
+        progress '  there is no gnuplot: plots and figures in docs are left as they are'
+        return
+    fi
+    mkdir -p docs/plots
+    cp "$scratch/contention.tsv" docs/plots/contention.tsv
+    gnuplot -c bench/contention.gnuplot docs/plots/contention.tsv docs/plots
+    {
+        sed '/^<!-- figures/q' docs/choosing.md
+        echo "$1"
+        tables_contention
+        echo
+        sed -n '/^<!-- end of figures/,$p' docs/choosing.md
+    } >"$scratch/choosing.md"
+    cp "$scratch/choosing.md" docs/choosing.md
+}
+
+# For the report: these are no contenders with a target.
+tables_contention() { awk -f bench/contention.awk "$scratch/contention.tsv"; }

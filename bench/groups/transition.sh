@@ -1,0 +1,25 @@
+# A state machine's trigger, and `idem_transition` beside the compare-and-set by hand. `guarded` has the trigger attached, `logged`
+# also writes each move into the log, `plain` has neither. Rows are picked at random of 100,000.
+# shellcheck shell=bash
+
+run_transition() {
+    sql -f bench/contenders/transition/schema.sql >/dev/null
+    flow_at_all_loads transition 'UPDATEs that move the state/s' job_changes move_guarded move_plain move_logged
+    flow_at_all_loads transition 'UPDATEs that leave the state alone/s' job_changes touch_guarded touch_plain
+    flow_at_all_loads transition 'transitions/s' job_changes idem_transition hand_written
+    sql -c 'TRUNCATE plain_jobs, guarded_jobs, logged_jobs, idem_transition_log'
+}
+
+job_changes() {
+    local table before
+    table=$(jobs_table "$1")
+    refill_jobs "$1"
+    before=$(rows_updated "$table")
+    pgbench_tps bench/keys/row.sql "bench/contenders/transition/$1.sql"
+    expect $((before + $(pgbench_transactions))) "updated rows of $table" "SELECT $(updates_of "$table")"
+}
+
+# The server counts them. A session reports its counts when it ends, which may be a moment after its client has gone.
+updates_of() { echo "pg_stat_get_tuples_updated('$1'::regclass)"; }
+
+rows_updated() { sql -c "SELECT $(updates_of "$1")"; }
