@@ -1,4 +1,4 @@
--- Where keys, scopes, counters and state machines live. All access goes through the functions.
+-- Where keys, tokens, locks, scopes, counters and state machines live. All access goes through the functions.
 
 -- The columns that every row has come first: that keeps rows small and reading them cheap.
 CREATE TABLE idem_keys (
@@ -35,6 +35,30 @@ COMMENT ON COLUMN idem_keys.owner IS 'The holder''s nonce, if it gave one.';
 COMMENT ON COLUMN idem_keys.fingerprint IS 'Hash of the request that claimed the key, if it gave one.';
 COMMENT ON COLUMN idem_keys.recovery_point IS 'Where the attempt said it had come to.';
 COMMENT ON COLUMN idem_keys.response IS 'The stored response.';
+
+-- Tokens and locks are kept as keys are, each in a table of its own, so that no name of one is in the way of another's.
+CREATE TABLE idem_tokens (
+    LIKE idem_keys INCLUDING COMMENTS INCLUDING INDEXES, CHECK (state IN ('p', 'c', 'r', 'd'))
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
+COMMENT ON TABLE idem_tokens IS
+'Redeemed tokens: a space of names apart from the keys, with the same columns. Change it only by the functions.';
+COMMENT ON COLUMN idem_tokens.scope IS 'The scope that the token was issued for.';
+COMMENT ON COLUMN idem_tokens.key IS 'What tells the token from every other.';
+
+-- A lock's row changes hands again and again: leave half of each page for that.
+CREATE TABLE idem_locks (
+    LIKE idem_keys INCLUDING COMMENTS INCLUDING INDEXES, CHECK (state IN ('p', 'c', 'r', 'd'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE idem_locks IS
+'Lease locks: one row for each name in its scope, kept for a day beyond its last lease; a space of names apart from the keys, with the same columns. Change it only by the functions.';
+COMMENT ON COLUMN idem_locks.created_at IS 'When the lock was last taken (database time).';
+COMMENT ON COLUMN idem_locks.expires_at IS 'From when on the row of a lock that nobody holds may be deleted.';
+COMMENT ON COLUMN idem_locks.attempt IS 'How often the lock was taken, as long as the row has been there.';
+COMMENT ON COLUMN idem_locks.state IS 'p: taken, r: free.';
+COMMENT ON COLUMN idem_locks.scope IS 'The space in which the name is unique; at most 255 bytes.';
+COMMENT ON COLUMN idem_locks.key IS 'The lock''s name; 1 to 1024 bytes.';
+COMMENT ON COLUMN idem_locks.lease_until IS 'When the holder''s lease ends, or ended; NULL when the lock is free.';
+COMMENT ON COLUMN idem_locks.fence IS 'Fencing token of the last holder.';
 
 CREATE TABLE idem_scopes (
     scope             text COLLATE "C" PRIMARY KEY,
@@ -101,15 +125,17 @@ CREATE SEQUENCE idem_fence_high_water;
 COMMENT ON SEQUENCE idem_fence_high_water IS
 'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
 
--- Keys, policies, machines, histories and the high-water mark are the user's data: dump them.
+-- Keys, tokens, locks, policies, machines, histories and the high-water mark are the user's data: dump them.
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_tokens', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_locks', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_counters', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_machines', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
 
-REVOKE ALL ON idem_keys, idem_scopes, idem_counters, idem_machines, idem_transition_log FROM PUBLIC;
+REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines, idem_transition_log FROM PUBLIC;
 REVOKE ALL ON SEQUENCE idem_fence_high_water FROM PUBLIC;
 
 -- Sessions keep what scopes and machines say in memory.

@@ -43,6 +43,7 @@ constexpr Column kLogColumns[] = {
     {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
 };
 static_assert(lengthof(kLogColumns) == LogColumn::count);
+constexpr const char *kSpaceTables[kKeySpaces] = {"idem_keys", "idem_tokens", "idem_locks"};
 
 constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
                                                         "completed", "mismatch",   "in_doubt"};
@@ -65,8 +66,11 @@ void relation_changed(Datum, Oid relation) {
         generation_of_scopes++;
     if (all || relation == cached.machines)
         generation_of_machines++;
-    if (all || relation == cached.keys || relation == cached.scopes || relation == cached.counters ||
-        relation == cached.machines || relation == cached.transition_log || relation == cached.fence_high_water)
+    bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
+                relation == cached.transition_log || relation == cached.fence_high_water;
+    for (const Oid table : cached.spaces)
+        ours |= relation == table;
+    if (ours)
         cached_is_valid = false;
 }
 
@@ -209,17 +213,23 @@ void find_outcome_labels(Catalog &found) {
     }
 }
 
+Oid find_space(const Catalog &found, const char *name) {
+    const Oid table = member_relation(found, name);
+    check_table(table, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, name);
+    check_constraints(table, 1, name);
+    return table;
+}
+
 Catalog find_everything() {
     Catalog found{};
     find_extension(found);
-    found.keys = member_relation(found, "idem_keys");
     found.scopes = member_relation(found, "idem_scopes");
     found.counters = member_relation(found, "idem_counters");
     found.machines = member_relation(found, "idem_machines");
     found.transition_log = member_relation(found, "idem_transition_log");
     found.fence_high_water = member_relation(found, "idem_fence_high_water");
-    check_table(found.keys, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, "idem_keys");
-    check_constraints(found.keys, 1, "idem_keys");
+    for (int i = 0; i < kKeySpaces; i++)
+        found.spaces[i] = find_space(found, kSpaceTables[i]);
     check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
     check_table(found.counters, kCounterColumns, lengthof(kCounterColumns), 3, 4, "idem_counters");
     check_table(found.machines, kMachineColumns, lengthof(kMachineColumns), InvalidAttrNumber, InvalidAttrNumber,
@@ -253,15 +263,30 @@ const Catalog &catalog() {
     return cached;
 }
 
-Relation open_member(Oid Catalog::*member, LOCKMODE lock) {
+namespace {
+
+// `which`: where the relation's OID is in a catalog.
+template <typename Which> Relation open_checked(LOCKMODE lock, Which which) {
     for (;; check_for_interrupts()) {
-        const Oid wanted = catalog().*member;
+        const Oid wanted = which(catalog());
         Relation relation = relation_open(wanted, lock);
-        if (catalog().*member == wanted)
+        if (which(catalog()) == wanted)
             return relation;
         relation_close(relation, lock);
     }
 }
+
+} // namespace
+
+Relation open_member(Oid Catalog::*member, LOCKMODE lock) {
+    return open_checked(lock, [member](const Catalog &found) { return found.*member; });
+}
+
+Relation open_space(KeySpace space, LOCKMODE lock) {
+    return open_checked(lock, [space](const Catalog &found) { return found.spaces[static_cast<int>(space)]; });
+}
+
+const char *table_of(KeySpace space) { return kSpaceTables[static_cast<int>(space)]; }
 
 uint64 scopes_generation() { return generation_of_scopes; }
 

@@ -16,7 +16,11 @@ struct LogColumn {
     enum : AttrNumber { target = 1, key, state_column, from_state, to_state, at, by, count = by };
 };
 
-// Columns of idem_keys, by attribute number. Those that every row has come first, so that reading them stays cheap.
+// Three tables of one layout, served by the same code. A name in one has nothing to do with the same name in another.
+enum class KeySpace { keys, tokens, locks };
+inline constexpr int kKeySpaces = 3;
+
+// Columns of those tables, by attribute number. Those that every row has come first, so that reading them stays cheap.
 struct KeyColumn {
     enum : AttrNumber {
         created_at = 1,
@@ -40,8 +44,8 @@ struct KeyColumn {
 struct Catalog {
     Oid extension;
     Oid schema;
-    Oid owner; // of the extension: internal SQL runs as this role
-    Oid keys;
+    Oid owner;              // of the extension: internal SQL runs as this role
+    Oid spaces[kKeySpaces]; // tables, by KeySpace
     Oid scopes;
     Oid counters;
     Oid machines;
@@ -54,9 +58,13 @@ struct Catalog {
 
 const Catalog &catalog();
 
-// Opens one of idem's relations, such as &Catalog::keys, and locks it. What was found is checked anew after the lock, as the
+// Opens one of idem's relations, such as &Catalog::scopes, and locks it. What was found is checked anew after the lock, as the
 // wait for it may have been for an ALTER TABLE. Close it as any relation.
 Relation open_member(Oid Catalog::*member, LOCKMODE lock);
+Relation open_space(KeySpace space, LOCKMODE lock);
+
+// The name of a space's table.
+const char *table_of(KeySpace space);
 
 // Each increases whenever what was read from the table has to be read again.
 uint64 scopes_generation();

@@ -203,7 +203,7 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
                 return outcome_with(decision.outcome, stored, found.tid, now);
             continue;
         }
-        require_in_snapshot(found);
+        require_in_snapshot(table, found);
         // A doubt that cannot be written down is told all the same.
         if (decision.write == ClaimWrite::none ||
             (decision.write == ClaimWrite::mark_in_doubt && (!request.records_doubt || XactReadOnly)))
@@ -225,7 +225,7 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
 }
 
 Claimed claim_key(const ClaimRequest &request) {
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, request.space);
     const Claimed claimed = claim_key(table, request);
     close_keys(table);
     return claimed;

@@ -12,6 +12,7 @@ namespace idem {
 // What is asked for. Spans in microseconds.
 struct ClaimRequest {
     const char *function; // for messages: "idem_claim()"
+    KeySpace space;       // which table, where none is given open
     const text *scope;
     const text *key;
     const bytea *fingerprint; // or nullptr

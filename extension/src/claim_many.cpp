@@ -156,7 +156,7 @@ static_assert(std::is_trivially_destructible_v<BatchClaim>);
 bool *claim_candidates(Candidate *candidates, int count, const ClaimRequest &request) {
     auto *is_new = static_cast<bool *>(palloc0(Max(count, 1)));
     const int distinct = sort_unique(candidates, count);
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
     BatchClaim(table, request, distinct, is_new).claim(candidates, distinct);
     close_keys(table);
     return is_new;

@@ -161,7 +161,7 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     const ScopePolicy policy = scope_policy(request.scope);
     apply_policy(&request, policy, optional_interval(fcinfo, ttl));
     request.records_doubt = true;
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
     const Claimed claimed = claim_key(table, request);
     if (!is_granted(claimed.outcome)) {
         close_keys(table);

@@ -85,7 +85,7 @@ void set_released(KeyRow *row) {
 }
 
 void change_as_holder(const HolderCall &call) {
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, call.space);
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, call.scope, call.key, call.function);
         if (found.presence == Presence::absent)
@@ -94,7 +94,7 @@ void change_as_holder(const HolderCall &call) {
         const ChangeDecision decision = core::decide_change(facts_of(found, row, call), call.change);
         if (decision == ChangeDecision::stale)
             raise_stale(call.key);
-        require_in_snapshot(found);
+        require_in_snapshot(table, found);
         if (decision == ChangeDecision::no_op)
             break;
         prevent_unless_writable(call.function);

@@ -16,6 +16,7 @@ struct Response {
 
 struct HolderCall {
     const char *function;
+    KeySpace space;
     core::Change change;
     const text *scope;
     const text *key;

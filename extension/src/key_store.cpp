@@ -113,7 +113,7 @@ HeapTuple form_row(const KeyTable &table, const KeyRow &row) {
     return tuple;
 }
 
-Write write_result(TM_Result result, const TM_FailureData &failure) {
+Write write_result(const KeyTable &table, TM_Result result, const TM_FailureData &failure) {
     switch (result) {
     case TM_Ok:
         return Write::done;
@@ -124,16 +124,17 @@ Write write_result(TM_Result result, const TM_FailureData &failure) {
     case TM_BeingModified:
         return Write::busy;
     default:
-        elog(ERROR, "unexpected state %d of a row of \"idem_keys\" (command %u)", result, failure.cmax);
+        elog(ERROR, "unexpected state %d of a row of \"%s\" (command %u)", result, table_of(table.space), failure.cmax);
     }
     pg_unreachable();
 }
 
 } // namespace
 
-KeyTable open_keys(Access access) {
+KeyTable open_keys(Access access, KeySpace space) {
     KeyTable table;
-    table.relation = open_member(&Catalog::keys, lock_for(access));
+    table.space = space;
+    table.relation = open_space(space, lock_for(access));
     List *indexes = RelationGetIndexList(table.relation);
     table.has_more_indexes = list_length(indexes) > 1;
     list_free(indexes);
@@ -231,10 +232,11 @@ Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, c
     }
 }
 
-void require_in_snapshot(const Probe &found) {
+void require_in_snapshot(const KeyTable &table, const Probe &found) {
+    static constexpr const char *kWhat[kKeySpaces] = {"an idempotency key", "a token", "a lock"};
     if (!found.in_snapshot)
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-                        errmsg("could not serialize access due to concurrent use of an idempotency key"),
+                        errmsg("could not serialize access due to concurrent use of %s", kWhat[static_cast<int>(table.space)]),
                         errhint("The transaction might succeed if retried.")));
 }
 
@@ -302,7 +304,7 @@ Write lock_now(const KeyTable &table, ItemPointer version) {
     const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true),
                                               LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
     ExecDropSingleTupleTableSlot(slot);
-    return result == TM_WouldBlock ? Write::busy : write_result(result, failure);
+    return result == TM_WouldBlock ? Write::busy : write_result(table, result, failure);
 }
 
 Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
@@ -311,7 +313,7 @@ Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
     const TM_Result result = compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), &failure, &needs);
     if (result == TM_Ok && needs != IndexNeeds::none)
         insert_index_entries(table, tuple, UNIQUE_CHECK_YES, needs == IndexNeeds::summarizing);
-    return write_result(result, failure);
+    return write_result(table, result, failure);
 }
 
 } // namespace
@@ -345,7 +347,7 @@ bool is_current(const KeyTable &table, const ItemPointerData &version) {
 Write delete_key(const KeyTable &table, ItemPointer version) {
     TM_FailureData failure{};
     const TM_Result result = compat_heap_delete(table.relation, version, GetCurrentCommandId(true), &failure);
-    const Write write = write_result(result, failure);
+    const Write write = write_result(table, result, failure);
     if (write == Write::done)
         CommandCounterIncrement();
     return write;

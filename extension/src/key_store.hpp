@@ -1,6 +1,7 @@
-// The only door to the key table: find, insert, replace and delete one key, or many new ones.
+// The only door to the tables of keys, tokens and locks: find, insert, replace and delete one key, or many new ones. What is
+// said of keys here is true of all three.
 //
-// The table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
+// Each table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
 // here: read-only and parallel checks, speculative insertion, index entries, command counter. The unique index decides who
 // holds a key; `probe` is a hint taken with a dirty snapshot, which is what lets a caller see an uncommitted holder without
 // waiting for it. A probe may miss a live row that is concurrently moved to another page; an insertion then fails on the
@@ -9,7 +10,7 @@
 // Every change names the row version (tid) it was decided on, and fails if that version is no longer the latest: compare and
 // set, without locks of our own.
 //
-// User triggers, rules and row-level security on the key table do not take part.
+// User triggers, rules and row-level security on the tables do not take part.
 #pragma once
 
 #include "catalog.hpp"
@@ -21,6 +22,7 @@ namespace idem {
 
 // An open key table. REQUIRES: not kept beyond the SQL function that opened it; locks stay until the transaction ends.
 struct KeyTable {
+    KeySpace space;
     Relation relation;
     Relation primary_key;
     bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
@@ -28,7 +30,7 @@ struct KeyTable {
 
 // The table is checked (catalog.hpp) after it is locked: what an ALTER TABLE made of it while we waited counts.
 enum class Access { read, write };
-KeyTable open_keys(Access access);
+KeyTable open_keys(Access access, KeySpace space);
 void close_keys(const KeyTable &table);
 
 enum class Presence {
@@ -80,7 +82,7 @@ void wait_for_holder(const KeyTable &table, const Probe &busy);
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
 
 // 40001 when an answer would rest on a row version that the transaction's snapshot does not see.
-void require_in_snapshot(const Probe &found);
+void require_in_snapshot(const KeyTable &table, const Probe &found);
 
 // 25006 in a read-only transaction or on a standby, 25000 in a parallel operation.
 void prevent_unless_writable(const char *function);

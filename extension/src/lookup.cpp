@@ -75,7 +75,7 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     const text *scope = scope_argument(fcinfo, 2);
     const ScopePolicy policy = scope_policy(scope);
     InitMaterializedSRF(fcinfo, 0);
-    const KeyTable table = open_keys(Access::read);
+    const KeyTable table = open_keys(Access::read, KeySpace::keys);
     const Probe found = probe_snapshot(table, scope, key);
     if (found.presence == Presence::found) {
         const KeyRow row = read_row(table, found);

@@ -13,7 +13,7 @@ using core::Micros;
 using core::State;
 
 bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
     bool was_live;
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, key, "idem_forget()");
@@ -21,7 +21,7 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
         if (found.presence == Presence::absent)
             break;
         prevent_unless_writable("idem_forget()");
-        require_in_snapshot(found);
+        require_in_snapshot(table, found);
         const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
         was_live = !core::is_expired(facts, clock_now());
         if (delete_key(table, &found.tid) == Write::done)
@@ -61,7 +61,7 @@ void require_abandoned(const KeyRow &row, const text *key, Micros now) {
 }
 
 void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
-    const KeyTable table = open_keys(Access::write);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, key, "idem_resolve()");
         if (found.presence == Presence::absent)
@@ -71,7 +71,7 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
         const Micros now = clock_now();
         require_abandoned(row, key, now);
         prevent_unless_writable("idem_resolve()");
-        require_in_snapshot(found);
+        require_in_snapshot(table, found);
         // The holder may yet come back: with a new fence, it finds that it has lost the key.
         row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
         if (resolution == Resolution::completed)

@@ -169,29 +169,39 @@ SELECT is(
       WHERE proname = 'idem_execute' AND (prosecdef OR proconfig IS NOT NULL)),
     NULL, 'execute_neither_changes_role_nor_settings');
 
--- The key table.
-SELECT col_is_pk('idem', 'idem_keys', ARRAY['scope', 'key'], 'keys_are_unique_in_their_scope');
+-- The tables of keys, tokens and locks: one layout, three spaces.
+CREATE TEMP TABLE spaces AS
+    SELECT 'idem.idem_keys'::regclass AS space UNION ALL SELECT 'idem.idem_tokens' UNION ALL SELECT 'idem.idem_locks';
+
+SELECT is(
+    (SELECT string_agg(space::text, ', ') FROM spaces
+      WHERE NOT EXISTS (SELECT FROM pg_index i WHERE indrelid = space AND indisprimary AND
+                               (SELECT array_agg(attname::text ORDER BY k) = '{scope,key}'
+                                  FROM unnest(indkey) WITH ORDINALITY AS c (n, k)
+                                  JOIN pg_attribute ON attrelid = space AND attnum = n))),
+    NULL, 'names_are_unique_in_their_scope');
 
 SELECT is(
     (SELECT string_agg(DISTINCT c.collname, ', ')
-       FROM pg_index i, unnest(i.indcollation) AS used JOIN pg_collation c ON c.oid = used
-      WHERE i.indrelid = 'idem.idem_keys'::regclass),
-    'C', 'keys_are_compared_bytewise');
+       FROM spaces JOIN pg_index i ON i.indrelid = space, unnest(i.indcollation) AS used JOIN pg_collation c ON c.oid = used),
+    'C', 'names_are_compared_bytewise');
 
 SELECT is(
-    (SELECT count(*)::int FROM pg_index WHERE indrelid = 'idem.idem_keys'::regclass), 1,
-    'no_index_on_columns_that_change');
+    (SELECT count(*)::int FROM spaces JOIN pg_index ON indrelid = space), 3, 'no_index_on_columns_that_change');
 
 SELECT is(
-    (SELECT count(*)::int FROM pg_class c, unnest(c.reloptions) option
-      WHERE oid = 'idem.idem_keys'::regclass AND option ~ '^fillfactor=[1-9][0-9]$'),
-    1, 'key_table_leaves_room_for_updates_in_place');
+    (SELECT count(*)::int FROM spaces JOIN pg_class c ON c.oid = space, unnest(c.reloptions) option
+      WHERE option ~ '^fillfactor=[1-9][0-9]$'),
+    3, 'tables_leave_room_for_updates_in_place');
+
+SELECT is(
+    (SELECT count(DISTINCT pg_temp.columns_of(space::text::regtype))::int FROM spaces), 1, 'tables_have_one_layout');
 
 SELECT is(
     (SELECT string_agg(name, ', ')
-       FROM unnest(ARRAY['idem_keys', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
+       FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
       WHERE NOT EXISTS (SELECT FROM pg_extension, unnest(extconfig) AS dumped
                          WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
-    NULL, 'keys_scopes_machines_and_histories_are_dumped');
+    NULL, 'what_is_the_users_data_is_dumped');
 
 SELECT * FROM finish();
