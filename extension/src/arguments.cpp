@@ -18,19 +18,19 @@ const text *required_text(FunctionCallInfo fcinfo, int arg, const char *name) {
     return PG_GETARG_TEXT_PP(arg);
 }
 
-void check_key(const text *key) {
+void check_key(const text *key, const char *name) {
     const auto bytes = VARSIZE_ANY_EXHDR(key);
     if (bytes == 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("key must not be empty")));
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", name)));
     if (bytes > kMaxKeyBytes)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("key is too long"),
-                        errdetail("The key has %zu bytes; the most is %d.", static_cast<size_t>(bytes), kMaxKeyBytes),
-                        errhint("Use a hash of it, such as encode(sha256(convert_to(key, 'UTF8')), 'hex').")));
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is too long", name),
+                        errdetail("The %s has %zu bytes; the most is %d.", name, static_cast<size_t>(bytes), kMaxKeyBytes),
+                        errhint("Use a hash of it, such as encode(sha256(convert_to(%s, 'UTF8')), 'hex').", name)));
 }
 
-const text *key_argument(FunctionCallInfo fcinfo, int arg) {
-    const text *key = required_text(fcinfo, arg, "key");
-    check_key(key);
+const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
+    const text *key = required_text(fcinfo, arg, name);
+    check_key(key, name);
     return key;
 }
 
@@ -69,6 +69,16 @@ core::Micros deadline_after(core::Micros now, core::Micros span, const char *nam
     if (!end)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name)));
     return *end;
+}
+
+core::Micros wait_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        return core::kForever;
+    const core::Micros span = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
+    if (span < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
+                        errhint("Use NULL to wait without bound.")));
+    return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
 }
 
 } // namespace idem

@@ -23,9 +23,9 @@ inline const Interval *optional_interval(FunctionCallInfo fcinfo, int arg) {
 // 22004 when NULL.
 const text *required_text(FunctionCallInfo fcinfo, int arg, const char *name);
 
-// A key: 22004 when NULL, 22023 when empty or over 1024 bytes.
-const text *key_argument(FunctionCallInfo fcinfo, int arg);
-void check_key(const text *key);
+// A key: 22004 when NULL, 22023 when empty or over 1024 bytes. `name`: of the argument, for messages.
+const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name = "key");
+void check_key(const text *key, const char *name = "key");
 
 // The optional fingerprint `arg`, or nullptr: 22023 when empty or over 255 bytes.
 const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg);
@@ -38,6 +38,9 @@ core::Micros positive_span_of(const Interval *interval, const char *name);
 
 // `now + span` as a timestamp; 22023 when that lies past the last timestamp there is.
 core::Micros deadline_after(core::Micros now, core::Micros span, const char *name);
+
+// The argument `wait`: until when to wait; 0: not at all, core::kForever (NULL): without bound. 22023 when negative.
+core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 
 // Database time. PostgreSQL's timestamptz counts microseconds, and so does everything here; 'infinity' is core::kForever.
 inline core::Micros clock_now() { return GetCurrentTimestamp(); }

@@ -9,16 +9,6 @@ using namespace idem;
 
 enum Argument { key, fingerprint, ttl, lease, owner, wait, scope };
 
-core::Micros wait_end(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(wait))
-        return core::kForever;
-    const core::Micros span = span_of(PG_GETARG_INTERVAL_P(wait), "wait");
-    if (span < 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
-                        errhint("Use NULL to wait without bound.")));
-    return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
-}
-
 } // namespace
 
 extern "C" {
@@ -36,7 +26,7 @@ PGDLLEXPORT Datum idem_begin(PG_FUNCTION_ARGS) {
     if (!PG_ARGISNULL(lease))
         request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
     request.records_doubt = true;
-    request.wait_until = wait_end(fcinfo);
+    request.wait_until = wait_argument(fcinfo, wait);
     return make_ticket(claim_key(request));
 }
 

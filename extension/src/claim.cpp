@@ -4,6 +4,8 @@
 #include "bytes.hpp"
 #include "errors.hpp"
 #include "fence.hpp"
+#include "lock_patience.hpp"
+#include "wake_up.hpp"
 
 namespace idem {
 
@@ -13,9 +15,10 @@ using core::ClaimWrite;
 using core::Outcome;
 using core::State;
 
-// A waiter for somebody's lease looks again at least this often: nothing tells it of a completion.
+// Who waits for a lease looks again at least this often, as not everything that happens to a row wakes it. Where one looks
+// for all that wait, it need not be often.
 constexpr core::Micros kLongestNap = 100 * 1000;
-constexpr core::Micros kShortestNap = 5 * 1000;
+constexpr core::Micros kLongestNapInQueue = 1000 * 1000;
 
 // A fingerprint of the standard form starts with its algorithm's version, a small number.
 bool is_standard(const bytea *fingerprint) {
@@ -81,6 +84,8 @@ KeyRow changed_row(const KeyRow &stored, ClaimWrite write, const ClaimRequest &r
         break;
     case ClaimWrite::renew:
         set_lease(&row, request, now);
+        if (request.space == KeySpace::locks) // its row need only outlive its lease
+            row.set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, request.ttl, "ttl")));
         if (row.is_null(KeyColumn::fingerprint))
             set_optional(&row, KeyColumn::fingerprint, request.fingerprint);
         break;
@@ -93,11 +98,9 @@ KeyRow changed_row(const KeyRow &stored, ClaimWrite write, const ClaimRequest &r
     return row;
 }
 
-void nap(core::Micros span) {
-    (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(1, static_cast<long>((span + 999) / 1000)),
-                    PG_WAIT_EXTENSION);
-    ResetLatch(MyLatch);
-    CHECK_FOR_INTERRUPTS();
+// A lock that is taken may be asserted by transactions that are still open (lock.cpp).
+bool may_be_asserted(const KeyTable &table, const KeyRow &stored) {
+    return table.space == KeySpace::locks && state_of(stored) == State::in_progress;
 }
 
 // How long a claim may still wait, and how it does so.
@@ -107,7 +110,7 @@ class Patience {
 
     // Waits for an uncommitted holder. False: not allowed to wait (any longer).
     bool wait_for_commit(const KeyTable &table, const Probe &busy) {
-        if (busy.speculative_token != 0 || request_.waits_for_commit || request_.wait_until == core::kForever) {
+        if (busy.speculative_token != 0 || blocks_on_rows()) {
             wait_for_holder(table, busy);
             return true;
         }
@@ -115,17 +118,42 @@ class Patience {
         return left > 0 && wait_for_holder_within(table, busy, left);
     }
 
-    // Sleeps until a lease's end, or for a while, so that the caller looks again. False as above.
+    // Sleeps until the row is changed, a lease ends, or a while is over, so that the caller looks again. False as above.
     bool wait_for_lease(core::Micros lease_left) {
         const core::Micros left = time_left();
         if (left <= 0)
             return false;
-        nap(Min(Min(next_nap_, left), Max(lease_left, core::Micros{1})));
-        next_nap_ = Min(next_nap_ * 2, kLongestNap);
+        if (request_.is_queued || is_waiting_) {
+            const core::Micros nap = request_.is_queued ? kLongestNapInQueue : kLongestNap;
+            sleep_until_woken(Min(Min(nap, left), Max(lease_left, core::Micros{1})));
+            return true;
+        }
+        // What changed before we are known to wait wakes nobody: look once more.
+        waiters_ = waiters_of(request_.space, request_.scope, request_.key);
+        start_waiting(waiters_);
+        is_waiting_ = true;
         return true;
     }
 
+    // Takes the row from those who assert that it is not taken over: the lock waits for the end of their transactions.
+    Write wait_for_asserters(const KeyTable &table, ItemPointer version) {
+        if (blocks_on_rows())
+            return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+        Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
+        const core::Micros left = time_left();
+        if (write != Write::busy || left <= 0)
+            return write;
+        const bool in_time =
+            within_patience(left, [&] { write = lock_row(table, version, LockTupleExclusive, LockWaitBlock); });
+        return in_time ? write : Write::busy;
+    }
+
     bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }
+
+    void end() {
+        if (is_waiting_)
+            stop_waiting(waiters_);
+    }
 
   private:
     core::Micros time_left() const {
@@ -135,7 +163,8 @@ class Patience {
     }
 
     const ClaimRequest &request_;
-    core::Micros next_nap_ = kShortestNap;
+    LOCKTAG waiters_;
+    bool is_waiting_ = false;
 };
 
 Claimed outcome_of(Outcome outcome, core::Micros now) {
@@ -176,8 +205,35 @@ KeyRow new_key_row(const ClaimRequest &request, core::Micros now) {
     return row;
 }
 
-Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
-    Patience patience(request);
+namespace {
+
+// What a claim writes over the row that it found.
+struct Change {
+    Write write;
+    KeyRow row;
+    ItemPointerData version; // done: of the row as it is now
+    core::Micros at;
+};
+
+Change change_row(const KeyTable &table, const ClaimRequest &request, const Probe &found, const KeyRow &stored,
+                  ClaimWrite write, core::Micros now, Patience *patience) {
+    Change change;
+    change.version = found.tid;
+    change.at = now;
+    bool blocks = patience->blocks_on_rows();
+    if (write != ClaimWrite::renew && may_be_asserted(table, stored)) {
+        change.write = patience->wait_for_asserters(table, &change.version);
+        if (change.write != Write::done)
+            return change;
+        change.at = clock_now();
+        blocks = true; // nobody is left to wait for
+    }
+    change.row = changed_row(stored, write, request, change.at);
+    change.write = replace_key(table, &change.version, change.row, blocks);
+    return change;
+}
+
+Claimed claim_with(Patience *patience, const KeyTable &table, const ClaimRequest &request) {
     for (;; check_for_interrupts()) {
         const Probe found = probe(table, request.scope, request.key);
         const core::Micros now = clock_now();
@@ -190,7 +246,7 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
             continue;
         }
         if (found.presence == Presence::busy) {
-            if (!patience.wait_for_commit(table, found))
+            if (!patience->wait_for_commit(table, found))
                 return outcome_of(Outcome::in_flight, now);
             continue;
         }
@@ -199,7 +255,7 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
         const core::ClaimDecision decision = core::decide_claim(facts, {now, request.lease != 0});
         if (decision.outcome == Outcome::in_flight) {
             // Waiting for oneself would last for ever, and so would waiting on a standby: its snapshot stays.
-            if (found.own_transaction || RecoveryInProgress() || !patience.wait_for_lease(facts.lease_until - now))
+            if (found.own_transaction || RecoveryInProgress() || !patience->wait_for_lease(facts.lease_until - now))
                 return outcome_with(decision.outcome, stored, found.tid, now);
             continue;
         }
@@ -209,19 +265,21 @@ Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
             (decision.write == ClaimWrite::mark_in_doubt && (!request.records_doubt || XactReadOnly)))
             return outcome_with(decision.outcome, stored, found.tid, now);
         prevent_unless_writable(request.function);
-        const KeyRow row = changed_row(stored, decision.write, request, now);
-        ItemPointerData version = found.tid;
-        switch (replace_key(table, &version, row, patience.blocks_on_rows())) {
-        case Write::done:
-            return outcome_with(decision.outcome, row, version, now);
-        case Write::changed:
-            break;
-        case Write::busy:
-            if (!patience.wait_for_lease(kLongestNap))
-                return outcome_of(Outcome::in_flight, now);
-            break;
-        }
+        const Change change = change_row(table, request, found, stored, decision.write, now, patience);
+        if (change.write == Write::done)
+            return outcome_with(decision.outcome, change.row, change.version, change.at);
+        if (change.write == Write::busy && !patience->wait_for_lease(kLongestNap))
+            return outcome_of(Outcome::in_flight, now);
     }
+}
+
+} // namespace
+
+Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
+    Patience patience(request);
+    const Claimed claimed = claim_with(&patience, table, request);
+    patience.end();
+    return claimed;
 }
 
 Claimed claim_key(const ClaimRequest &request) {

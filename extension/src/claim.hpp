@@ -12,7 +12,7 @@ namespace idem {
 // What is asked for. Spans in microseconds.
 struct ClaimRequest {
     const char *function; // for messages: "idem_claim()"
-    KeySpace space;       // which table, where none is given open
+    KeySpace space;
     const text *scope;
     const text *key;
     const bytea *fingerprint; // or nullptr
@@ -21,6 +21,7 @@ struct ClaimRequest {
     core::Micros lease;       // 0: transactional mode
     bool manual_policy;
     bool records_doubt;      // false: the caller raises instead, which would undo the record
+    bool is_queued;          // the caller is at the head of the queue for the key (wake_up.hpp)
     bool waits_for_commit;   // wait without bound for an uncommitted holder
     core::Micros wait_until; // else: wait until then for whoever holds the key; 0: never wait
 };

@@ -66,6 +66,15 @@ inline LocalTransactionId compat_local_transaction() {
 #endif
 }
 
+// 17 made one number of a backend's and its process's. nullptr when it has gone.
+inline PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
+#if PG_VERSION_NUM >= 170000
+    return ProcNumberGetProc(transaction.procNumber);
+#else
+    return BackendIdGetProc(transaction.backendId);
+#endif
+}
+
 // 17 gave intervals infinities; before it every interval was finite.
 inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
 #if PG_VERSION_NUM >= 170000

@@ -7,6 +7,7 @@
 #include "errors.hpp"
 #include "key_store.hpp"
 #include "scope.hpp"
+#include "wake_up.hpp"
 
 namespace idem {
 
@@ -39,7 +40,7 @@ bool equal_response(const KeyRow &row, const Response &response, int max_size) {
 
 core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCall &call) {
     core::HolderFacts facts{};
-    facts.state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
+    facts.state = state_of(row);
     facts.own_transaction = found.own_transaction;
     facts.has_fence = !row.is_null(KeyColumn::fence);
     facts.fence_given = call.has_fence;
@@ -84,38 +85,72 @@ void set_released(KeyRow *row) {
     row->set_null(KeyColumn::lease_until);
 }
 
-void change_as_holder(const HolderCall &call) {
+namespace {
+
+void apply(KeyRow *row, const HolderCall &call) {
+    switch (call.change) {
+    case Change::renew:
+        row->set(KeyColumn::lease_until, TimestampTzGetDatum(call.lease_until));
+        if (call.expires_at != 0)
+            row->set(KeyColumn::expires_at, TimestampTzGetDatum(call.expires_at));
+        break;
+    case Change::checkpoint:
+        row->set(KeyColumn::recovery_point, PointerGetDatum(call.recovery_point));
+        break;
+    case Change::complete:
+        set_completed(row, call.response, call.policy, clock_now());
+        break;
+    case Change::release:
+        set_released(row);
+        break;
+    }
+}
+
+// A lock is not let go while other transactions assert that it is held.
+Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPointer version) {
+    if (table.space != KeySpace::locks || call.change != Change::release)
+        return Write::done;
+    return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+}
+
+// Not of a checkpoint, which nobody waits for, and not of a response to what this transaction did, as nobody can wait for that.
+bool is_waited_for(const HolderCall &call) { return call.has_fence && call.change != Change::checkpoint; }
+
+} // namespace
+
+bool try_change_as_holder(const HolderCall &call) {
     const KeyTable table = open_keys(Access::write, call.space);
+    ChangeDecision decision;
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, call.scope, call.key, call.function);
-        if (found.presence == Presence::absent)
-            raise_stale(call.key);
+        if (found.presence == Presence::absent) {
+            decision = ChangeDecision::stale;
+            break;
+        }
         KeyRow row = read_row(table, found);
-        const ChangeDecision decision = core::decide_change(facts_of(found, row, call), call.change);
+        decision = core::decide_change(facts_of(found, row, call), call.change);
         if (decision == ChangeDecision::stale)
-            raise_stale(call.key);
+            break;
         require_in_snapshot(table, found);
         if (decision == ChangeDecision::no_op)
             break;
         prevent_unless_writable(call.function);
-        switch (call.change) {
-        case Change::renew:
-            row.set(KeyColumn::lease_until, TimestampTzGetDatum(call.lease_until));
-            break;
-        case Change::checkpoint:
-            row.set(KeyColumn::recovery_point, PointerGetDatum(call.recovery_point));
-            break;
-        case Change::complete:
-            set_completed(&row, call.response, call.policy, clock_now());
-            break;
-        case Change::release:
-            set_released(&row);
-            break;
-        }
-        if (replace_key(table, &found.tid, row, true) == Write::done)
-            break;
+        if (wait_for_asserters(table, call, &found.tid) != Write::done)
+            continue;
+        apply(&row, call);
+        if (replace_key(table, &found.tid, row, true) != Write::done)
+            continue;
+        if (is_waited_for(call))
+            wake_waiters(call.space, call.scope, call.key);
+        break;
     }
     close_keys(table);
+    return decision != ChangeDecision::stale;
+}
+
+void change_as_holder(const HolderCall &call) {
+    if (!try_change_as_holder(call))
+        raise_stale(call.key);
 }
 
 namespace {

@@ -25,10 +25,14 @@ struct HolderCall {
     int64 fence;
     const text *recovery_point; // checkpoint
     core::Micros lease_until;   // renew
+    core::Micros expires_at;    // renew: the end of the retention; 0: as it is
     Response response;          // complete
 };
 
-// Makes the change, or raises ID001. Waits for an uncommitted change of the key by another transaction.
+// Makes the change; false when the fence is stale. Waits for an uncommitted change of the key by another transaction.
+bool try_change_as_holder(const HolderCall &call);
+
+// The same, and raises ID001 when stale.
 void change_as_holder(const HolderCall &call);
 
 // The optional arguments `response` and `status_code`.

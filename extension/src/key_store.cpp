@@ -251,9 +251,11 @@ KeyRow read_row(const KeyTable &table, const Probe &found) {
     return row;
 }
 
+core::State state_of(const KeyRow &row) { return static_cast<core::State>(DatumGetChar(row.get(KeyColumn::state))); }
+
 core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_policy) {
     core::KeyFacts facts{};
-    facts.state = static_cast<core::State>(DatumGetChar(row.get(KeyColumn::state)));
+    facts.state = state_of(row);
     facts.own_transaction = own_transaction;
     facts.has_fence = !row.is_null(KeyColumn::fence);
     facts.expires_at = row.time(KeyColumn::expires_at);
@@ -294,18 +296,17 @@ bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
     return is_unique;
 }
 
-namespace {
-
-// heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that would
-// mean waiting; then the update has nothing left to wait for.
-Write lock_now(const KeyTable &table, ItemPointer version) {
+Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait) {
     TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
     TM_FailureData failure{};
-    const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true),
-                                              LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+    const uint8 flags = mode == LockTupleKeyShare ? TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS : 0;
+    const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true), mode,
+                                              wait, flags, &failure);
     ExecDropSingleTupleTableSlot(slot);
     return result == TM_WouldBlock ? Write::busy : write_result(table, result, failure);
 }
+
+namespace {
 
 Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
     TM_FailureData failure{};
@@ -319,8 +320,10 @@ Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
 } // namespace
 
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
+    // heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that
+    // would mean waiting; then the update has nothing left to wait for.
     if (!wait) {
-        const Write locked = lock_now(table, version);
+        const Write locked = lock_row(table, version, LockTupleNoKeyExclusive, LockWaitSkip);
         if (locked != Write::done)
             return locked;
     }

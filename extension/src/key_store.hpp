@@ -109,6 +109,7 @@ struct KeyRow {
 KeyRow read_row(const KeyTable &table, const Probe &found);
 
 // What the state table asks of a row; fingerprints and owner are the caller's to compare.
+core::State state_of(const KeyRow &row);
 core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_policy);
 
 // Whether `owner` is given, and is the row's.
@@ -125,6 +126,10 @@ enum class Write {
     changed, // the version is no longer the latest: look again
     busy     // somebody holds the row and we were told not to wait
 };
+
+// Locks a row as SELECT FOR … would, and changes nothing. LockTupleKeyShare does not wait for a transaction that is replacing
+// the version; then the version to come is locked, too.
+Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait);
 
 // Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);

@@ -49,7 +49,7 @@ struct Info {
 
 void put_info(FunctionCallInfo fcinfo, const KeyRow &row, const text *owner) {
     Info info;
-    info.values[state] = CStringGetTextDatum(state_name(static_cast<State>(DatumGetChar(row.get(KeyColumn::state)))));
+    info.values[state] = CStringGetTextDatum(state_name(state_of(row)));
     info.copy(status_code, row, KeyColumn::status_code);
     info.copy(response, row, KeyColumn::response);
     info.values[response_omitted] = BoolGetDatum(!row.is_null(KeyColumn::response_omitted));

@@ -5,6 +5,7 @@
 #include "holder.hpp"
 #include "key_store.hpp"
 #include "scope.hpp"
+#include "wake_up.hpp"
 
 namespace {
 
@@ -24,8 +25,10 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
         require_in_snapshot(table, found);
         const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
         was_live = !core::is_expired(facts, clock_now());
-        if (delete_key(table, &found.tid) == Write::done)
+        if (delete_key(table, &found.tid) == Write::done) {
+            wake_waiters(KeySpace::keys, scope, key);
             break;
+        }
     }
     close_keys(table);
     return was_live;
@@ -46,7 +49,7 @@ Resolution resolution_argument(FunctionCallInfo fcinfo, int arg) {
 
 // In doubt, or in progress with a lease that has run out.
 void require_abandoned(const KeyRow &row, const text *key, Micros now) {
-    const State state = static_cast<State>(DatumGetChar(row.get(KeyColumn::state)));
+    const State state = state_of(row);
     if (state == State::in_doubt)
         return;
     if (state != State::in_progress)
