@@ -53,6 +53,10 @@ SELECT set_has(
         4, 'idem_ticket'),
        ('idem_hit', 'key text, ttl interval, scope text', 2, 'bigint'),
        ('idem_serialize', 'key text, scope text', 1, 'void'),
+       ('idem_lock', 'name text, ttl interval, owner text, wait interval, scope text', 4, 'bigint'),
+       ('idem_lock_renew', 'name text, fence bigint, ttl interval, scope text', 2, 'boolean'),
+       ('idem_unlock', 'name text, fence bigint, scope text', 1, 'boolean'),
+       ('idem_assert_fence', 'name text, fence bigint, scope text', 1, 'void'),
        ('idem_forget', 'key text, scope text', 1, 'boolean'),
        ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
        ('idem_scope_drop', 'scope text', 0, 'boolean'),
@@ -150,6 +154,7 @@ SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
       WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
                         'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
+                        'idem_lock', 'idem_lock_renew', 'idem_unlock', 'idem_assert_fence',
                         'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_grant',
                         'idem_revoke', 'idem_machine_define', 'idem_machine_drop', 'idem_machine_attach',
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',

@@ -44,6 +44,10 @@ INSERT INTO matrix VALUES
     ('idem_execute',           'user',     'idem_execute(''grant:execute'', ''SELECT 1'')'),
     ('idem_hit',               'user',     'idem_hit(''grant:hit'')'),
     ('idem_serialize',         'user',     'idem_serialize(''grant:serialize'')'),
+    ('idem_lock',              'user',     'idem_lock(''grant:lock'', owner => ''o'')'),
+    ('idem_lock_renew',        'user',     'idem_lock_renew(''grant:lock'', 1)'),
+    ('idem_assert_fence',      'user',     'idem_assert_fence(''grant:taken'', %s)'),
+    ('idem_unlock',            'user',     'idem_unlock(''grant:lock'', 1)'),
     ('idem_forget',            'operator', 'idem_forget(''grant:forget'')'),
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
@@ -60,6 +64,8 @@ SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}
 SELECT fence AS held FROM idem_begin('grant:held', lease => '1 hour') \gset
 SELECT fence AS held2 FROM idem_begin('grant:held2', lease => '1 hour') \gset
 SELECT outcome FROM idem_begin('grant:lapsed', lease => '1 ms');
+SELECT idem_lock('grant:taken', '1 hour') AS taken \gset
+UPDATE matrix SET call = format(call, :taken) WHERE name = 'idem_assert_fence';
 UPDATE matrix SET call = format(call, CASE WHEN call LIKE '%held2%' THEN :held2 ELSE :held END);
 CALL pg_temp.sleep('5 ms');
 
@@ -105,7 +111,7 @@ SELECT is(
     (SELECT string_agg(f.name, ', ') FROM functions f
       WHERE f.name LIKE 'idem\_%' AND has_function_privilege('tap_operator', f.oid, 'EXECUTE')
         AND f.name NOT IN (SELECT name FROM matrix)
-        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|lock|unlock|assert|machine|state_guard|version_guard|transition|can_|check_|sweep|in_flight|stats|'
+        AND f.name !~ '^idem_(token|next_id|id_parts|uuid|machine|state_guard|version_guard|transition|can_|check_|sweep|in_flight|stats|'
                          'health|http|consume|publish|outbox|verify|allow|api)'),
     NULL, 'matrix_has_every_function_of_keys_and_scopes');
 
@@ -120,7 +126,7 @@ SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0
       WHERE relkind IN ('r', 'v', 'm') AND has_column_privilege('tap_operator', r.oid, a.attnum, 'SELECT')
-        AND a.attname IN ('fence', 'owner') AND relname IN ('idem_keys', 'idem_counters')),
+        AND a.attname IN ('fence', 'owner') AND relname IN ('idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters')),
     NULL, 'fences_and_owners_are_readable_through_no_column');
 SELECT is(
     (SELECT string_agg(relname || '.' || attname, ', ')
