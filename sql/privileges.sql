@@ -73,8 +73,9 @@ BEGIN
     FOR function IN
         SELECT p.oid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
         JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-        WHERE e.extname = 'idem' AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
-                                                      'idem_can_transition', 'idem_check_transition')
+        WHERE e.extname = 'idem'
+          AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
+                                'idem_next_id', 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition')
     LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;

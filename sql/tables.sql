@@ -125,7 +125,11 @@ CREATE SEQUENCE idem_fence_high_water;
 COMMENT ON SEQUENCE idem_fence_high_water IS
 'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
 
--- Keys, tokens, locks, policies, machines, histories and the high-water mark are the user's data: dump them.
+CREATE SEQUENCE idem_id_high_water;
+COMMENT ON SEQUENCE idem_id_high_water IS
+'How far the numbers of idem_next_id have come, and been reserved: kept as idem_fence_high_water is. nextval is never called on it.';
+
+-- Keys, tokens, locks, policies, machines, histories and the high-water marks are the user's data: dump them.
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_tokens', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_locks', '');
@@ -134,9 +138,10 @@ SELECT pg_catalog.pg_extension_config_dump('idem_counters', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_machines', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_id_high_water', '');
 
 REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines, idem_transition_log FROM PUBLIC;
-REVOKE ALL ON SEQUENCE idem_fence_high_water FROM PUBLIC;
+REVOKE ALL ON SEQUENCE idem_fence_high_water, idem_id_high_water FROM PUBLIC;
 
 -- Sessions keep what scopes and machines say in memory.
 CREATE FUNCTION idem_definitions_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';

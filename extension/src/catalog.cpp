@@ -67,7 +67,8 @@ void relation_changed(Datum, Oid relation) {
     if (all || relation == cached.machines)
         generation_of_machines++;
     bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
-                relation == cached.transition_log || relation == cached.fence_high_water;
+                relation == cached.transition_log || relation == cached.fence_high_water ||
+                relation == cached.id_high_water;
     for (const Oid table : cached.spaces)
         ours |= relation == table;
     if (ours)
@@ -220,6 +221,14 @@ Oid find_space(const Catalog &found, const char *name) {
     return table;
 }
 
+Oid high_water_sequence(const Catalog &found, const char *name) {
+    const Oid oid = member_relation(found, name);
+    Relation sequence = relation_open(oid, AccessShareLock);
+    check_storage(sequence, RELKIND_SEQUENCE, name);
+    relation_close(sequence, AccessShareLock);
+    return oid;
+}
+
 Catalog find_everything() {
     Catalog found{};
     find_extension(found);
@@ -227,7 +236,8 @@ Catalog find_everything() {
     found.counters = member_relation(found, "idem_counters");
     found.machines = member_relation(found, "idem_machines");
     found.transition_log = member_relation(found, "idem_transition_log");
-    found.fence_high_water = member_relation(found, "idem_fence_high_water");
+    found.fence_high_water = high_water_sequence(found, "idem_fence_high_water");
+    found.id_high_water = high_water_sequence(found, "idem_id_high_water");
     for (int i = 0; i < kKeySpaces; i++)
         found.spaces[i] = find_space(found, kSpaceTables[i]);
     check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
@@ -237,9 +247,6 @@ Catalog find_everything() {
     check_table(found.transition_log, kLogColumns, lengthof(kLogColumns), InvalidAttrNumber, InvalidAttrNumber,
                 "idem_transition_log");
     check_constraints(found.transition_log, 0, "idem_transition_log");
-    Relation sequence = relation_open(found.fence_high_water, AccessShareLock);
-    check_storage(sequence, RELKIND_SEQUENCE, "idem_fence_high_water");
-    relation_close(sequence, AccessShareLock);
     found.ticket_type = type_named(found, "idem_ticket");
     found.key_info_type = type_named(found, "idem_key_info");
     find_outcome_labels(found);
@@ -280,6 +287,20 @@ template <typename Which> Relation open_checked(LOCKMODE lock, Which which) {
 
 Relation open_member(Oid Catalog::*member, LOCKMODE lock) {
     return open_checked(lock, [member](const Catalog &found) { return found.*member; });
+}
+
+Relation open_member(Oid Catalog::*member, LOCKMODE lock, HeldLock *held) {
+    const LocalTransactionId transaction = compat_local_transaction();
+    if (held->transaction == transaction && held->relation == catalog().*member)
+        return RelationIdGetRelation(held->relation);
+    Relation relation = open_member(member, lock);
+    // Once more for the whole transaction: the first would go with a subtransaction that is rolled back.
+    const ResourceOwner owner = CurrentResourceOwner;
+    CurrentResourceOwner = TopTransactionResourceOwner;
+    LockRelationOid(RelationGetRelid(relation), lock);
+    CurrentResourceOwner = owner;
+    *held = {RelationGetRelid(relation), transaction};
+    return relation;
 }
 
 Relation open_space(KeySpace space, LOCKMODE lock) {

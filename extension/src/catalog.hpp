@@ -51,6 +51,7 @@ struct Catalog {
     Oid machines;
     Oid transition_log;
     Oid fence_high_water;
+    Oid id_high_water;
     Oid ticket_type;
     Oid key_info_type;
     Oid outcome_labels[core::kOutcomes]; // enum values, by core::Outcome
@@ -65,6 +66,14 @@ Relation open_space(KeySpace space, LOCKMODE lock);
 
 // The name of a space's table.
 const char *table_of(KeySpace space);
+
+// The same for a relation that is opened call after call: the lock, held until the transaction ends, is asked for once in it.
+// `held` is the caller's, static, for this relation and lock only.
+struct HeldLock {
+    Oid relation;
+    LocalTransactionId transaction;
+};
+Relation open_member(Oid Catalog::*member, LOCKMODE lock, HeldLock *held);
 
 // Each increases whenever what was read from the table has to be read again.
 uint64 scopes_generation();

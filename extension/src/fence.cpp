@@ -17,7 +17,10 @@ int64 unix_micros() { return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNI
 
 int64 next_fence(int64 floor) {
     Relation sequence = open_member(&Catalog::fence_high_water, RowExclusiveLock);
-    const int64 fence = next_high_water_value(sequence, unix_micros(), floor, kReserveAhead);
+    const int64 now = unix_micros();
+    const HighWaterPage page = lock_high_water(sequence);
+    const int64 fence = core::next_value(page.last(), now, floor);
+    advance_high_water(page, fence, kReserveAhead);
     relation_close(sequence, NoLock);
     return fence;
 }

@@ -1,7 +1,5 @@
 #include "high_water_page.hpp"
 
-#include "core/high_water.hpp"
-
 namespace idem {
 
 namespace {
@@ -30,20 +28,22 @@ void reserve(Relation sequence, Buffer buffer, int64 reserved) {
 
 } // namespace
 
-int64 next_high_water_value(Relation sequence, int64 clock, int64 floor, int64 ahead) {
+HighWaterPage lock_high_water(Relation sequence) {
     Buffer buffer = ReadBuffer(sequence, 0);
     LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
     Page page = BufferGetPage(buffer);
     Form_pg_sequence_data data = sequence_data(page);
     const core::HighWater mark{data->last_value, data->last_value + data->log_cnt};
-    const bool restarted = PageGetLSN(page) <= GetRedoRecPtr();
-    const core::HighWaterStep step = core::next_value(mark, clock, floor, ahead, restarted);
+    return {sequence, buffer, mark, PageGetLSN(page) <= GetRedoRecPtr()};
+}
+
+void advance_high_water(const HighWaterPage &page, int64 value, int64 ahead) {
+    const core::HighWaterStep step = core::advance(page.mark, value, ahead, page.restarted);
     if (step.reserve)
-        reserve(sequence, buffer, step.mark.reserved);
-    write_mark(data, step.mark.last, step.mark.reserved);
-    MarkBufferDirty(buffer);
-    UnlockReleaseBuffer(buffer);
-    return step.value;
+        reserve(page.sequence, page.buffer, step.mark.reserved);
+    write_mark(sequence_data(BufferGetPage(page.buffer)), step.mark.last, step.mark.reserved);
+    MarkBufferDirty(page.buffer);
+    UnlockReleaseBuffer(page.buffer);
 }
 
 } // namespace idem

@@ -9,11 +9,25 @@
 // A sequence is used because its page is what pg_dump, pg_upgrade and replication already know how to carry.
 #pragma once
 
+#include "core/high_water.hpp"
 #include "pg.hpp"
 
 namespace idem {
 
-// The next value: at least `clock`, greater than `floor` and than all before it. `ahead`: how much to reserve at a time.
-int64 next_high_water_value(Relation sequence, int64 clock, int64 floor, int64 ahead);
+// A page that is locked for the next value. An error in between lets it go as it was.
+struct HighWaterPage {
+    Relation sequence;
+    Buffer buffer;
+    core::HighWater mark;
+    bool restarted;
+
+    // What the next value has to exceed.
+    int64 last() const { return core::greatest_used(mark, restarted); }
+};
+
+HighWaterPage lock_high_water(Relation sequence);
+
+// Hands `value` out and lets the page go. `ahead`: how much to reserve at a time. REQUIRES: value > page.last().
+void advance_high_water(const HighWaterPage &page, int64 value, int64 ahead);
 
 } // namespace idem

@@ -1,5 +1,6 @@
 // What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
 #include "catalog.hpp"
+#include "core/snowflake.hpp"
 #include "pg.hpp"
 #include "row_statement.hpp"
 #include "settings.hpp"
@@ -10,12 +11,14 @@ int default_ttl = 24 * 60 * 60;
 int default_lease = 30 * 1000;
 int max_response_size = 1024 * 1024;
 bool require_registered_scope = false;
+int node_id = 0;
 
 } // namespace idem::settings
 
 namespace {
 
 void define_settings() {
+    using namespace idem;
     using namespace idem::settings;
     DefineCustomIntVariable("idem.default_ttl", "How long a key stays unique when neither the call nor its scope says so.",
                             nullptr, &default_ttl, default_ttl, 1, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr, nullptr);
@@ -28,6 +31,9 @@ void define_settings() {
                             nullptr, nullptr);
     DefineCustomBoolVariable("idem.require_registered_scope", "Refuse scopes that idem_scope_set has not registered.", nullptr,
                              &require_registered_scope, require_registered_scope, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("idem.node_id", "The node that idem_next_id puts into its numbers.",
+                            "Databases whose numbers meet need different ones.", &node_id, node_id, 0, core::kNodes - 1,
+                            PGC_SUSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("idem");
 }
 

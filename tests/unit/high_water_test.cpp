@@ -9,27 +9,47 @@ namespace {
 
 constexpr std::int64_t kAhead = 1000;
 
-TEST(HighWater, FollowsTheClock) { EXPECT_EQ(next_value({10, 2000}, 500, 0, kAhead, false).value, 500); }
+// One step of a generator that follows the clock.
+struct Step {
+    std::int64_t value;
+    HighWater mark;
+    bool reserve;
+};
 
-TEST(HighWater, NeverRepeatsWhenTheClockStandsStillOrStepsBack) {
-    EXPECT_EQ(next_value({10, 2000}, 10, 0, kAhead, false).value, 11);
-    EXPECT_EQ(next_value({10, 2000}, 1, 0, kAhead, false).value, 11);
+Step step_from(HighWater mark, std::int64_t clock, std::int64_t floor, bool restarted) {
+    const std::int64_t value = next_value(greatest_used(mark, restarted), clock, floor);
+    const HighWaterStep step = advance(mark, value, kAhead, restarted);
+    EXPECT_EQ(step.mark.last, value);
+    return {value, step.mark, step.reserve};
 }
 
-TEST(HighWater, ExceedsTheFloor) { EXPECT_EQ(next_value({10, 2000}, 1, 700, kAhead, false).value, 701); }
+TEST(HighWater, FollowsTheClock) { EXPECT_EQ(step_from({10, 2000}, 500, 0, false).value, 500); }
+
+TEST(HighWater, NeverRepeatsWhenTheClockStandsStillOrStepsBack) {
+    EXPECT_EQ(step_from({10, 2000}, 10, 0, false).value, 11);
+    EXPECT_EQ(step_from({10, 2000}, 1, 0, false).value, 11);
+}
+
+TEST(HighWater, ExceedsTheFloor) { EXPECT_EQ(step_from({10, 2000}, 1, 700, false).value, 701); }
 
 TEST(HighWater, ReservesBeforeItGoesBeyondTheMark) {
-    const HighWaterStep within = next_value({10, 11}, 1, 0, kAhead, false);
+    const Step within = step_from({10, 11}, 1, 0, false);
     EXPECT_FALSE(within.reserve);
-    const HighWaterStep beyond = next_value({11, 11}, 1, 0, kAhead, false);
+    const Step beyond = step_from({11, 11}, 1, 0, false);
     EXPECT_TRUE(beyond.reserve);
     EXPECT_EQ(beyond.mark.reserved, beyond.value + kAhead);
 }
 
 TEST(HighWater, StartsBeyondTheMarkAfterARestart) {
-    const HighWaterStep step = next_value({10, 2000}, 500, 0, kAhead, true);
+    const Step step = step_from({10, 2000}, 500, 0, true);
     EXPECT_EQ(step.value, 2001);
     EXPECT_TRUE(step.reserve);
+}
+
+TEST(HighWater, ReservesToTheEndOfTheNumbers) {
+    const HighWaterStep step = advance({10, 2000}, INT64_MAX - 5, kAhead, false);
+    EXPECT_TRUE(step.reserve);
+    EXPECT_EQ(step.mark.reserved, INT64_MAX);
 }
 
 // A crash loses `last` but not what was reserved; the clock may step back with it.
@@ -46,7 +66,7 @@ TEST(HighWater, ValuesGrowThroughCrashesAndClockSteps) {
             mark = durable;
             clock -= 10'000;
         }
-        const HighWaterStep step = next_value(mark, clock, 0, kAhead, crashed);
+        const Step step = step_from(mark, clock, 0, crashed);
         ASSERT_GT(step.value, greatest);
         ASSERT_LE(step.value, step.mark.reserved);
         greatest = step.value;

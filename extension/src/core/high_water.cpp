@@ -1,14 +1,13 @@
 #include "high_water.hpp"
 
-#include <algorithm>
-
 namespace idem::core {
 
-HighWaterStep next_value(HighWater mark, std::int64_t clock, std::int64_t floor, std::int64_t ahead, bool restarted) {
-    const std::int64_t last = restarted ? std::max(mark.last, mark.reserved) : mark.last;
-    const std::int64_t value = std::max({last + 1, floor + 1, clock});
+HighWaterStep advance(HighWater mark, std::int64_t value, std::int64_t ahead, bool restarted) {
     const bool reserve = restarted || value > mark.reserved;
-    return {value, {value, reserve ? value + ahead : mark.reserved}, reserve};
+    std::int64_t reserved = mark.reserved;
+    if (reserve && __builtin_add_overflow(value, ahead, &reserved))
+        reserved = INT64_MAX;
+    return {{value, reserved}, reserve};
 }
 
 } // namespace idem::core

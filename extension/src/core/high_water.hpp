@@ -4,6 +4,7 @@
 // restart nobody can know how far `last` had come, so the next value starts beyond `reserved`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace idem::core {
@@ -13,14 +14,22 @@ struct HighWater {
     std::int64_t reserved;
 };
 
+// The greatest value that may have been handed out. restarted: `last` may be behind what was really handed out.
+inline std::int64_t greatest_used(HighWater mark, bool restarted) {
+    return restarted ? std::max(mark.last, mark.reserved) : mark.last;
+}
+
+// The least value greater than `last` and `floor` that is not less than `clock`.
+inline std::int64_t next_value(std::int64_t last, std::int64_t clock, std::int64_t floor) {
+    return std::max({last + 1, floor + 1, clock});
+}
+
 struct HighWaterStep {
-    std::int64_t value;
     HighWater mark;
-    bool reserve; // `mark.reserved` has to be made durable before `value` is used
+    bool reserve; // `mark.reserved` has to be made durable before the value is used
 };
 
-// clock: the least value wanted; floor: a value that must be exceeded; ahead: how far to reserve; restarted: `last` may be
-// behind what was really handed out.
-HighWaterStep next_value(HighWater mark, std::int64_t clock, std::int64_t floor, std::int64_t ahead, bool restarted);
+// The mark once `value` is handed out. ahead: how far to reserve at a time. REQUIRES: value > greatest_used(mark, restarted).
+HighWaterStep advance(HighWater mark, std::int64_t value, std::int64_t ahead, bool restarted);
 
 } // namespace idem::core

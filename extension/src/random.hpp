@@ -1,0 +1,13 @@
+// Random bytes that nobody can foretell.
+#pragma once
+
+#include "pg.hpp"
+
+namespace idem {
+
+inline void fill_random(void *bytes, Size size) {
+    if (!pg_strong_random(bytes, size))
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
+}
+
+} // namespace idem
