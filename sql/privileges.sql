@@ -13,7 +13,7 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop')) = operator
+                         'idem_machine_drop', 'idem_token_rotate_secret')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
 'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';

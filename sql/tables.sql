@@ -121,6 +121,22 @@ COMMENT ON COLUMN idem_transition_log.at IS 'When the guard saw the move (databa
 COMMENT ON COLUMN idem_transition_log.by IS 'The current user.';
 COMMENT ON INDEX idem_transition_log_key IS 'Finds a row''s history: WHERE key = ''{"id": 1}''.';
 
+-- No key, so no index: rows are few, and are written past it. No statistics: they would have secrets in them.
+CREATE TABLE idem_token_secrets (
+    key_id     integer     NOT NULL,
+    database   oid         NOT NULL,
+    created_at timestamptz NOT NULL,
+    secret     bytea       NOT NULL
+);
+ALTER TABLE idem_token_secrets ALTER key_id SET STATISTICS 0, ALTER database SET STATISTICS 0,
+    ALTER created_at SET STATISTICS 0, ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
+COMMENT ON TABLE idem_token_secrets IS
+'What tokens are signed with. Not dumped: after a restore from a dump, outstanding tokens are invalid. Change it only by idem_token_rotate_secret; whoever can read it can make tokens.';
+COMMENT ON COLUMN idem_token_secrets.key_id IS 'What tokens name their secret by; the greatest one signs.';
+COMMENT ON COLUMN idem_token_secrets.database IS 'The database that made it; a copy of that database makes its own.';
+COMMENT ON COLUMN idem_token_secrets.created_at IS 'When it was made. Its predecessor verifies for eight days from then on.';
+COMMENT ON COLUMN idem_token_secrets.secret IS 'The key of HMAC-SHA256.';
+
 CREATE SEQUENCE idem_fence_high_water;
 COMMENT ON SEQUENCE idem_fence_high_water IS
 'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
@@ -129,7 +145,7 @@ CREATE SEQUENCE idem_id_high_water;
 COMMENT ON SEQUENCE idem_id_high_water IS
 'How far the numbers of idem_next_id have come, and been reserved: kept as idem_fence_high_water is. nextval is never called on it.';
 
--- Keys, tokens, locks, policies, machines, histories and the high-water marks are the user's data: dump them.
+-- Keys, tokens, locks, policies, machines, histories and the high-water marks are the user's data: dump them. Secrets are not: never dump them.
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_tokens', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_locks', '');
@@ -140,7 +156,7 @@ SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_id_high_water', '');
 
-REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines, idem_transition_log FROM PUBLIC;
+REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines, idem_transition_log, idem_token_secrets FROM PUBLIC;
 REVOKE ALL ON SEQUENCE idem_fence_high_water, idem_id_high_water FROM PUBLIC;
 
 -- Sessions keep what scopes and machines say in memory.

@@ -49,3 +49,7 @@ COMMENT ON COLUMN idem_key_info.created_at IS 'When this attempt was claimed.';
 COMMENT ON COLUMN idem_key_info.expires_at IS 'When the retention ends; infinity: never.';
 COMMENT ON COLUMN idem_key_info.lease_until IS 'When the holder''s lease ends, or ended; leased mode only.';
 COMMENT ON COLUMN idem_key_info.is_owner IS 'Whether the owner given to idem_lookup is the one that claimed the key.';
+
+CREATE TYPE idem_token_outcome AS ENUM ('accepted', 'duplicate', 'in_flight', 'expired', 'invalid');
+COMMENT ON TYPE idem_token_outcome IS
+'What became of a token''s redemption. accepted: do the work; duplicate: it was redeemed, and that has committed; in_flight: another transaction is redeeming it; expired: too late; invalid: not a token of this database for this subject and scope, or revoked.';

@@ -43,15 +43,21 @@ constexpr Column kLogColumns[] = {
     {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
 };
 static_assert(lengthof(kLogColumns) == LogColumn::count);
+constexpr Column kSecretColumns[] = {
+    {"key_id", INT4OID}, {"database", OIDOID}, {"created_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
+
 constexpr const char *kSpaceTables[kKeySpaces] = {"idem_keys", "idem_tokens", "idem_locks"};
 
 constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
                                                         "completed", "mismatch",   "in_doubt"};
 
+constexpr const char *kTokenOutcomeNames[core::kTokenOutcomes] = {"accepted", "duplicate", "in_flight", "expired", "invalid"};
+
 constinit Catalog cached{};
 constinit bool cached_is_valid = false;
 constinit uint64 generation_of_scopes = 1;
 constinit uint64 generation_of_machines = 1;
+constinit uint64 generation_of_secrets = 1;
 
 constinit uint64 changes_seen = 0;
 
@@ -66,9 +72,11 @@ void relation_changed(Datum, Oid relation) {
         generation_of_scopes++;
     if (all || relation == cached.machines)
         generation_of_machines++;
+    if (all || relation == cached.token_secrets)
+        generation_of_secrets++;
     bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
                 relation == cached.transition_log || relation == cached.fence_high_water ||
-                relation == cached.id_high_water;
+                relation == cached.id_high_water || relation == cached.token_secrets;
     for (const Oid table : cached.spaces)
         ours |= relation == table;
     if (ours)
@@ -204,14 +212,22 @@ Oid type_named(const Catalog &found, const char *name) {
     return type;
 }
 
-void find_outcome_labels(Catalog &found) {
-    const Oid type = type_named(found, "idem_outcome");
-    for (int i = 0; i < core::kOutcomes; i++) {
-        found.outcome_labels[i] =
-            GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), PointerGetDatum(kOutcomeNames[i]));
-        if (!OidIsValid(found.outcome_labels[i]))
-            not_as_installed("idem_outcome", "A label of the type is missing.");
+void find_labels(const Catalog &found, const char *enum_name, const char *const *names, int count, Oid *labels) {
+    const Oid type = type_named(found, enum_name);
+    for (int i = 0; i < count; i++) {
+        labels[i] = GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), PointerGetDatum(names[i]));
+        if (!OidIsValid(labels[i]))
+            not_as_installed(enum_name, "A label of the type is missing.");
     }
+}
+
+// Secrets are written past whatever indexes the table may have.
+void check_no_indexes(Oid oid, const char *name) {
+    Relation table = table_open(oid, AccessShareLock);
+    List *indexes = RelationGetIndexList(table);
+    table_close(table, AccessShareLock);
+    if (indexes != NIL)
+        not_as_installed(name, "It has an index.");
 }
 
 Oid find_space(const Catalog &found, const char *name) {
@@ -247,9 +263,14 @@ Catalog find_everything() {
     check_table(found.transition_log, kLogColumns, lengthof(kLogColumns), InvalidAttrNumber, InvalidAttrNumber,
                 "idem_transition_log");
     check_constraints(found.transition_log, 0, "idem_transition_log");
+    found.token_secrets = member_relation(found, "idem_token_secrets");
+    check_table(found.token_secrets, kSecretColumns, lengthof(kSecretColumns), InvalidAttrNumber, InvalidAttrNumber,
+                "idem_token_secrets");
+    check_no_indexes(found.token_secrets, "idem_token_secrets");
     found.ticket_type = type_named(found, "idem_ticket");
     found.key_info_type = type_named(found, "idem_key_info");
-    find_outcome_labels(found);
+    find_labels(found, "idem_outcome", kOutcomeNames, core::kOutcomes, found.outcome_labels);
+    find_labels(found, "idem_token_outcome", kTokenOutcomeNames, core::kTokenOutcomes, found.token_outcome_labels);
     return found;
 }
 
@@ -312,6 +333,7 @@ const char *table_of(KeySpace space) { return kSpaceTables[static_cast<int>(spac
 uint64 scopes_generation() { return generation_of_scopes; }
 
 uint64 machines_generation() { return generation_of_machines; }
+uint64 secrets_generation() { return generation_of_secrets; }
 
 char *qualified_name(const char *object) { return quote_qualified_identifier(get_namespace_name(catalog().schema), object); }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core/key_state.hpp"
+#include "core/token.hpp"
 #include "pg.hpp"
 
 namespace idem {
@@ -52,9 +53,11 @@ struct Catalog {
     Oid transition_log;
     Oid fence_high_water;
     Oid id_high_water;
+    Oid token_secrets;
     Oid ticket_type;
     Oid key_info_type;
-    Oid outcome_labels[core::kOutcomes]; // enum values, by core::Outcome
+    Oid outcome_labels[core::kOutcomes];            // enum values, by core::Outcome
+    Oid token_outcome_labels[core::kTokenOutcomes]; // and by core::TokenOutcome
 };
 
 const Catalog &catalog();
@@ -78,6 +81,9 @@ Relation open_member(Oid Catalog::*member, LOCKMODE lock, HeldLock *held);
 // Each increases whenever what was read from the table has to be read again.
 uint64 scopes_generation();
 uint64 machines_generation();
+
+// The same for the table of token secrets.
+uint64 secrets_generation();
 
 // Name of one of idem's objects, quoted and qualified with the schema the extension lives in.
 char *qualified_name(const char *object);

@@ -41,6 +41,7 @@ extern "C" {
 #include "commands/trigger.h"
 #include "common/cryptohash.h"
 #include "common/hashfn.h"
+#include "common/hmac.h"
 #include "common/sha2.h"
 #include "common/shortest_dec.h"
 #include "executor/executor.h"

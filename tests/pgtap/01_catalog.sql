@@ -71,7 +71,13 @@ SELECT set_has(
        ('idem_state_guard', '', 0, 'trigger'),
        ('idem_version_guard', '', 0, 'trigger'),
        ('optimistic_enable', 'target regclass, version_column name', 1, 'void'),
-       ('optimistic_disable', 'target regclass', 0, 'void') $$,
+       ('optimistic_disable', 'target regclass', 0, 'void'),
+       ('idem_token_issue', 'subject text, ttl interval, scope text', 3, 'text'),
+       ('idem_token_redeem', 'token text, subject text, scope text', 2, 'idem_token_outcome'),
+       ('idem_token_rotate_secret', 'revoke boolean', 1, 'void'),
+       ('idem_next_id', '', 0, 'bigint'),
+       ('idem_id_parts', 'id bigint, OUT at timestamp with time zone, OUT node integer, OUT seq integer', 0, 'record'),
+       ('idem_uuid_v7', '', 0, 'uuid') $$,
     'functions_have_the_signatures_of_the_contract');
 
 -- What answers with a record.
@@ -159,13 +165,14 @@ SELECT is(
                         'idem_revoke', 'idem_machine_define', 'idem_machine_drop', 'idem_machine_attach',
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',
                         'optimistic_update', 'conditional_update', 'conditional_adjust', 'pessimistic_lock',
-                        'pessimistic_lock_many', 'unique_insert', 'guarded_insert')
+                        'pessimistic_lock_many', 'unique_insert', 'guarded_insert',
+                        'idem_token_issue', 'idem_token_redeem', 'idem_token_rotate_secret', 'idem_next_id')
         AND (provolatile <> 'v' OR proparallel <> 'u')),
     NULL, 'what_writes_is_volatile_and_parallel_unsafe');
 
 SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
-      WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes')
+      WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_id_parts')
         AND (provolatile <> 'i' OR proparallel <> 's')),
     NULL, 'what_is_pure_is_immutable_and_parallel_safe');
 

@@ -1,0 +1,144 @@
+// One-time tokens: issued without writing anything, redeemed as a transactional claim.
+#include "core/token.hpp"
+
+#include "arguments.hpp"
+#include "claim.hpp"
+#include "random.hpp"
+#include "scope.hpp"
+#include "token_secret.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+using core::Outcome;
+using core::Token;
+using core::TokenOutcome;
+
+// A redeemed token's row outlives the token by that much, so that a clock set back does not bring a token back to life whose
+// row was swept.
+constexpr Micros kRowOutlives = USECS_PER_DAY;
+
+void update_hmac(pg_hmac_ctx *context, const void *data, Size size) {
+    if (pg_hmac_update(context, static_cast<const uint8 *>(data), size) < 0)
+        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
+}
+
+void update_hmac(pg_hmac_ctx *context, const text *bound) {
+    const auto prefix = core::length_prefix(VARSIZE_ANY_EXHDR(bound));
+    update_hmac(context, prefix.data(), prefix.size());
+    update_hmac(context, VARDATA_ANY(bound), VARSIZE_ANY_EXHDR(bound));
+}
+
+core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
+    const auto head = core::signed_part(token);
+    core::Mac mac;
+    // The server releases the context itself if an error comes in between.
+    pg_hmac_ctx *context = pg_hmac_create(PG_SHA256);
+    if (pg_hmac_init(context, secret.bytes, kSecretBytes) < 0)
+        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
+    update_hmac(context, head.data(), head.size());
+    update_hmac(context, scope);
+    update_hmac(context, subject);
+    if (pg_hmac_final(context, mac.data(), mac.size()) < 0)
+        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
+    pg_hmac_free(context);
+    return mac;
+}
+
+Micros life_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("ttl");
+    const Micros life = positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
+    if (life > kLongestTokenLife)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ttl must not be longer than 7 days")));
+    return life;
+}
+
+text *issue(const text *scope, const text *subject, Micros life) {
+    const TokenSecret secret = signing_secret("idem_token_issue()");
+    Token token;
+    token.key_id = static_cast<uint32>(secret.key_id);
+    token.expires_at = deadline_after(clock_now(), life, "ttl");
+    fill_random(token.nonce.data(), token.nonce.size());
+    token.mac = mac_of(token, secret, scope, subject);
+    const auto characters = core::encode_token(token);
+    return cstring_to_text_with_len(characters.data(), characters.size());
+}
+
+// Whether this database issued the token for this scope and subject, and has not revoked it.
+bool is_genuine(const Token &token, const text *scope, const text *subject) {
+    TokenSecret secret;
+    return find_secret(token.key_id, &secret) && core::same_mac(mac_of(token, secret, scope, subject), token.mac) &&
+           token.expires_at <= secret.signs_no_later;
+}
+
+TokenOutcome outcome_of(Outcome claimed) {
+    switch (claimed) {
+    case Outcome::acquired:
+        return TokenOutcome::accepted;
+    case Outcome::completed:
+        return TokenOutcome::duplicate;
+    case Outcome::in_flight:
+        return TokenOutcome::in_flight;
+    default:
+        elog(ERROR, "unexpected outcome %d of a token's claim", static_cast<int>(claimed));
+    }
+    pg_unreachable();
+}
+
+// The claim of a token's name counts as completed when it commits, as that of a key in transactional mode.
+TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
+    const auto name = core::redemption_name(token);
+    ClaimRequest request{};
+    request.function = "idem_token_redeem()";
+    request.space = KeySpace::tokens;
+    request.scope = scope;
+    request.key = cstring_to_text_with_len(name.data(), name.size());
+    request.ttl = token.expires_at - now + kRowOutlives;
+    return outcome_of(claim_key(request).outcome);
+}
+
+TokenOutcome redeem(const text *characters, const text *scope, const text *subject) {
+    const auto token = core::decode_token({VARDATA_ANY(characters), VARSIZE_ANY_EXHDR(characters)});
+    if (!token || !is_genuine(*token, scope, subject))
+        return TokenOutcome::invalid;
+    const Micros now = clock_now();
+    if (token->expires_at <= now)
+        return TokenOutcome::expired;
+    return claim_token(*token, scope, now);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_token_issue);
+PG_FUNCTION_INFO_V1(idem_token_redeem);
+PG_FUNCTION_INFO_V1(idem_token_rotate_secret);
+
+PGDLLEXPORT Datum idem_token_issue(PG_FUNCTION_ARGS) {
+    const text *subject = required_text(fcinfo, 0, "subject");
+    const Micros life = life_argument(fcinfo, 1);
+    const text *scope = scope_argument(fcinfo, 2);
+    (void)scope_policy(scope); // may the caller use it?
+    PG_RETURN_TEXT_P(issue(scope, subject, life));
+}
+
+PGDLLEXPORT Datum idem_token_redeem(PG_FUNCTION_ARGS) {
+    const text *token = required_text(fcinfo, 0, "token");
+    const text *subject = required_text(fcinfo, 1, "subject");
+    const text *scope = scope_argument(fcinfo, 2);
+    (void)scope_policy(scope);
+    const TokenOutcome outcome = redeem(token, scope, subject);
+    PG_RETURN_OID(catalog().token_outcome_labels[static_cast<int>(outcome)]);
+}
+
+PGDLLEXPORT Datum idem_token_rotate_secret(PG_FUNCTION_ARGS) {
+    if (PG_ARGISNULL(0))
+        raise_null_argument("revoke");
+    rotate_secret(PG_GETARG_BOOL(0), "idem_token_rotate_secret()");
+    PG_RETURN_VOID();
+}
+
+} // extern "C"
