@@ -1,13 +1,14 @@
 -- Look-alike functions, operators, types and tables in front of everything, pg_catalog included.
 -- Whatever idem looked up by name alone would end in one of them, and they all raise.
 \ir include/helpers.psql
-SELECT plan(22);
+SELECT plan(24);
 CALL pg_temp.clean('hostile:');
 
 -- Keys in the states that matter.
 SELECT idem_claim('hostile:done');
 SELECT fence FROM idem_begin('hostile:held', idem_fingerprint('1'), lease => '1 hour', owner => 'me') \gset
 SELECT fence AS held2 FROM idem_begin('hostile:held2', idem_fingerprint('1'), lease => '1 hour') \gset
+SELECT idem_lock('hostile:lock', '1 hour') AS lock \gset
 SELECT outcome FROM idem_begin('hostile:lapsed', lease => '1 ms');
 SELECT outcome FROM idem_begin('hostile:abandoned', lease => '1 ms');
 CALL pg_temp.sleep('5 ms');
@@ -46,6 +47,7 @@ SELECT format('CREATE OPERATOR tap_hostile.%s (LEFTARG = %s, RIGHTARG = %s, FUNC
 
 -- Tables and types.
 CREATE TABLE tap_hostile.idem_keys (scope text, key text);
+CREATE TABLE tap_hostile.idem_locks (scope text, key text);
 CREATE TABLE tap_hostile.idem_scopes (scope text);
 CREATE TABLE tap_hostile.idem_counters (scope text, key text);
 CREATE TABLE tap_hostile.pg_class (oid oid);
@@ -101,6 +103,10 @@ INSERT INTO attack (name, statement, expected) VALUES
     ('execute', 'SELECT response FROM idem.idem_execute(''hostile:execute'', ''INSERT INTO t VALUES ($1) RETURNING a'', ''{7}'')',
      '[{"a": 7}]'),
     ('hit, serialize', 'SELECT idem.idem_hit(''hostile:hit''), idem.idem_serialize(''hostile:queue'')', '1'),
+    ('lock', 'SELECT pg_catalog.int8gt(idem.idem_lock(''hostile:free'', ''1 hour'', ''x'', NULL), 0)', 'true'),
+    ('assert, renew, unlock',
+     format('SELECT pg_catalog.concat(idem.idem_assert_fence(''hostile:lock'', %1$s), idem.idem_lock_renew(''hostile:lock'', %1$s), '
+            'idem.idem_unlock(''hostile:lock'', %1$s))', :lock), 'tt'),
     ('forget', 'SELECT idem.idem_forget(''hostile:done'')', 'true'),
     ('resolve', 'SELECT idem.idem_resolve(''hostile:abandoned'', ''completed'', ''{}'')', ''),
     ('scopes', 'SELECT idem.idem_scope_set(''hostile:s'', ttl => ''1 hour'', owner => ''pg_monitor''), idem.idem_scope_drop(''hostile:s'')', ''),

@@ -1,5 +1,5 @@
-# A dumped and restored database answers as the old one did: keys are duplicates, holders may complete, scopes have their
-# settings and owners, counters go on, fences are greater than every dumped one, and state machines guard and log.
+# A dumped and restored database answers as the old one did: keys are duplicates, holders may complete, locks are held, scopes have
+# their settings and owners, counters go on, fences are greater than every dumped one, and state machines guard and log.
 
 use strict;
 use warnings;
@@ -27,6 +27,7 @@ SELECT fence FROM idem_begin('leased', idem_fingerprint_text('pay 7'), lease => 
 SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
 SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
 SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
+SELECT idem_lock('locked', '1 h', 'nonce');
 SELECT pg_sleep(0.01) \g /dev/null
 SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid"], "paid": ["shipped"]}}') \g /dev/null
 CREATE TABLE orders (id int PRIMARY KEY, "the state" text);
@@ -39,7 +40,7 @@ UPDATE orders SET "the state" = 'paid';
 INSERT INTO parted VALUES (1, 'created');
 UPDATE parted SET state = 'paid';
 SQL
-is(scalar @fences, 3, 'three leases in the source');
+is(scalar @fences, 4, 'three leases and a lock in the source');
 
 # The cluster to restore into has other roles, with other OIDs.
 my $target = PostgreSQL::Test::Cluster->new('target');
@@ -90,6 +91,14 @@ foreach my $database ('from_script', 'from_archive')
     is(sqlstate($target, "SELECT idem_complete('doubtful', '{}', 200, $fences[2], 'manual')", $database),
         '00000', "$database: the holder of a doubtful key completes");
 
+    # Locks
+    $answers->(
+        "SELECT idem_lock('locked') IS NULL, idem_lock('locked', '1 h', 'nonce') = $fences[3], idem_lock_renew('locked', $fences[3])",
+        't|t|t');
+    is(sqlstate($target, "SELECT idem_assert_fence('locked', $fences[3])", $database), '00000',
+        "$database: the holder of a lock may write");
+    $answers->("SELECT idem_unlock('locked', $fences[3]), idem_claim('locked')", 't|t');
+
     # Scopes
     $answers->(
         q{SET ROLE tenant;
@@ -136,6 +145,7 @@ foreach my $database ('from_script', 'from_archive')
         @fences, split /\n/, $target->safe_psql($database, <<'SQL'));
 SELECT fence FROM idem_begin('lapsed', lease => '1 min');
 SELECT fence FROM idem_begin('newer', lease => '1 min');
+SELECT idem_lock('locked');
 SQL
 
     # What was restored can be dumped again.
