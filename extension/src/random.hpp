@@ -5,9 +5,11 @@
 
 namespace idem {
 
-inline void fill_random(void *bytes, Size size) {
-    if (!pg_strong_random(bytes, size))
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random values")));
-}
+// From the server's generator. For secrets.
+void fill_random(void *bytes, Size size);
+
+// For what everybody gets to see (nonces, UUIDs): the same, but asked for many bytes at a time, as asking costs more than the
+// bytes do. REQUIRES: size <= 64.
+void fill_nonce(void *bytes, Size size);
 
 } // namespace idem

@@ -19,30 +19,57 @@ using core::TokenOutcome;
 // row was swept.
 constexpr Micros kRowOutlives = USECS_PER_DAY;
 
-void update_hmac(pg_hmac_ctx *context, const void *data, Size size) {
-    if (pg_hmac_update(context, static_cast<const uint8 *>(data), size) < 0)
-        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
+[[noreturn]] void raise_hmac_failure(pg_hmac_ctx *context) {
+    elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
+    pg_unreachable();
 }
 
-void update_hmac(pg_hmac_ctx *context, const text *bound) {
-    const auto prefix = core::length_prefix(VARSIZE_ANY_EXHDR(bound));
-    update_hmac(context, prefix.data(), prefix.size());
-    update_hmac(context, VARDATA_ANY(bound), VARSIZE_ANY_EXHDR(bound));
+// Made once: making and freeing it would cost as much again as a token's MAC. A resource owner of its own keeps it from being
+// released with the statement.
+pg_hmac_ctx *hmac_context() {
+    static pg_hmac_ctx *context = nullptr;
+    if (context == nullptr) {
+        const ResourceOwner statement = CurrentResourceOwner;
+        CurrentResourceOwner = ResourceOwnerCreate(nullptr, "idem tokens");
+        context = pg_hmac_create(PG_SHA256);
+        CurrentResourceOwner = statement;
+    }
+    return context;
 }
 
-core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
+// What the MAC covers up to the bytes of the subject, in one piece.
+struct Covered {
+    uint8 bytes[core::kSignedBytes + 4 + kMaxScopeBytes + 4];
+    Size size;
+
+    void add(const void *data, Size count) {
+        memcpy(bytes + size, data, count);
+        size += count;
+    }
+};
+
+Covered cover(const Token &token, const text *scope, const text *subject) {
     const auto head = core::signed_part(token);
+    const auto scope_length = core::length_prefix(VARSIZE_ANY_EXHDR(scope));
+    const auto subject_length = core::length_prefix(VARSIZE_ANY_EXHDR(subject));
+    Covered covered;
+    covered.size = 0;
+    covered.add(head.data(), head.size());
+    covered.add(scope_length.data(), scope_length.size());
+    covered.add(VARDATA_ANY(scope), VARSIZE_ANY_EXHDR(scope));
+    covered.add(subject_length.data(), subject_length.size());
+    return covered;
+}
+
+// REQUIRES: a scope that scope_argument let through.
+core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
+    const Covered covered = cover(token, scope, subject);
+    const auto *name = reinterpret_cast<const uint8 *>(VARDATA_ANY(subject));
     core::Mac mac;
-    // The server releases the context itself if an error comes in between.
-    pg_hmac_ctx *context = pg_hmac_create(PG_SHA256);
-    if (pg_hmac_init(context, secret.bytes, kSecretBytes) < 0)
-        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
-    update_hmac(context, head.data(), head.size());
-    update_hmac(context, scope);
-    update_hmac(context, subject);
-    if (pg_hmac_final(context, mac.data(), mac.size()) < 0)
-        elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
-    pg_hmac_free(context);
+    pg_hmac_ctx *context = hmac_context();
+    if (pg_hmac_init(context, secret.bytes, kSecretBytes) < 0 || pg_hmac_update(context, covered.bytes, covered.size) < 0 ||
+        pg_hmac_update(context, name, VARSIZE_ANY_EXHDR(subject)) < 0 || pg_hmac_final(context, mac.data(), mac.size()) < 0)
+        raise_hmac_failure(context);
     return mac;
 }
 
@@ -60,7 +87,7 @@ text *issue(const text *scope, const text *subject, Micros life) {
     Token token;
     token.key_id = static_cast<uint32>(secret.key_id);
     token.expires_at = deadline_after(clock_now(), life, "ttl");
-    fill_random(token.nonce.data(), token.nonce.size());
+    fill_nonce(token.nonce.data(), token.nonce.size());
     token.mac = mac_of(token, secret, scope, subject);
     const auto characters = core::encode_token(token);
     return cstring_to_text_with_len(characters.data(), characters.size());

@@ -9,7 +9,8 @@ SELECT idem_scope_set('token:short', ttl => '1 ms');
 SELECT enum_has_labels('idem', 'idem_token_outcome', ARRAY['accepted', 'duplicate', 'in_flight', 'expired', 'invalid'],
     'outcomes_are_those_of_the_contract');
 SELECT matches(idem_token_issue(), '^[A-Za-z0-9_-]{82}$', 'token_is_short_and_url_safe');
-SELECT is((SELECT count(DISTINCT idem_token_issue('same')) FROM generate_series(1, 1000)), 1000::bigint, 'tokens_differ');
+SELECT is((SELECT count(DISTINCT substr(idem_token_issue('same'), 20, 18)) FROM generate_series(1, 1000)), 1000::bigint,
+          'nonces_differ');
 SELECT is(octet_length(idem_token_issue(repeat('s', 100000), '7 days', repeat('é', 127))), 82, 'however_long_its_subject');
 
 -- Once.
@@ -38,8 +39,10 @@ SELECT is(idem_token_redeem(:'t'), 'accepted', 'and_the_token_survives_it');
 
 -- Bound.
 SELECT idem_token_issue('alice', scope => 'token:a') AS t, idem_token_issue() AS plain, idem_token_issue('ab', scope => 'c') AS ab_c \gset
-SELECT is(idem_token_redeem(:'t', 'bob', 'token:a'), 'invalid', 'of_another_subject');
-SELECT is(idem_token_redeem(:'t', 'alice', 'token:b'), 'invalid', 'of_another_scope');
+SELECT is(idem_token_redeem(:'t', 'bob', 'token:a') || ' ' || idem_token_redeem(:'t', 'alicf', 'token:a'), 'invalid invalid',
+          'of_another_subject');
+SELECT is(idem_token_redeem(:'t', 'alice', 'token:b') || ' ' || idem_token_redeem(:'t', 'alice', 'token:aa'), 'invalid invalid',
+          'of_another_scope');
 SELECT is(idem_token_redeem(:'t', 'token:a', 'alice'), 'invalid', 'of_the_two_exchanged');
 SELECT is(idem_token_redeem(:'t', 'alice'), 'invalid', 'without_its_scope');
 SELECT is(idem_token_redeem(:'ab_c', 'b', 'ca'), 'invalid', 'of_the_same_characters_divided_elsewhere');
