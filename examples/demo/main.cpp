@@ -1,6 +1,6 @@
-// The proof, in three parts: payments that are asked for twice, the last units of a stock, and orders on their way
-// through their states. Each is done the usual way and with idem. Exit status: 0 the proof holds, 1 it does not or
-// something broke, 2 wrong usage.
+// The proof, in parts: payments that are asked for twice, the last units of a stock, orders on their way through their
+// states, and forms that are sent twice. Each is done the usual way and with idem. Exit status: 0 the proof holds, 1 it
+// does not or something broke, 2 wrong usage.
 #include <array>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "forms/proof.hpp"
 #include "orders/proof.hpp"
 #include "payments/proof.hpp"
 #include "session.hpp"
@@ -34,20 +35,26 @@ of it.
   orders    Two workers that both get every event of every order: paid, shipped, cancelled,
             delivered. "SELECT, then UPDATE" against idem_transition; and a stray script that
             updates the table behind its back.
+  forms     Order forms with a one-time token, 10,000 handed out and 1,000 sent: some twice at the
+            same moment, some again after the card was declined, some expired, altered, or another
+            customer's. A table of tokens, in two ways, against idem_token_issue and
+            idem_token_redeem.
 
-  --only PART   payments, stock or orders (default: all three)
+  --only PART   payments, stock, orders or forms (default: all four)
   --seed N      what the loads are made of (default 1); the same seed makes the same loads
   --requests N  about how many payment requests to send (default 9000, at least 90)
   --help        this text
 
 The database is the one that PGHOST, PGPORT, PGUSER and PGDATABASE say, and the user a superuser.
 It needs the extension idem in schema public. The program makes its schemas anew (shop_*, stock_*,
-orders_*), defines the machine "demo_order", and deletes what an earlier run left in idem's tables:
-keys in the scope "payments", and rows of the transition log.
+orders_*, forms_*), defines the machine "demo_order", and deletes what an earlier run left in idem's
+tables: keys in the scope "payments", rows of the transition log, and redeemed tokens in the scope
+"forms".
 
 Exit status 0: idem charged every payment once, lost none, and every replay equals the first
-response; it sold every unit once; each order passed each of its states once; and the usual way
-got each of these wrong. 1: anything else. 2: wrong usage.
+response; it sold every unit once; each order passed each of its states once; each form made the
+one order that it ought to, and handing it out wrote nothing; and the usual way got each of these
+wrong. 1: anything else. 2: wrong usage.
 )";
 
 struct Options {
@@ -61,10 +68,11 @@ struct Part {
     bool (*prove)(const Options &options);
 };
 
-constexpr std::array<Part, 3> kParts{{
+constexpr std::array<Part, 4> kParts{{
     {"payments", [](const Options &options) { return demo::payments::prove(options.seed, options.requests); }},
     {"stock", [](const Options &options) { return demo::stock::prove(options.seed); }},
     {"orders", [](const Options &options) { return demo::orders::prove(options.seed); }},
+    {"forms", [](const Options &options) { return demo::forms::prove(options.seed); }},
 }};
 
 std::uint64_t number(std::string_view option, const char *text) {
@@ -79,7 +87,7 @@ std::string_view name_of_part(const char *text) {
     for (const Part &part : kParts)
         if (text && part.name == text)
             return part.name;
-    throw std::invalid_argument{"--only needs payments, stock or orders"};
+    throw std::invalid_argument{"--only needs payments, stock, orders or forms"};
 }
 
 // Nothing: --help was asked for. Throws std::invalid_argument.
