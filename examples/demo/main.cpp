@@ -1,6 +1,6 @@
 // The proof, in parts: payments that are asked for twice, the last units of a stock, orders on their way through their
-// states, and forms that are sent twice. Each is done the usual way and with idem. Exit status: 0 the proof holds, 1 it
-// does not or something broke, 2 wrong usage.
+// states, forms that are sent twice, and a nightly job on three hosts. Each is done the usual way and with idem. Exit
+// status: 0 the proof holds, 1 it does not or something broke, 2 wrong usage.
 #include <array>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "cron/proof.hpp"
 #include "forms/proof.hpp"
 #include "orders/proof.hpp"
 #include "payments/proof.hpp"
@@ -39,22 +40,24 @@ of it.
             same moment, some again after the card was declined, some expired, altered, or another
             customer's. A table of tokens, in two ways, against idem_token_issue and
             idem_token_redeem.
+  cron      A nightly job that three hosts start at once. Some die in the middle, some are paused
+            and come back late. A look at last_run against idem_lock and idem_assert_fence.
 
-  --only PART   payments, stock, orders or forms (default: all four)
+  --only PART   payments, stock, orders, forms or cron (default: all five)
   --seed N      what the loads are made of (default 1); the same seed makes the same loads
   --requests N  about how many payment requests to send (default 9000, at least 90)
   --help        this text
 
 The database is the one that PGHOST, PGPORT, PGUSER and PGDATABASE say, and the user a superuser.
 It needs the extension idem in schema public. The program makes its schemas anew (shop_*, stock_*,
-orders_*, forms_*), defines the machine "demo_order", and deletes what an earlier run left in idem's
-tables: keys in the scope "payments", rows of the transition log, and redeemed tokens in the scope
-"forms".
+orders_*, forms_*, cron_*), defines the machine "demo_order", takes the lock "credit-interest" in
+the scope "cron", and deletes what an earlier run left in idem's tables: keys in the scope
+"payments", rows of the transition log, and redeemed tokens in the scope "forms".
 
 Exit status 0: idem charged every payment once, lost none, and every replay equals the first
 response; it sold every unit once; each order passed each of its states once; each form made the
-one order that it ought to, and handing it out wrote nothing; and the usual way got each of these
-wrong. 1: anything else. 2: wrong usage.
+one order that it ought to, and handing it out wrote nothing; the job ran once a night; and the
+usual way got each of these wrong. 1: anything else. 2: wrong usage.
 )";
 
 struct Options {
@@ -68,11 +71,12 @@ struct Part {
     bool (*prove)(const Options &options);
 };
 
-constexpr std::array<Part, 4> kParts{{
+constexpr std::array<Part, 5> kParts{{
     {"payments", [](const Options &options) { return demo::payments::prove(options.seed, options.requests); }},
     {"stock", [](const Options &options) { return demo::stock::prove(options.seed); }},
     {"orders", [](const Options &options) { return demo::orders::prove(options.seed); }},
     {"forms", [](const Options &options) { return demo::forms::prove(options.seed); }},
+    {"cron", [](const Options &options) { return demo::cron::prove(options.seed); }},
 }};
 
 std::uint64_t number(std::string_view option, const char *text) {
@@ -87,7 +91,7 @@ std::string_view name_of_part(const char *text) {
     for (const Part &part : kParts)
         if (text && part.name == text)
             return part.name;
-    throw std::invalid_argument{"--only needs payments, stock, orders or forms"};
+    throw std::invalid_argument{"--only needs payments, stock, orders, forms or cron"};
 }
 
 // Nothing: --help was asked for. Throws std::invalid_argument.
