@@ -1,6 +1,6 @@
 -- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
 \ir include/helpers.psql
-SELECT plan(22);
+SELECT plan(23);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
