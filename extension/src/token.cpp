@@ -25,14 +25,16 @@ constexpr Micros kRowOutlives = USECS_PER_DAY;
 }
 
 // Made once: making and freeing it would cost as much again as a token's MAC. A resource owner of its own keeps it from being
-// released with the statement.
+// released with the statement; a server built without OpenSSL allocates it where we are.
 pg_hmac_ctx *hmac_context() {
     static pg_hmac_ctx *context = nullptr;
     if (context == nullptr) {
         const ResourceOwner statement = CurrentResourceOwner;
+        const MemoryContext memory = MemoryContextSwitchTo(TopMemoryContext);
         CurrentResourceOwner = ResourceOwnerCreate(nullptr, "idem tokens");
         context = pg_hmac_create(PG_SHA256);
         CurrentResourceOwner = statement;
+        MemoryContextSwitchTo(memory);
     }
     return context;
 }
