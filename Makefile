@@ -12,7 +12,7 @@ ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 
 deps:        ## install the Debian packages that are missing
 	@scripts/deps.sh
-demo:        ## payments, stock and orders, without idem and with it, on a throw-away cluster
+demo:        ## payments, stock, orders, forms, a cron job: without idem and with it, on a throw-away cluster
 	@scripts/demo.sh
 check:       ## build, install and run every test; the last line says what passed and failed
 	@scripts/check.sh
