@@ -21,7 +21,10 @@ die() { echo "bench: $*" >&2; exit 1; }
 progress() { printf '%s\n' "$*" >&2; }
 
 stop_everything() {
-    if [ ${#children[@]} -gt 0 ]; then kill "${children[@]}" 2>/dev/null || true; fi
+    if [ ${#children[@]} -gt 0 ]; then
+        kill "${children[@]}" 2>/dev/null || true
+        wait "${children[@]}" 2>/dev/null || true
+    fi
     scripts/cluster.sh stop "$cluster"
     rm -rf "$scratch"
 }
@@ -34,7 +37,7 @@ build_drivers() {
     {
         cmake -S . -B build/cmake &&
             cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay \
-                idem-bench-contention
+                idem-bench-contention idem-bench-redis
     } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
 }
 
@@ -167,3 +170,8 @@ expect() {
     done
     [ "$found" -eq "$1" ] || die "there are $found $2 instead of $1"
 }
+
+# Rows updated, as the server counts them. A session reports its counts when it ends, which may be a moment after its client has gone.
+updates_of() { echo "pg_stat_get_tuples_updated('$1'::regclass)"; }
+
+rows_updated() { sql -c "SELECT $(updates_of "$1")"; }

@@ -16,7 +16,7 @@ source bench/tables.sh
 source bench/report.sh
 
 QUICK=${QUICK:-} ONLY=${ONLY:-}
-all_groups=(claim replay request batch try rows transition contention cost instructions)
+all_groups=(claim replay request batch try rows transition tokens ids locks contention cost instructions)
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"

@@ -18,8 +18,3 @@ job_changes() {
     pgbench_tps bench/keys/row.sql "bench/contenders/transition/$1.sql"
     expect $((before + $(pgbench_transactions))) "updated rows of $table" "SELECT $(updates_of "$table")"
 }
-
-# The server counts them. A session reports its counts when it ends, which may be a moment after its client has gone.
-updates_of() { echo "pg_stat_get_tuples_updated('$1'::regclass)"; }
-
-rows_updated() { sql -c "SELECT $(updates_of "$1")"; }

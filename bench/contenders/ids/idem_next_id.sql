@@ -1,0 +1,1 @@
+SELECT idem_next_id();

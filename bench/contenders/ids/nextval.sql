@@ -1,0 +1,1 @@
+SELECT nextval('plain_ids');

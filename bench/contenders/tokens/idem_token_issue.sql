@@ -1,0 +1,1 @@
+SELECT idem_token_issue('session 4711');
