@@ -27,8 +27,8 @@ template <typename Attempt> bool within_patience(core::Micros patience, Attempt 
         return true;
     }
     const int own_timeout = LockTimeout;
-    LockTimeout = static_cast<int>(milliseconds);
     ErrorData *error = try_in_subtransaction([&] {
+        LockTimeout = static_cast<int>(milliseconds);
         attempt();
         return true;
     });
