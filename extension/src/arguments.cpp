@@ -77,7 +77,7 @@ core::Micros wait_argument(FunctionCallInfo fcinfo, int arg) {
     const core::Micros span = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
     if (span < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
-                        errhint("Use NULL to wait without bound.")));
+                        errhint("Use '0' not to wait, NULL to wait without bound.")));
     return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
 }
 

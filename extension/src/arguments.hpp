@@ -45,4 +45,9 @@ core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 // Database time. PostgreSQL's timestamptz counts microseconds, and so does everything here; 'infinity' is core::kForever.
 inline core::Micros clock_now() { return GetCurrentTimestamp(); }
 
+// What is left of a wait, as wait_argument has it: core::kForever, or 0 and less when it is over.
+inline core::Micros time_left(core::Micros wait_until) {
+    return wait_until == 0 || wait_until == core::kForever ? wait_until : wait_until - clock_now();
+}
+
 } // namespace idem

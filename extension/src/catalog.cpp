@@ -75,8 +75,8 @@ void relation_changed(Datum, Oid relation) {
     if (all || relation == cached.token_secrets)
         generation_of_secrets++;
     bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
-                relation == cached.transition_log || relation == cached.fence_high_water ||
-                relation == cached.id_high_water || relation == cached.token_secrets;
+                relation == cached.transition_log || relation == cached.fence_high_water || relation == cached.id_high_water ||
+                relation == cached.token_secrets;
     for (const Oid table : cached.spaces)
         ours |= relation == table;
     if (ours)

@@ -156,11 +156,7 @@ class Patience {
     }
 
   private:
-    core::Micros time_left() const {
-        if (request_.wait_until == 0)
-            return 0;
-        return request_.wait_until == core::kForever ? core::kForever : request_.wait_until - clock_now();
-    }
+    core::Micros time_left() const { return idem::time_left(request_.wait_until); }
 
     const ClaimRequest &request_;
     LOCKTAG waiters_;

@@ -138,7 +138,7 @@ void fill_new_row(TupleTableSlot *row, const RowRun &run, const RowCall &call, E
         if (position < 0) {
             Node *expression = build_column_default(call.table, column);
             if (expression != nullptr)
-                source.expression = expression_planner(reinterpret_cast<Expr *>(expression));
+                source.expression = reinterpret_cast<Expr *>(expression);
         }
         const Value value = value_of(run, source, state);
         row->tts_values[column - 1] = value.datum;

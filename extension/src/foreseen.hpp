@@ -27,13 +27,14 @@ Foreseen *foresee_columns(RowStatement *statement, const RowCall &call, const Co
 // Sets the parameters to what was given, or is generated or the default.
 void foresee_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
 
-// Whether BEFORE triggers of the table itself may make another row of it. (A partitioned table's partitions may have others.)
+// Whether BEFORE triggers may make another row of it, and can be asked: those of a partitioned table are its partitions'.
 inline bool has_insert_triggers(Relation table) {
-    return table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row;
+    return table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && table->trigdesc != nullptr &&
+           table->trigdesc->trig_insert_before_row;
 }
 
 // Sets all of them to what BEFORE triggers and generation make of the row; false when a trigger discards it. The triggers run
-// once more for that, in a subtransaction that is undone. REQUIRES: has_insert_triggers, not a partitioned table.
+// once more for that, in a subtransaction that is undone. REQUIRES: has_insert_triggers.
 bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
 
 } // namespace idem

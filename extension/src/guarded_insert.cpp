@@ -89,8 +89,7 @@ void require_in_snapshot(bool is_seen) {
 
 // What triggers make of the row counts, unless they discard it: then its duplicate may still be there.
 bool foresee_with_triggers(const RowRun &run, const RowCall &call, const Foreseen &match) {
-    return has_insert_triggers(call.table) && call.table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
-           foresee_triggered_values(run, call, match);
+    return has_insert_triggers(call.table) && foresee_triggered_values(run, call, match);
 }
 
 void insert_guarded_row(const RowRun &run, const RowCall &call, RowResult *result) {
@@ -148,7 +147,6 @@ PGDLLEXPORT Datum guarded_insert(PG_FUNCTION_ARGS) {
     call.visible = selectable_columns(call.table);
     PreventCommandIfReadOnly("guarded_insert()");
     PreventCommandDuringRecovery("guarded_insert()");
-    PreventCommandIfParallelMode("guarded_insert()");
     const RowRun run = begin_run(call, build, FirstObject::row);
     RowResult result{};
     const bool inserted = insert_or_find(run, call, &result);

@@ -48,9 +48,9 @@ void build_one(RowStatement *statement, const RowCall &call) {
     prepare_row_lock(statement, call, "", condition, condition);
 }
 
-Locked lock_one(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
+Locked lock_one(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
     for (;; check_for_interrupts()) {
-        const Locked what = lock_row(run, call, patience, result);
+        const Locked what = lock_row(run, call, wait_until, result);
         // Another row has got the key while we waited for the one that had it.
         if (what != Locked::moved)
             return what;
@@ -136,10 +136,10 @@ int compare_pointers(const void *a, const void *b) {
     pg_unreachable();
 }
 
-void lock_wanted(WantedRow *wanted, const Patience &patience) {
+void lock_wanted(WantedRow *wanted, core::Micros wait_until) {
     for (;; check_for_interrupts()) {
         RowResult result{};
-        wanted->what = lock_row(wanted->run, wanted->call, patience, &result);
+        wanted->what = lock_row(wanted->run, wanted->call, wait_until, &result);
         wanted->row = wanted->what == Locked::locked ? result.row : nullptr;
         if (wanted->what != Locked::moved)
             return;
@@ -175,7 +175,7 @@ WantedRows wanted_rows(ArrayType *keys) {
 }
 
 // Finds all of them, then locks them in order.
-void lock_all(const WantedRows &wanted, Relation table, const Patience &patience, MemoryContext memory) {
+void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until, MemoryContext memory) {
     auto *ordered = static_cast<WantedRow **>(
         MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow *) * static_cast<Size>(Max(wanted.count, 1))));
     int found = 0;
@@ -189,7 +189,7 @@ void lock_all(const WantedRows &wanted, Relation table, const Patience &patience
     }
     qsort(ordered, found, sizeof(WantedRow *), compare_pointers);
     for (int i = 0; i < found; i++)
-        lock_wanted(ordered[i], patience);
+        lock_wanted(ordered[i], wait_until);
 }
 
 } // namespace
@@ -202,14 +202,14 @@ PG_FUNCTION_INFO_V1(pessimistic_lock_many);
 PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
     PreventCommandIfParallelMode("pessimistic_lock()");
     const RowObject object = row_object_argument(fcinfo, key, "key");
-    const Patience patience = patience_argument(fcinfo, wait);
-    Relation table = open_target_within(fcinfo, target, patience);
+    const core::Micros wait_until = wait_argument(fcinfo, wait);
+    Relation table = open_target_within(fcinfo, target, wait_until);
     if (table == nullptr)
         return make_answer(fcinfo, outcome_of(Locked::busy), row_column(nullptr));
     const RowCall call = call_for("pessimistic_lock", table, object);
     const RowRun run = begin_run(call, build_one);
     RowResult result{};
-    const Locked what = lock_one(run, call, patience, &result);
+    const Locked what = lock_one(run, call, wait_until, &result);
     end_run(call);
     return make_answer(fcinfo, outcome_of(what), row_column(what == Locked::locked ? result.row : nullptr));
 }
@@ -218,14 +218,14 @@ PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
     PreventCommandIfParallelMode("pessimistic_lock_many()");
     if (PG_ARGISNULL(key))
         raise_null_argument("keys");
-    const Patience patience = patience_argument(fcinfo, wait);
+    const core::Micros wait_until = wait_argument(fcinfo, wait);
     const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(key));
-    Relation table = open_target_within(fcinfo, target, patience);
+    Relation table = open_target_within(fcinfo, target, wait_until);
     InitMaterializedSRF(fcinfo, 0);
     if (table != nullptr) {
         const MemoryContext memory = CurrentMemoryContext;
         SPI_connect();
-        lock_all(wanted, table, patience, memory);
+        lock_all(wanted, table, wait_until, memory);
         SPI_finish();
         relation_close(table, NoLock);
     }

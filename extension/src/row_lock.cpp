@@ -23,16 +23,6 @@ void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, con
 
 } // namespace
 
-Patience patience_argument(FunctionCallInfo fcinfo, int arg) {
-    if (PG_ARGISNULL(arg))
-        return {true, 0};
-    const core::Micros wait = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
-    if (wait < 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
-                        errhint("Use '0' not to wait, NULL to wait without bound.")));
-    return {false, wait == 0 ? 0 : deadline_after(clock_now(), wait, "wait")};
-}
-
 void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,
                       const char *locked_by) {
     prepare_select(statement, look, call, told, found_by, "");
@@ -41,11 +31,11 @@ void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *
     prepare_select(statement, lock_or_fail, call, told, locked_by, " FOR UPDATE NOWAIT");
 }
 
-Relation open_target_within(FunctionCallInfo fcinfo, int arg, const Patience &patience) {
-    if (!patience.unbounded && !PG_ARGISNULL(arg)) {
+Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_until) {
+    if (wait_until != core::kForever && !PG_ARGISNULL(arg)) {
         const Oid oid = PG_GETARG_OID(arg);
         if (!ConditionalLockRelationOid(oid, RowShareLock)) {
-            const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
+            const core::Micros left = time_left(wait_until);
             if (left <= 0 || !within_patience(left, [&] { LockRelationOid(oid, RowShareLock); }))
                 return nullptr;
         }
@@ -57,14 +47,14 @@ bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, lo
 
 namespace {
 
-Locked lock_row_once(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
-    if (run_plan(run, patience.unbounded ? lock : lock_if_free, result, Row::wanted))
+Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
+    if (run_plan(run, wait_until == core::kForever ? lock : lock_if_free, result, Row::wanted))
         return Locked::locked;
     if (!run_plan(run, look, result, Row::unwanted))
         return Locked::missing;
-    if (patience.unbounded)
+    if (wait_until == core::kForever)
         return Locked::moved;
-    const core::Micros left = patience.until == 0 ? 0 : patience.until - clock_now();
+    const core::Micros left = time_left(wait_until);
     if (left <= 0 && !is_row_secured(call.table))
         return Locked::busy;
     // Somebody holds it, or row-level security lets the caller see the row and not update it: only a busy row raises.
@@ -77,9 +67,9 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, const Patience &pat
 
 } // namespace
 
-Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result) {
+Locked lock_row(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
     for (int attempt = 1;; attempt++) {
-        const Locked what = lock_row_once(run, call, patience, result);
+        const Locked what = lock_row_once(run, call, wait_until, result);
         if (what != Locked::moved || !is_row_secured(call.table))
             return what;
         if (attempt == kAttemptsAtHiddenRow)

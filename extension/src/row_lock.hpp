@@ -7,17 +7,9 @@
 
 namespace idem {
 
-// How long to wait for whoever holds the row.
-struct Patience {
-    bool unbounded;
-    core::Micros until; // the clock's time
-};
-
-// The argument `wait`: NULL waits without bound; 22023 when negative or infinite.
-Patience patience_argument(FunctionCallInfo fcinfo, int arg);
-
-// The table of argument `arg`, locked for row locks; nullptr when that took more than the patience. Errors as open_target.
-Relation open_target_within(FunctionCallInfo fcinfo, int arg, const Patience &patience);
+// The table of argument `arg`, locked for row locks; nullptr when that took longer. wait_until: as wait_argument has it. Errors
+// as open_target.
+Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_until);
 
 // Prepares the plans. SQL over the item t: `found_by` is the condition that finds the row, `locked_by` the one it is locked by,
 // `told` further result columns, each with ", " before it.
@@ -29,10 +21,10 @@ bool look_at_row(const RowRun &run, RowResult *result);
 
 enum class Locked {
     locked,
-    busy,    // by another transaction, until the patience was used up
+    busy,    // by another transaction, until the wait was over
     missing, // or hidden from the caller, or not theirs to update, by row-level security
     moved    // not there under `locked_by`, but still under `found_by`, as `result` tells
 };
-Locked lock_row(const RowRun &run, const RowCall &call, const Patience &patience, RowResult *result);
+Locked lock_row(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result);
 
 } // namespace idem

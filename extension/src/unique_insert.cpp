@@ -13,8 +13,6 @@ enum Argument { target, new_row, conflict_columns };
 // A duplicate that is gone when we look for it is nothing unusual; one that is gone this often was never there.
 constexpr int kMostAttempts = 100;
 
-bool is_partitioned(Relation table) { return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE; }
-
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
         return unique_key(call.table, named_columns(call), Nulls::allowed);
@@ -70,7 +68,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
         if (is_duplicate(run, call, result))
             return false;
         // The conflict may be about what a trigger makes of the row, such as lower case.
-        if (has_insert_triggers(call.table) && !is_partitioned(call.table)) {
+        if (has_insert_triggers(call.table)) {
             if (!foresee_triggered_values(run, call, foreseen))
                 break;
             if (is_duplicate(run, call, result))

@@ -42,7 +42,7 @@ bool enter_queue_at_once(const LOCKTAG &waiters) { return acquire(waiters, Exclu
 bool enter_queue(const LOCKTAG &waiters, core::Micros until) {
     if (until == core::kForever)
         return acquire(waiters, ExclusiveLock, true);
-    const core::Micros left = until == 0 ? 0 : until - clock_now();
+    const core::Micros left = time_left(until);
     return left > 0 && within_patience(left, [&] { (void)acquire(waiters, ExclusiveLock, true); });
 }
 
