@@ -1,0 +1,182 @@
+// The only file that knows libpqxx's versions apart: 6.4 (Debian 12), 7.10, 8.0. What differs between them has one spelling
+// here.
+#pragma once
+
+#include <optional>
+#include <pqxx/pqxx>
+#include <pqxx/version>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if PQXX_VERSION_MAJOR < 6 || (PQXX_VERSION_MAJOR == 6 && PQXX_VERSION_MINOR < 4)
+#error "libpqxx 6.4 or later is needed"
+#elif PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10
+#error "libpqxx 7.10 or later is needed"
+#endif
+
+namespace idem {
+
+#if PQXX_VERSION_MAJOR < 7
+/// What tx.conn() returns.
+using connection = pqxx::connection_base;
+#else
+using connection = pqxx::connection;
+#endif
+
+namespace detail {
+
+using pg_connection = pqxx::internal::pq::PGconn;
+
+#if PQXX_VERSION_MAJOR < 7
+
+/// libpqxx's view of an open connection of libpq's, which it uses and does not own.
+class adopted_connection final : public pqxx::connection_base {
+  public:
+    explicit adopted_connection(pg_connection *raw) : pqxx::connection_base(policy_), policy_(raw) {
+        init();
+#include "pqxx/internal/ignore-deprecated-pre.hxx"
+        inhibit_reactivation(true);
+#include "pqxx/internal/ignore-deprecated-post.hxx"
+    }
+    ~adopted_connection() noexcept { close(); }
+
+    pqxx::connection_base &get() noexcept { return *this; }
+
+  private:
+    // libpqxx 6 would open a new connection behind the back of a transaction when the old one broke: it is given this one or
+    // none.
+    class policy final : public pqxx::connectionpolicy {
+      public:
+        explicit policy(pg_connection *raw) : pqxx::connectionpolicy(std::string{}), raw_(raw) {}
+        handle do_startconnect(handle current) override {
+            if (current != nullptr)
+                return current;
+            if (raw_ == nullptr)
+                throw pqxx::broken_connection{"the connection is lost"};
+            return std::exchange(raw_, nullptr);
+        }
+        handle do_completeconnect(handle current) override { return current; }
+        handle do_dropconnect(handle) noexcept override { return nullptr; }
+        handle do_disconnect(handle) noexcept override { return nullptr; }
+
+      private:
+        pg_connection *raw_;
+    };
+
+    policy policy_;
+};
+
+#else
+
+class adopted_connection final {
+  public:
+    explicit adopted_connection(pg_connection *raw) : connection_(pqxx::connection::seize_raw_connection(raw)) {}
+    ~adopted_connection() { static_cast<void>(std::move(connection_).release_raw_connection()); }
+    adopted_connection(const adopted_connection &) = delete;
+    adopted_connection &operator=(const adopted_connection &) = delete;
+
+    pqxx::connection &get() noexcept { return connection_; }
+
+  private:
+    pqxx::connection connection_;
+};
+
+#endif
+
+/// A transaction whose BEGIN, COMMIT and ROLLBACK are not libpqxx's business but that of the class derived from it.
+class adopted_transaction : public pqxx::dbtransaction {
+  protected:
+#if PQXX_VERSION_MAJOR < 7
+    explicit adopted_transaction(connection &on) : pqxx::internal::namedclass("transaction"), pqxx::dbtransaction(on) {
+        Begin();
+    }
+    /// First thing in the destructor of the derived class: rolls back what is open.
+    void shut() noexcept { End(); }
+
+  private:
+    void do_begin() final {}
+    // libpqxx 6 would roll back at the first error; later versions do not.
+    pqxx::result do_exec(const char query[]) final { return direct_exec(query); }
+    void do_commit() final { commit_now(); }
+    void do_abort() final { abort_now(); }
+#else
+    explicit adopted_transaction(connection &on) : pqxx::dbtransaction(on, "transaction") { register_transaction(); }
+    void shut() noexcept { close(); }
+
+  private:
+#if PQXX_VERSION_MAJOR < 8
+    void do_commit() final { commit_now(); }
+    void do_abort() final { abort_now(); }
+#else
+    void do_commit(pqxx::sl) final { commit_now(); }
+    void do_abort(pqxx::sl) final { abort_now(); }
+#endif
+#endif
+
+    virtual void commit_now() = 0;
+    virtual void abort_now() = 0;
+};
+
+// The class most derived names libpqxx 6's virtual base.
+#if PQXX_VERSION_MAJOR < 7
+#define IDEM_PQXX_TRANSACTION(on) pqxx::internal::namedclass("transaction"), ::idem::detail::adopted_transaction(on)
+#else
+#define IDEM_PQXX_TRANSACTION(on) ::idem::detail::adopted_transaction(on)
+#endif
+
+/// One statement with parameters in text format.
+inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &text,
+                              const std::vector<std::optional<std::string>> &values) {
+#if PQXX_VERSION_MAJOR < 7
+    std::vector<const char *> pointers;
+    for (const std::optional<std::string> &value : values)
+        pointers.push_back(value ? value->c_str() : nullptr);
+    return tx.exec_params(text, pqxx::prepare::make_dynamic_params(pointers));
+#else
+    pqxx::params parameters;
+    for (const std::optional<std::string> &value : values)
+        if (value)
+            parameters.append(*value);
+        else
+            parameters.append();
+    return tx.exec(text, parameters);
+#endif
+}
+
+/// The SQLSTATE that an exception of libpqxx stands for; empty where the library lost it (class 08, and 53300).
+inline std::string sqlstate_of(const std::exception &problem) {
+    if (const auto *sql = dynamic_cast<const pqxx::sql_error *>(&problem); sql && !sql->sqlstate().empty())
+        return std::string(sql->sqlstate());
+    // libpqxx 6 makes these no sql_error.
+    if (dynamic_cast<const pqxx::serialization_failure *>(&problem))
+        return "40001";
+    if (dynamic_cast<const pqxx::deadlock_detected *>(&problem))
+        return "40P01";
+    if (dynamic_cast<const pqxx::statement_completion_unknown *>(&problem))
+        return "40003";
+    if (dynamic_cast<const pqxx::transaction_rollback *>(&problem))
+        return "40000";
+    if (dynamic_cast<const pqxx::insufficient_privilege *>(&problem))
+        return "42501";
+    if (dynamic_cast<const pqxx::broken_connection *>(&problem))
+        return "08006";
+    return {};
+}
+
+} // namespace detail
+
+#if PQXX_VERSION_MAJOR < 7
+/// Use this one: libpqxx 6's own sets its savepoint only at the first exec(), and forgets it for statements with parameters.
+class subtransaction final : public pqxx::subtransaction {
+  public:
+    explicit subtransaction(pqxx::dbtransaction &outer, const std::string &name = {})
+        : pqxx::internal::namedclass("subtransaction", outer.conn().adorn_name(name)), pqxx::subtransaction(outer, name) {
+        Begin();
+    }
+};
+#else
+using subtransaction = pqxx::subtransaction;
+#endif
+
+} // namespace idem

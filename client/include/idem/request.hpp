@@ -1,0 +1,87 @@
+// Which key, and on what terms.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace idem {
+
+using duration = std::chrono::milliseconds;
+
+/// How long to wait for a holder: zero never waits, `forever` waits without bound (deadlock detection, lock_timeout and cancel
+/// still apply).
+struct patience {
+    patience(duration longest = duration::zero()) : bound(longest) {}
+    static patience forever() {
+        patience p;
+        p.bound.reset();
+        return p;
+    }
+
+    std::optional<duration> bound;
+};
+
+/// One idempotency key with its terms. What is not set is left to the scope, and then to the server's settings.
+///
+///     idem::request{"pay-7f3a"}.in("payments").of_json(body).keep(std::chrono::hours{48})
+class request {
+  public:
+    request(std::string key) : key_(std::move(key)) {}
+    request(const char *key) : key_(key) {}
+
+    /// The space in which the key is unique.
+    request &in(std::string scope) {
+        scope_ = std::move(scope);
+        return *this;
+    }
+    /// What was asked for; the same key with another request is a mismatch. Hashed by the server: key order and white space do
+    /// not matter.
+    request &of_json(std::string json) {
+        json_ = std::move(json);
+        return *this;
+    }
+    /// The same for a request that is text and no JSON.
+    request &of_text(std::string text) {
+        text_ = std::move(text);
+        return *this;
+    }
+    /// The same with a hash of the caller's own, as hexadecimal digits.
+    request &with_fingerprint(std::string hex) {
+        fingerprint_ = std::move(hex);
+        return *this;
+    }
+    /// How long the key is kept once the work is done.
+    request &keep(duration ttl) {
+        ttl_ = ttl;
+        return *this;
+    }
+    /// Leased flows: how long the holder may be silent before others may take over.
+    request &lease(duration lease) {
+        lease_ = lease;
+        return *this;
+    }
+    /// How long to wait for another holder; the default is not to wait.
+    request &wait(patience wait) {
+        wait_ = wait;
+        return *this;
+    }
+
+    const std::string &key() const noexcept { return key_; }
+    const std::string &scope() const noexcept { return scope_; }
+    const std::optional<std::string> &json() const noexcept { return json_; }
+    const std::optional<std::string> &text() const noexcept { return text_; }
+    const std::optional<std::string> &fingerprint() const noexcept { return fingerprint_; }
+    const std::optional<duration> &ttl() const noexcept { return ttl_; }
+    const std::optional<duration> &lease() const noexcept { return lease_; }
+    const patience &wait() const noexcept { return wait_; }
+
+  private:
+    std::string key_, scope_;
+    std::optional<std::string> json_, text_, fingerprint_;
+    std::optional<duration> ttl_, lease_;
+    patience wait_;
+};
+
+} // namespace idem

@@ -1,0 +1,76 @@
+// How often, how fast and how long a flow is run again.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace idem {
+
+/// Told before each new attempt. `sqlstate` is 08006 for a connection that broke without saying why.
+struct retry_event {
+    int attempt;                     ///< the attempt that failed, from 1
+    std::string sqlstate;            ///< why
+    std::string message;             ///< the same for people
+    std::chrono::milliseconds pause; ///< how long until the next attempt
+};
+
+/// Serialization failures, deadlocks, lost connections and (in optimistic flows) conflicts are retried; a mismatch, a
+/// transition that is not allowed, a stale fence and bad input never are.
+///
+/// The pause before attempt n + 1 is random between 0 and min(longest_pause, first_pause * 2^(n-1)) ("full jitter", Brooker,
+/// AWS Architecture Blog, 2015), so that those who collided once do not collide again.
+struct retry_policy {
+    int attempts = 10; ///< the first one included; at least 1
+    std::chrono::milliseconds first_pause{5};
+    std::chrono::milliseconds longest_pause{1000};
+    std::optional<std::chrono::milliseconds> deadline; ///< no attempt begins later than this after the first
+    std::function<void(const retry_event &)>
+        on_retry; ///< called by the thread that runs the flow; what it throws ends the flow
+};
+
+/// The loop that every flow runs in. Not thread-safe.
+///
+///     for (retry_loop loop{policy};;) {
+///       try { return attempt(); }
+///       catch (...) { loop.failed(std::current_exception()); }
+///     }
+class retry_loop {
+  public:
+    explicit retry_loop(const retry_policy &policy);
+
+    /// Pauses and returns when the error may be retried and attempts and time are left; else rethrows it. Call it outside of
+    /// any transaction. `can_tell`: the flow finds out by itself how a commit ended whose answer was lost, so that it may be
+    /// tried again.
+    void failed(const std::exception_ptr &error, bool can_tell = false);
+    /// The same for a conflict that is no exception; throws `give_up` when attempts or time are used up.
+    void conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up);
+
+    int attempt() const noexcept { return attempt_; }
+    /// Time until the deadline; nothing when there is none.
+    std::optional<std::chrono::milliseconds> time_left() const;
+
+  private:
+    void pause_or(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message);
+
+    const retry_policy &policy_;
+    std::chrono::steady_clock::time_point start_;
+    std::uint64_t random_;
+    int attempt_ = 1;
+};
+
+/// What an exception means for a retry.
+enum class verdict {
+    final,           ///< running again would not help
+    transient,       ///< 40001, 40P01
+    connection_lost, ///< and nothing was committed
+    commit_unknown   ///< the connection broke while a commit was under way
+};
+
+/// Judges exceptions of idem and of libpqxx alike; `sqlstate` (may be null) receives the SQLSTATE.
+verdict judge(const std::exception_ptr &error, std::string *sqlstate = nullptr, std::string *message = nullptr);
+
+} // namespace idem

@@ -1,0 +1,140 @@
+#include "client_state.hpp"
+
+#include "heart.hpp"
+
+namespace idem {
+
+client::client(client_options options) : state_(std::make_shared<detail::client_state>(std::move(options))) {}
+
+client::client(const std::string &dsn)
+    : client([&] {
+          client_options options;
+          options.dsn = dsn;
+          return options;
+      }()) {}
+
+const client_options &client::options() const noexcept { return state_->options(); }
+
+std::string client::schema() { return state_->schema(*state_->take()); }
+
+namespace detail {
+
+session_lease::session_lease(client_state &owner, std::unique_ptr<session> held) : owner_(&owner), held_(std::move(held)) {}
+session_lease::session_lease(session_lease &&) noexcept = default;
+
+session_lease &session_lease::operator=(session_lease &&other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(held_, other.held_);
+    return *this;
+}
+
+session_lease::~session_lease() {
+    if (held_)
+        owner_->give_back(std::move(held_));
+}
+
+client_state::client_state(client_options options)
+    : options_(std::move(options)), prepare_(options_.prepare), schema_(options_.schema) {
+    if (options_.max_connections == 0)
+        throw bad_input("22023", "max_connections must be at least 1");
+    if (options_.retry.attempts < 1)
+        throw bad_input("22023", "attempts must be at least 1");
+    idle_.reserve(options_.max_connections); // so that give_back cannot fail
+}
+
+client_state::~client_state() = default;
+
+session_lease client_state::take() {
+    {
+        std::unique_lock lock(pool_lock_);
+        const auto available = [&] { return !idle_.empty() || open_ < options_.max_connections; };
+        if (!returned_.wait_for(lock, options_.connection_wait, available))
+            throw pool_exhausted("53300", "no connection became free within " +
+                                              std::to_string(options_.connection_wait.count()) + " ms; all " +
+                                              std::to_string(options_.max_connections) + " are in use");
+        if (!idle_.empty()) {
+            std::unique_ptr<session> last = std::move(idle_.back());
+            idle_.pop_back();
+            return {*this, std::move(last)};
+        }
+        ++open_;
+    }
+    try {
+        return {*this, std::make_unique<session>(*this)};
+    } catch (...) {
+        give_back(nullptr);
+        throw;
+    }
+}
+
+void client_state::give_back(std::unique_ptr<session> used) noexcept {
+    const bool usable = used && !used->broken();
+    if (!usable)
+        used.reset(); // closes outside the lock
+    {
+        const std::lock_guard lock(pool_lock_);
+        if (usable)
+            idle_.push_back(std::move(used));
+        else
+            --open_;
+    }
+    returned_.notify_one();
+}
+
+void client_state::drop_idle() noexcept {
+    std::vector<std::unique_ptr<session>> dropped;
+    {
+        const std::lock_guard lock(pool_lock_);
+        for (std::unique_ptr<session> &each : idle_)
+            each->discard();
+        open_ -= idle_.size();
+        dropped.swap(idle_);
+    }
+    for (std::size_t i = 0; i < dropped.size(); ++i)
+        returned_.notify_one();
+}
+
+const std::string &client_state::schema(session &on) {
+    {
+        const std::lock_guard lock(names_lock_);
+        if (!schema_.empty())
+            return schema_;
+    }
+    static constexpr statement where{"idem_schema",
+                                     "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e JOIN "
+                                     "pg_catalog.pg_namespace n ON n.oid = e.extnamespace "
+                                     "WHERE e.extname = 'idem'",
+                                     true};
+    // This statement names no schema, so its text needs none.
+    const std::vector<rows> answer = on.run({{&where, {}}});
+    if (answer[0].empty())
+        throw not_installed("3F000", "extension \"idem\" is not installed in this database\nHINT:  CREATE EXTENSION idem;");
+    const std::lock_guard lock(names_lock_);
+    if (schema_.empty())
+        schema_ = *answer[0][0][0];
+    return schema_;
+}
+
+const std::string &client_state::text_of(const statement &what, session &on) {
+    {
+        const std::lock_guard lock(names_lock_);
+        if (const auto found = texts_.find(&what); found != texts_.end())
+            return *found->second;
+    }
+    std::string text = what.text;
+    static constexpr std::string_view placeholder = "@idem@";
+    for (std::size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))
+        text.replace(at, placeholder.size(), schema(on));
+    const std::lock_guard lock(names_lock_);
+    return *texts_.try_emplace(&what, std::make_unique<const std::string>(std::move(text))).first->second;
+}
+
+heart &client_state::heartbeat() {
+    const std::lock_guard lock(heart_lock_);
+    if (!heart_)
+        heart_ = std::make_unique<heart>(*this);
+    return *heart_;
+}
+
+} // namespace detail
+} // namespace idem

@@ -1,0 +1,70 @@
+#include "key_statements.hpp"
+
+namespace idem::detail {
+
+namespace {
+
+constexpr statement begin_statement{
+    "idem_begin",
+    "SELECT outcome, fence, attempt, status_code, response::pg_catalog.text, response_omitted, recovery_point, "
+    "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
+    "pg_catalog.floor(1000 * EXTRACT(epoch FROM lease_until - pg_catalog.clock_timestamp()))::pg_catalog.int8 "
+    "FROM @idem@.idem_begin($1, CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "
+    "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) WHEN $4::pg_catalog.text IS NOT "
+    "NULL THEN "
+    "@idem@.idem_fingerprint_text($4) END, $5::pg_catalog.interval, $6::pg_catalog.interval, $7, $8::pg_catalog.interval, $9)",
+    true}; // under the owner's nonce
+
+// The response comes back as jsonb writes it, so that the first answer and every replay are the same text.
+constexpr statement complete_statement{
+    "idem_complete",
+    "SELECT $2::pg_catalog.jsonb::pg_catalog.text "
+    "FROM @idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5)",
+    true}; // equal response, same fence: a no-op
+
+} // namespace
+
+command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait) {
+    parameter fingerprint = about.fingerprint();
+    if (fingerprint)
+        fingerprint = "\\x" + *fingerprint;
+    return {&begin_statement,
+            {about.key(), fingerprint, about.json(), about.text(), interval_text(about.ttl()), lease, owner,
+             interval_text(wait.bound), about.scope()},
+            {about.key(), about.scope()}};
+}
+
+command complete_command(const request &about, const response &outcome, const parameter &fence) {
+    parameter status;
+    if (outcome.status_code)
+        status = std::to_string(*outcome.status_code);
+    return {&complete_statement, {about.key(), outcome.json, status, fence, about.scope()}, {about.key(), about.scope()}};
+}
+
+answer answer_of(const row &ticket, bool replayed) {
+    answer known;
+    known.json = ticket[response_json];
+    if (ticket[status_code])
+        known.status_code = static_cast<int>(to_integer(*ticket[status_code]));
+    known.replayed = replayed;
+    known.omitted = ticket[response_omitted] == "t";
+    if (ticket[attempt])
+        known.attempt = static_cast<int>(to_integer(*ticket[attempt]));
+    return known;
+}
+
+void refuse(const row &ticket, const request &about) {
+    const std::string &what = *ticket[outcome];
+    const subject of{about.key(), about.scope()};
+    const std::string quoted = "key \"" + about.key() + "\"";
+    if (what == "mismatch")
+        throw mismatch("ID002", quoted + " was used before with another request", of);
+    if (what == "in_flight")
+        throw in_flight("ID005", quoted + " is in flight: its holder is not done", of,
+                        duration(ticket[retry_after_ms] ? to_integer(*ticket[retry_after_ms]) : 0));
+    if (what == "in_doubt")
+        throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
+    throw error("XX000", "unknown outcome \"" + what + "\" of idem_begin", of);
+}
+
+} // namespace idem::detail

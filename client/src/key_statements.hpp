@@ -1,0 +1,32 @@
+// The statements about keys that more than one flow uses, and how to read what they answer.
+#pragma once
+
+#include <idem/request.hpp>
+#include <idem/response.hpp>
+#include <idem/statement.hpp>
+
+namespace idem::detail {
+
+/// A ticket: columns in the order of the enum.
+enum ticket_column : std::size_t {
+    outcome,
+    fence,
+    attempt,
+    status_code,
+    response_json,
+    response_omitted,
+    recovery_point,
+    retry_after_ms,
+    lease_ms
+};
+
+/// idem_begin for this request; `lease` nothing: transactional. `wait` overrides the request's.
+command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait);
+/// idem_complete; answers with the response as the server stores it.
+command complete_command(const request &about, const response &outcome, const parameter &fence);
+
+answer answer_of(const row &ticket, bool replayed);
+/// Throws what stands for an outcome that is neither acquired, taken_over nor completed.
+[[noreturn]] void refuse(const row &ticket, const request &about);
+
+} // namespace idem::detail

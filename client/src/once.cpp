@@ -1,0 +1,135 @@
+#include <idem/once.hpp>
+
+#include <algorithm>
+#include <thread>
+
+#include "client_state.hpp"
+#include "key_statements.hpp"
+#include "session.hpp"
+
+namespace idem {
+
+namespace detail {
+
+namespace {
+
+constexpr statement lookup_statement{"idem_lookup_own", "SELECT is_owner FROM @idem@.idem_lookup($1, $2, $3)", true};
+
+} // namespace
+
+once_flow::once_flow(client &db, const request &about, const once_options &options)
+    : db_(db), request_(about), options_(options), retry_(options.retry ? *options.retry : db.options().retry), loop_(retry_),
+      owner_(make_nonce()) {}
+
+once_flow::~once_flow() = default;
+
+std::optional<answer> once_flow::begin() {
+    patience wait = request_.wait();
+    if (lost_ && wait.bound) {
+        wait.bound = std::max(*wait.bound, options_.recovery_wait);
+        if (const auto left = loop_.time_left())
+            wait.bound = std::min(*wait.bound, *left);
+    }
+    tx_ = std::make_unique<transaction>(db_, options_.level, std::vector{begin_command(request_, std::nullopt, owner_, wait)});
+    const row &ticket = tx_->opening().at(0).at(0);
+    const std::string &what = *ticket[outcome];
+    if (what == "acquired" || what == "taken_over") {
+        attempt_ = static_cast<int>(to_integer(*ticket[attempt]));
+        return std::nullopt;
+    }
+    if (what == "completed") {
+        bool own = false;
+        if (unknown_) {
+            const rows known = tx_->call({&lookup_statement, {request_.key(), owner_, request_.scope()}});
+            own = !known.empty() && known[0][0] == "t";
+        }
+        answer stored = answer_of(ticket, !own);
+        tx_.reset();
+        return stored;
+    }
+    if (what == "in_doubt")
+        tx_->finish(); // it is written down by whoever is told of it
+    refuse(ticket, request_);
+}
+
+answer once_flow::complete(response outcome) {
+    const std::vector<rows> stored = tx_->finish({complete_command(request_, outcome, std::nullopt)});
+    tx_.reset();
+    answer fresh;
+    fresh.json = stored.at(0).at(0).at(0);
+    fresh.status_code = outcome.status_code;
+    fresh.attempt = attempt_;
+    return fresh;
+}
+
+void once_flow::failed(const std::exception_ptr &problem) {
+    const verdict what = judge(problem);
+    // libpqxx says "broken connection" of other mishaps too.
+    const bool healthy = tx_ && !tx_->lost();
+    tx_.reset();
+    if (what == verdict::connection_lost && healthy)
+        std::rethrow_exception(problem);
+    unknown_ = unknown_ || what == verdict::commit_unknown;
+    lost_ = lost_ || what != verdict::transient;
+    loop_.failed(problem, true);
+}
+
+} // namespace detail
+
+namespace {
+
+// Under the key, so that running it again after a lost answer finds the first run.
+constexpr detail::statement execute_statement{
+    "idem_execute",
+    "SELECT outcome, fence, attempt, status_code, response::pg_catalog.text, response_omitted, recovery_point, "
+    "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, NULL "
+    "FROM @idem@.idem_execute($1, $2, $3::pg_catalog.text[], CASE WHEN $4::pg_catalog.text IS NOT NULL THEN "
+    "$4::pg_catalog.bytea "
+    "WHEN $5::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($5::pg_catalog.jsonb) WHEN $6::pg_catalog.text IS NOT "
+    "NULL THEN "
+    "@idem@.idem_fingerprint_text($6) END, $7::pg_catalog.interval, $8)",
+    true};
+
+constexpr std::chrono::milliseconds kAskAgain{20};
+
+} // namespace
+
+answer once_statement(client &db, const request &about, const std::string &statement,
+                      const std::vector<std::optional<std::string>> &arguments, const once_options &options) {
+    detail::parameter fingerprint = about.fingerprint();
+    if (fingerprint)
+        fingerprint = "\\x" + *fingerprint;
+    const detail::command command{&execute_statement,
+                                  {about.key(), statement, detail::array_text(arguments), fingerprint, about.json(),
+                                   about.text(), detail::interval_text(about.ttl()), about.scope()},
+                                  {about.key(), about.scope()}};
+    const retry_policy retry = options.retry ? *options.retry : db.options().retry;
+    std::optional<duration> wait = about.wait().bound;
+    auto since = std::chrono::steady_clock::now();
+    for (retry_loop loop{retry};;) {
+        try {
+            detail::session_lease session = db.state().take();
+            for (;;) {
+                const detail::row ticket = session->run({command}).at(0).at(0);
+                const std::string &what = *ticket[detail::outcome];
+                if (what == "acquired" || what == "taken_over" || what == "completed")
+                    return detail::answer_of(ticket, what == "completed");
+                // idem_execute never waits.
+                if (what != "in_flight" || (wait && std::chrono::steady_clock::now() - since >= *wait))
+                    detail::refuse(ticket, about);
+                std::this_thread::sleep_for(kAskAgain);
+            }
+        } catch (const connection_lost &) {
+            db.state().drop_idle();
+            // The first run may still be under way in its backend.
+            since = std::chrono::steady_clock::now();
+            if (wait)
+                wait = std::max(*wait, options.recovery_wait);
+            loop.failed(std::current_exception());
+        } catch (...) {
+            loop.failed(std::current_exception());
+        }
+    }
+}
+
+} // namespace idem

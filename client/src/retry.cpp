@@ -1,0 +1,100 @@
+#include <idem/retry.hpp>
+
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <thread>
+
+#include <idem/error.hpp>
+#include <idem/pqxx_compat.hpp>
+
+namespace idem {
+
+namespace {
+
+verdict judge_sqlstate(std::string_view sqlstate) {
+    if (sqlstate == "40001" || sqlstate == "40P01")
+        return verdict::transient;
+    if (sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03" || sqlstate == "57P05" ||
+        sqlstate.substr(0, 2) == "08")
+        return verdict::connection_lost;
+    return verdict::final;
+}
+
+} // namespace
+
+verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::string *message) {
+    const auto tell = [&](const std::string &state, const char *what) {
+        if (sqlstate)
+            *sqlstate = state;
+        if (message)
+            *message = what;
+    };
+    try {
+        std::rethrow_exception(problem);
+    } catch (const outcome_unknown &e) {
+        tell(e.sqlstate(), e.what());
+        return verdict::commit_unknown;
+    } catch (const connection_lost &e) {
+        tell(e.sqlstate(), e.what());
+        return verdict::connection_lost;
+    } catch (const error &e) {
+        tell(e.sqlstate(), e.what());
+        return judge_sqlstate(e.sqlstate());
+    } catch (const std::exception &e) {
+        const std::string state = detail::sqlstate_of(e);
+        tell(state, e.what());
+        return judge_sqlstate(state);
+    } catch (...) {
+        tell("", "an exception that is none of the standard's");
+        return verdict::final;
+    }
+}
+
+retry_loop::retry_loop(const retry_policy &policy)
+    : policy_(policy), start_(std::chrono::steady_clock::now()), random_(std::random_device{}()) {
+    if (policy.attempts < 1)
+        throw bad_input("22023", "attempts must be at least 1");
+}
+
+std::optional<std::chrono::milliseconds> retry_loop::time_left() const {
+    if (!policy_.deadline)
+        return std::nullopt;
+    const auto spent = std::chrono::steady_clock::now() - start_;
+    return std::max(std::chrono::milliseconds::zero(),
+                    *policy_.deadline - std::chrono::duration_cast<std::chrono::milliseconds>(spent));
+}
+
+void retry_loop::failed(const std::exception_ptr &problem, bool can_tell) {
+    std::string sqlstate, message;
+    const verdict what = judge(problem, &sqlstate, &message);
+    if (what == verdict::final || (what == verdict::commit_unknown && !can_tell))
+        std::rethrow_exception(problem);
+    pause_or(problem, sqlstate, message);
+}
+
+void retry_loop::conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up) {
+    pause_or(give_up, sqlstate, message);
+}
+
+void retry_loop::pause_or(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message) {
+    if (attempt_ >= policy_.attempts)
+        std::rethrow_exception(give_up);
+    // 2^40 times any first pause is beyond every longest one.
+    const double longest =
+        std::min(static_cast<double>(policy_.longest_pause.count()),
+                 static_cast<double>(policy_.first_pause.count()) * static_cast<double>(1ULL << std::min(attempt_ - 1, 40)));
+    std::minstd_rand engine(
+        static_cast<std::minstd_rand::result_type>(random_ + static_cast<std::uint64_t>(attempt_) * 2654435761u));
+    engine.discard(3);
+    const std::chrono::milliseconds pause(
+        static_cast<std::chrono::milliseconds::rep>(std::uniform_real_distribution<>(0, longest)(engine) + 0.5));
+    if (policy_.deadline && std::chrono::steady_clock::now() + pause > start_ + *policy_.deadline)
+        std::rethrow_exception(give_up);
+    if (policy_.on_retry)
+        policy_.on_retry({attempt_, sqlstate, message, pause});
+    std::this_thread::sleep_for(pause);
+    ++attempt_;
+}
+
+} // namespace idem

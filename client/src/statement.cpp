@@ -1,0 +1,54 @@
+#include <idem/statement.hpp>
+
+#include <charconv>
+#include <random>
+
+#include "session.hpp"
+
+namespace idem::detail {
+
+parameter interval_text(const std::optional<std::chrono::milliseconds> &duration) {
+    if (!duration)
+        return std::nullopt;
+    return std::to_string(duration->count()) + " milliseconds";
+}
+
+std::string array_text(const std::vector<parameter> &elements) {
+    std::string text = "{";
+    for (const parameter &element : elements) {
+        if (text.size() > 1)
+            text += ',';
+        if (!element) {
+            text += "NULL";
+            continue;
+        }
+        text += '"';
+        for (char c : *element) {
+            if (c == '"' || c == '\\')
+                text += '\\';
+            text += c;
+        }
+        text += '"';
+    }
+    return text + "}";
+}
+
+std::int64_t to_integer(const std::string &text) {
+    std::int64_t value = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem != std::errc() || end != text.data() + text.size())
+        throw error("XX000", "the server answered \"" + text + "\" where a number was expected");
+    return value;
+}
+
+std::string make_nonce() {
+    static constexpr char digits[] = "0123456789abcdef";
+    std::random_device source;
+    std::string nonce;
+    while (nonce.size() < 32)
+        for (auto [bits, i] = std::pair{source(), 0}; i < 8; ++i, bits >>= 4)
+            nonce += digits[bits & 15];
+    return nonce;
+}
+
+} // namespace idem::detail

@@ -1,0 +1,54 @@
+#include <idem/target.hpp>
+
+#include "client_state.hpp"
+#include "session.hpp"
+
+namespace idem {
+
+namespace {
+
+using detail::rows;
+
+} // namespace
+
+rows target::call(const detail::command &command) const {
+    if (own_)
+        return own_->call(command);
+    detail::client_state &state = db_->state();
+    if (foreign_) {
+        const std::string text = state.text_of(*command.what, *state.take());
+        try {
+            rows all;
+            for (const auto &each : detail::exec_with(*foreign_, text, command.values)) {
+                all.emplace_back();
+                for (const auto &field : each)
+                    all.back().push_back(field.is_null() ? std::nullopt : std::optional<std::string>(field.c_str()));
+            }
+            return all;
+        } catch (const std::exception &e) {
+            // libpqxx's exceptions as ours: the statement is idem's own.
+            if (const std::string sqlstate = detail::sqlstate_of(e); !sqlstate.empty())
+                throw_error(sqlstate, e.what(), command.about);
+            throw;
+        }
+    }
+    for (retry_loop loop{db_->options().retry};;) {
+        bool sent = false;
+        try {
+            detail::session_lease session = state.take();
+            state.text_of(*command.what, *session);
+            sent = true;
+            return std::move(session->run({command}).front());
+        } catch (const connection_lost &e) {
+            state.drop_idle();
+            if (sent && !command.what->repeatable)
+                throw outcome_unknown("08007", std::string("the connection was lost before the answer came: ") + e.what(),
+                                      command.about);
+            loop.failed(std::current_exception());
+        } catch (...) {
+            loop.failed(std::current_exception());
+        }
+    }
+}
+
+} // namespace idem
