@@ -37,7 +37,7 @@ build_drivers() {
     {
         cmake -S . -B build/cmake &&
             cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay \
-                idem-bench-contention idem-bench-redis
+                idem-bench-contention idem-bench-redis idem-bench-once
     } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
 }
 
@@ -47,6 +47,17 @@ start_cluster() {
     eval "$(scripts/cluster.sh env "$cluster")"
     sql -c 'CREATE EXTENSION idem' -f bench/contenders/schema.sql -f bench/contenders/request/plpgsql_schema.sql
     sql -v prefill="$prefill" -f bench/keys/prefill.sql
+}
+
+# start_proxy MICROSECONDS: holds every message back for so long (bench/delay.cpp); points PGHOST at it and sets `proxy`.
+start_proxy() {
+    local directory=$scratch/delay-$1
+    mkdir "$directory"
+    "$drivers/idem-bench-delay" "$directory/.s.PGSQL.$PGPORT" "$PGHOST/.s.PGSQL.$PGPORT" "$1" &
+    proxy=$!
+    children+=("$proxy")
+    PGHOST=$directory
+    until "$bindir/pg_isready" --quiet; do kill -0 "$proxy" || die "the delaying proxy did not start"; sleep 0.1; done
 }
 
 # Prints bare values.

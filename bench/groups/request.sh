@@ -26,17 +26,6 @@ over_network() {
     wait "$proxy" 2>/dev/null || true
 }
 
-# Points PGHOST at it.
-start_proxy() {
-    local directory=$scratch/delay-$1
-    mkdir "$directory"
-    "$drivers/idem-bench-delay" "$directory/.s.PGSQL.$PGPORT" "$PGHOST/.s.PGSQL.$PGPORT" "$1" &
-    proxy=$!
-    children+=("$proxy")
-    PGHOST=$directory
-    until "$bindir/pg_isready" --quiet; do kill -0 "$proxy" || die "the delaying proxy did not start"; sleep 0.1; done
-}
-
 round_trip_ms() {
     pgbench_tps bench/contenders/select_1.sql | awk '{printf "%.3f\n", 1000 / $1}'
 }

@@ -1,6 +1,7 @@
 #include <idem/retry.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -51,8 +52,7 @@ verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::str
     }
 }
 
-retry_loop::retry_loop(const retry_policy &policy)
-    : policy_(policy), start_(std::chrono::steady_clock::now()), random_(std::random_device{}()) {
+retry_loop::retry_loop(const retry_policy &policy) : policy_(policy), start_(std::chrono::steady_clock::now()) {
     if (policy.attempts < 1)
         throw bad_input("22023", "attempts must be at least 1");
 }
@@ -84,11 +84,8 @@ void retry_loop::pause_or(const std::exception_ptr &give_up, const std::string &
     const double longest =
         std::min(static_cast<double>(policy_.longest_pause.count()),
                  static_cast<double>(policy_.first_pause.count()) * static_cast<double>(1ULL << std::min(attempt_ - 1, 40)));
-    std::minstd_rand engine(
-        static_cast<std::minstd_rand::result_type>(random_ + static_cast<std::uint64_t>(attempt_) * 2654435761u));
-    engine.discard(3);
-    const std::chrono::milliseconds pause(
-        static_cast<std::chrono::milliseconds::rep>(std::uniform_real_distribution<>(0, longest)(engine) + 0.5));
+    std::random_device random;
+    const std::chrono::milliseconds pause(std::llround(std::uniform_real_distribution<>(0, longest)(random)));
     if (policy_.deadline && std::chrono::steady_clock::now() + pause > start_ + *policy_.deadline)
         std::rethrow_exception(give_up);
     if (policy_.on_retry)

@@ -83,6 +83,8 @@ session::session(client_state &owner) : owner_(owner) {
     adopted_ = std::make_unique<adopted_connection>(raw_.get());
     if (options.on_notice)
         PQsetNoticeReceiver(raw_.get(), pass_notice, const_cast<client_options *>(&options));
+    if (options.on_connect)
+        options.on_connect(adopted_->get());
 }
 
 session::~session() = default;
@@ -142,19 +144,28 @@ session::result_ptr session::receive(const deadline_t &deadline) {
     return result_ptr(PQgetResult(raw_.get()));
 }
 
-void session::settle() {
+void session::settle(const deadline_t &deadline) {
     if (!unsettled_)
         return;
-    unsettled_ = false;
-    while (result_ptr answer = receive({}))
+    while (result_ptr answer = receive(deadline))
         if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK)
-            lost();
+            lost(field(answer.get(), PG_DIAG_SQLSTATE), message_of(answer.get()));
+    synchronize(deadline);
+    unsettled_ = false;
+}
+
+void session::synchronize(const deadline_t &deadline) {
+    const result_ptr point = receive(deadline);
+    if (!point || PQresultStatus(point.get()) != PGRES_PIPELINE_SYNC)
+        lost();
 }
 
 void session::abandon() noexcept {
     if (broken())
         return;
-    if (PQsendQuery(raw_.get(), "ROLLBACK") && PQflush(raw_.get()) >= 0)
+    if (PQenterPipelineMode(raw_.get()) &&
+        PQsendQueryParams(raw_.get(), "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 0) && PQpipelineSync(raw_.get()) &&
+        PQflush(raw_.get()) >= 0)
         unsettled_ = true;
     else
         discard();
@@ -177,7 +188,6 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
     // Names first: looking them up is a round trip of its own.
     for (const command &command : commands)
         owner_.text_of(*command.what, *this);
-    settle();
     if (broken())
         lost();
 
@@ -197,6 +207,7 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
     if (!PQpipelineSync(raw_.get()))
         lost();
     flush(deadline);
+    settle(deadline);
 
     std::vector<rows> answers;
     std::string sqlstate, message;
@@ -227,10 +238,7 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
             }
     if (PQstatus(raw_.get()) != CONNECTION_OK || ends_connection(sqlstate))
         lost(sqlstate, message);
-    // The synchronisation point.
-    while (result_ptr result = receive(deadline))
-        if (PQresultStatus(result.get()) == PGRES_PIPELINE_SYNC)
-            break;
+    synchronize(deadline);
     if (!PQexitPipelineMode(raw_.get()))
         lost();
     running_ = false;

@@ -33,7 +33,7 @@ class session {
     /// is broken then). Outside a transaction the commands are one of their own.
     std::vector<rows> run(const std::vector<command> &commands,
                           std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
-    /// Sends ROLLBACK and does not wait: the next user reads the answer.
+    /// Sends ROLLBACK and does not wait: the next run() reads the answer before its own.
     void abandon() noexcept;
 
     connection &adopted() { return adopted_->get(); }
@@ -51,7 +51,10 @@ class session {
     using result_ptr = std::unique_ptr<PGresult, result_freer>;
     using deadline_t = std::optional<std::chrono::steady_clock::time_point>;
 
-    void settle();
+    /// Reads the answer to an abandoned transaction's ROLLBACK.
+    void settle(const deadline_t &deadline);
+    /// Reads the end of a batch.
+    void synchronize(const deadline_t &deadline);
     void send(const command &command, bool prepare);
     result_ptr receive(const deadline_t &deadline);
     void wait_for_socket(bool also_writable, const deadline_t &deadline);
@@ -62,7 +65,7 @@ class session {
     std::unique_ptr<PGconn, closer> raw_;
     std::unique_ptr<adopted_connection> adopted_; // destroyed before raw_
     std::unordered_set<const statement *> prepared_;
-    bool unsettled_ = false; // a ROLLBACK is under way
+    bool unsettled_ = false; // a ROLLBACK is under way; pipeline mode is on
     bool running_ = false;   // left standing when run() was thrown out of in the middle
     bool discarded_ = false;
 };

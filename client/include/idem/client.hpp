@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include <idem/pqxx_compat.hpp>
 #include <idem/retry.hpp>
 
 namespace idem {
@@ -27,6 +28,9 @@ struct client_options {
     std::string schema;
     /// For all flows that are not given one of their own.
     retry_policy retry;
+    /// Called once for every new connection, to prepare statements of the caller's own; what it throws ends the flow that
+    /// wanted the connection.
+    std::function<void(connection &)> on_connect;
     /// Told of the server's notices and warnings (without the final line break); called by the thread whose call raised them.
     std::function<void(const std::string &severity, const std::string &message)> on_notice;
 };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -58,7 +57,6 @@ class retry_loop {
 
     const retry_policy &policy_;
     std::chrono::steady_clock::time_point start_;
-    std::uint64_t random_;
     int attempt_ = 1;
 };
 
