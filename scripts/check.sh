@@ -49,7 +49,13 @@ start_cluster() {
     scripts/cluster.sh start "$cluster" fsync=off max_prepared_transactions=10 statement_timeout=5min
 }
 
-unit() { ctest --test-dir build/cmake --output-on-failure; }
+unit() { ctest --test-dir build/cmake --output-on-failure --label-exclude client; }
+
+# In a database of its own. Where the clients' tests stop servers, they make them inside the cluster's directory.
+client() {
+    "$bindir/createdb" client &&
+        PGDATABASE=client ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)"
+}
 
 regress() { make --silent installcheck ISOLATION=; }
 
@@ -205,5 +211,6 @@ suite unit count_ctest 'tests/unit/*.cpp'
 suite regress count_pg_regress 'tests/regress/sql/*.sql'
 suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
 suite pgtap count_tap 'tests/pgtap/*.sql'
+suite client count_ctest 'tests/client/*_test.cpp'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize

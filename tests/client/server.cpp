@@ -1,0 +1,158 @@
+#include "server.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <idem/statement.hpp>
+
+namespace test {
+
+namespace {
+
+std::string environment(const char *name) {
+    const char *value = std::getenv(name);
+    return value ? value : "";
+}
+
+std::string quoted(const std::string &word) {
+    std::string safe = "'";
+    for (char c : word)
+        safe += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return safe + "'";
+}
+
+int shell(const std::string &script) {
+    const int status = std::system(("bash -c " + quoted(script)).c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+std::string output_of(const std::string &command) {
+    std::string all;
+    FILE *pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr)
+        throw std::runtime_error("could not run " + command);
+    for (char buffer[256]; std::fgets(buffer, sizeof buffer, pipe) != nullptr;)
+        all += buffer;
+    pclose(pipe);
+    while (!all.empty() && all.back() == '\n')
+        all.pop_back();
+    return all;
+}
+
+} // namespace
+
+std::string dsn() { return ""; }
+
+idem::client make_client(idem::client_options options) { return idem::client(std::move(options)); }
+
+std::string unique_key(const std::string &prefix) {
+    static const std::string run = idem::detail::make_nonce().substr(0, 12);
+    static std::atomic<int> count{0};
+    return prefix + "-" + run + "-" + std::to_string(++count);
+}
+
+std::string ask(const std::string &sql, const std::vector<std::optional<std::string>> &values, const std::string &at) {
+    pqxx::connection db(at);
+    pqxx::nontransaction tx(db);
+    const pqxx::result answer = values.empty() ? tx.exec(sql) : idem::detail::exec_with(tx, sql, values);
+    return answer.empty() || answer[0][0].is_null() ? "" : answer[0][0].c_str();
+}
+
+void leave_effect(pqxx::transaction_base &tx, const std::string &key) {
+    tx.exec("INSERT INTO public.client_effect (key) VALUES (" + tx.quote(key) + ")");
+}
+
+int effects(const std::string &key, const std::string &at) {
+    return std::stoi(ask("SELECT count(*) FROM public.client_effect WHERE key = $1", {key}, at));
+}
+
+void prepare_database(const std::string &at) {
+    // Each test may be a process of its own, and several run at once.
+    ask("SELECT pg_catalog.pg_advisory_lock(4993); SET client_min_messages = warning;"
+        "CREATE SCHEMA IF NOT EXISTS idem;"
+        "CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;"
+        "CREATE TABLE IF NOT EXISTS public.client_effect (key text NOT NULL, at timestamptz DEFAULT clock_timestamp());"
+        "CREATE INDEX IF NOT EXISTS client_effect_key ON public.client_effect (key)",
+        {}, at);
+}
+
+bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds longest) {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    while (!holds()) {
+        if (std::chrono::steady_clock::now() >= end)
+            return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+}
+
+int run_as_server(const std::vector<std::string> &command) {
+    std::string script = "cd / && source " + quoted(IDEM_SOURCE_DIR "/scripts/lib.sh") + " && as_server";
+    for (const std::string &word : command)
+        script += " " + quoted(word);
+    return shell(script + " </dev/null");
+}
+
+std::string server_programs() {
+    const std::string given = environment("PG_CONFIG");
+    return output_of(quoted(given.empty() ? "pg_config" : given) + " --bindir");
+}
+
+private_server::private_server(const std::vector<std::string> &settings) {
+    // A socket's path must be shorter than 108 bytes.
+    const std::string shared = environment("PGHOST");
+    std::string pattern = (!shared.empty() && shared[0] == '/' ? shared : std::string("/tmp")) + "/own-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr)
+        throw std::runtime_error("could not make " + pattern + ": " + std::strerror(errno));
+    directory_ = pattern;
+    if (getuid() == 0 && shell("chown postgres: " + quoted(directory_)) != 0)
+        throw std::runtime_error("could not give " + directory_ + " to postgres");
+    if (run_as_server({"bash", "-c",
+                       "\"$0\"/initdb --pgdata=\"$1\"/data --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 "
+                       "--no-sync >\"$1\"/initdb.log 2>&1",
+                       server_programs(), directory_}) != 0)
+        throw std::runtime_error("initdb failed: see " + directory_ + "/initdb.log");
+    std::ofstream file(directory_ + "/data/postgresql.conf", std::ios::app);
+    file << "listen_addresses = ''\nunix_socket_directories = '" << directory_ << "'\nport = 5432\nfsync = off\n";
+    for (const std::string &setting : settings)
+        file << setting << '\n';
+    file.close();
+    if (!file)
+        throw std::runtime_error("could not write " + directory_ + "/data/postgresql.conf");
+    start();
+    prepare_database(dsn());
+}
+
+private_server::~private_server() {
+    run_as_server({server_programs() + "/pg_ctl", "stop", "--silent", "--mode=immediate", "--pgdata=" + directory_ + "/data"});
+    shell("rm -rf " + quoted(directory_));
+}
+
+std::string private_server::dsn() const { return "host=" + directory_ + " port=5432 user=postgres dbname=postgres"; }
+
+void private_server::start() {
+    if (run_as_server({server_programs() + "/pg_ctl", "start", "--silent", "--wait", "--timeout=60",
+                       "--pgdata=" + directory_ + "/data", "--log=" + directory_ + "/server.log"}) != 0)
+        throw std::runtime_error("the server did not start: see " + directory_ + "/server.log");
+}
+
+void private_server::stop(const std::string &mode) {
+    if (run_as_server({server_programs() + "/pg_ctl", "stop", "--silent", "--wait", "--timeout=60", "--mode=" + mode,
+                       "--pgdata=" + directory_ + "/data"}) != 0)
+        throw std::runtime_error("the server did not stop: see " + directory_ + "/server.log");
+}
+
+void private_server::restart(const std::string &mode) {
+    stop(mode);
+    start();
+}
+
+} // namespace test
