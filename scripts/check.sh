@@ -74,6 +74,19 @@ SQL
         pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*.sql
 }
 
+# The same tests through a pooler in transaction mode. pgTAP itself keeps its plan in the session, so each file has a backend of its own.
+pooled() (
+    scripts/pooler.sh start "$cluster" default_pool_size=1 &&
+        eval "$(scripts/pooler.sh env "$cluster")" || exit
+    trap 'scripts/pooler.sh stop "$cluster"' EXIT
+    status=0
+    for test in tests/pgtap/*.sql; do
+        "$bindir/psql" --no-psqlrc --quiet --dbname=pgbouncer --command=RECONNECT &&
+            pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose "$test" || status=1
+    done
+    exit "$status"
+)
+
 # These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
 # All they leave is in the cluster's directory and goes with it; the servers' logs are kept.
 recovery() {
@@ -211,6 +224,7 @@ suite unit count_ctest 'tests/unit/*.cpp'
 suite regress count_pg_regress 'tests/regress/sql/*.sql'
 suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
 suite pgtap count_tap 'tests/pgtap/*.sql'
+suite pooled count_tap 'tests/pgtap/*.sql'
 suite client count_ctest 'tests/client/*_test.cpp'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize

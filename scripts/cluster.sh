@@ -47,10 +47,11 @@ stop_postmaster() {
     as_server "$bindir/pg_ctl" stop --silent --pgdata="$data" --mode=immediate
 }
 
-# Tests may have made further clusters inside the directory.
+# Tests may have made further clusters inside the directory, and pooler.sh a pooler.
 remove() {
     [ -d "$dir" ] || return 0
     local pid_file
+    if [ -f "$dir/pooler/pid" ]; then kill "$(cat "$dir/pooler/pid")" || true; fi
     while read -r pid_file; do
         stop_postmaster "$(dirname "$pid_file")"
     done < <(find "$dir" -name postmaster.pid)
