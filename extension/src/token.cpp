@@ -3,6 +3,7 @@
 
 #include "arguments.hpp"
 #include "claim.hpp"
+#include "hmac.hpp"
 #include "random.hpp"
 #include "scope.hpp"
 #include "token_secret.hpp"
@@ -18,26 +19,6 @@ using core::TokenOutcome;
 // A redeemed token's row outlives the token by that much, so that a clock set back does not bring a token back to life whose
 // row was swept.
 constexpr Micros kRowOutlives = USECS_PER_DAY;
-
-[[noreturn]] void raise_hmac_failure(pg_hmac_ctx *context) {
-    elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(context));
-    pg_unreachable();
-}
-
-// Made once: making and freeing it would cost as much again as a token's MAC. A resource owner of its own keeps it from being
-// released with the statement; a server built without OpenSSL allocates it where we are.
-pg_hmac_ctx *hmac_context() {
-    static pg_hmac_ctx *context = nullptr;
-    if (context == nullptr) {
-        const ResourceOwner statement = CurrentResourceOwner;
-        const MemoryContext memory = MemoryContextSwitchTo(TopMemoryContext);
-        CurrentResourceOwner = ResourceOwnerCreate(nullptr, "idem tokens");
-        context = pg_hmac_create(PG_SHA256);
-        CurrentResourceOwner = statement;
-        MemoryContextSwitchTo(memory);
-    }
-    return context;
-}
 
 // What the MAC covers up to the bytes of the subject, in one piece.
 struct Covered {
@@ -66,13 +47,7 @@ Covered cover(const Token &token, const text *scope, const text *subject) {
 // REQUIRES: a scope that scope_argument let through.
 core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
     const Covered covered = cover(token, scope, subject);
-    const auto *name = reinterpret_cast<const uint8 *>(VARDATA_ANY(subject));
-    core::Mac mac;
-    pg_hmac_ctx *context = hmac_context();
-    if (pg_hmac_init(context, secret.bytes, kSecretBytes) < 0 || pg_hmac_update(context, covered.bytes, covered.size) < 0 ||
-        pg_hmac_update(context, name, VARSIZE_ANY_EXHDR(subject)) < 0 || pg_hmac_final(context, mac.data(), mac.size()) < 0)
-        raise_hmac_failure(context);
-    return mac;
+    return hmac(secret.bytes, {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
 Micros life_argument(FunctionCallInfo fcinfo, int arg) {

@@ -9,11 +9,11 @@
 #pragma once
 
 #include "core/key_state.hpp"
+#include "hmac.hpp"
 #include "pg.hpp"
 
 namespace idem {
 
-inline constexpr int kSecretBytes = 32;
 inline constexpr core::Micros kLongestTokenLife = 7 * USECS_PER_DAY;
 
 struct TokenSecret {

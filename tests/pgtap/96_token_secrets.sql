@@ -1,6 +1,6 @@
--- Secrets are where nobody sees them, and only operators rotate them. Dumps, logs, standbys: tests/recovery/012_token_secrets.pl.
+-- Secrets are where nobody sees them, and only operators rotate them. Dumps, logs, standbys: tests/recovery/012_tokens.pl.
 \ir include/helpers.psql
-SELECT plan(24);
+SELECT plan(25);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('secret:');
@@ -25,6 +25,25 @@ SELECT idem_token_issue('long', '7 days') AS t \gset
 SELECT idem_token_rotate_secret();
 UPDATE idem_token_secrets SET created_at = created_at - interval '2 days' WHERE key_id = :first + 4;
 SELECT is(idem_token_redeem(:'t', 'long'), 'invalid', 'token_that_outlives_its_secret');
+
+-- The MAC is the HMAC-SHA256 of RFC 2104 under the secret that the token names, whichever secret the session used last.
+CREATE FUNCTION pg_temp.padded(key bytea, pad int) RETURNS bytea LANGUAGE sql AS $$
+    SELECT string_agg(set_byte('\x00', 0, get_byte(key || decode(repeat('00', 32), 'hex'), i) # pad), '' ORDER BY i) FROM generate_series(0, 63) AS i
+$$;
+CREATE FUNCTION pg_temp.hmac(key bytea, message bytea) RETURNS bytea LANGUAGE sql AS $$
+    SELECT sha256(pg_temp.padded(key, 92) || sha256(pg_temp.padded(key, 54) || message))
+$$;
+CREATE TEMP TABLE issued AS SELECT 1 AS n, idem_token_issue('alice', scope => 'secret:mac') AS token;
+SELECT idem_token_rotate_secret();
+INSERT INTO issued SELECT 2, idem_token_issue('alice', scope => 'secret:mac');
+SELECT idem_token_redeem(token, 'alice', 'secret:mac') FROM issued WHERE n = 1;
+INSERT INTO issued SELECT n, idem_token_issue('alice', scope => 'secret:mac') FROM generate_series(3, 5) AS n;
+SELECT is((SELECT string_agg(format('%s %s', s.key_id - newest, substring(b.bytes FROM 30) = pg_temp.hmac(s.secret,
+                substring(b.bytes FOR 29) || '\x0000000a' || 'secret:mac' || '\x00000005' || 'alice')), ', ' ORDER BY n)
+             FROM issued, (SELECT max(key_id) FROM idem_token_secrets) AS m (newest),
+                  LATERAL (SELECT decode(translate(token, '-_', '+/') || '==', 'base64') AS bytes) AS b, idem_token_secrets AS s
+            WHERE s.key_id = ('x' || encode(substring(b.bytes FROM 2 FOR 4), 'hex'))::bit(32)::int),
+          '-1 t, 0 t, 0 t, 0 t, 0 t', 'mac_is_that_of_the_standard_whichever_secret_was_used_last');
 
 -- Rotation is transactional.
 SELECT idem_token_issue() AS t \gset

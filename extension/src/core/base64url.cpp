@@ -1,53 +1,69 @@
 #include "base64url.hpp"
 
+#include <array>
+
 namespace idem::core {
 
 namespace {
 
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-// The six bits of a character, or -1.
-int bits_of(char c) {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
+constexpr std::uint8_t kNoDigit = 0x80;
+
+// The six bits of each character.
+constexpr std::array<std::uint8_t, 256> kDigits = [] {
+    std::array<std::uint8_t, 256> digits{};
+    digits.fill(kNoDigit);
+    for (std::uint8_t i = 0; i < 64; i++)
+        digits[static_cast<unsigned char>(kAlphabet[i])] = i;
+    return digits;
+}();
+
+unsigned digit(char c) { return kDigits[static_cast<unsigned char>(c)]; }
 
 } // namespace
 
 void encode_base64url(const std::uint8_t *bytes, std::size_t size, char *out) {
-    unsigned pending = 0;
-    int count = 0;
-    for (std::size_t i = 0; i < size; i++) {
-        pending = pending << 8 | bytes[i];
-        for (count += 8; count >= 6; count -= 6)
-            *out++ = kAlphabet[pending >> (count - 6) & 63];
+    for (; size >= 3; size -= 3, bytes += 3) {
+        const unsigned three = bytes[0] << 16 | bytes[1] << 8 | bytes[2];
+        *out++ = kAlphabet[three >> 18];
+        *out++ = kAlphabet[three >> 12 & 63];
+        *out++ = kAlphabet[three >> 6 & 63];
+        *out++ = kAlphabet[three & 63];
     }
-    if (count > 0)
-        *out = kAlphabet[pending << (6 - count) & 63];
+    if (size == 0)
+        return;
+    const unsigned rest = bytes[0] << 16 | (size == 2 ? bytes[1] << 8 : 0);
+    *out++ = kAlphabet[rest >> 18];
+    *out++ = kAlphabet[rest >> 12 & 63];
+    if (size == 2)
+        *out++ = kAlphabet[rest >> 6 & 63];
 }
 
 bool decode_base64url(std::string_view text, std::uint8_t *out, std::size_t size) {
     if (text.size() != base64url_size(size))
         return false;
-    unsigned pending = 0;
-    int count = 0;
-    for (const char c : text) {
-        const int bits = bits_of(c);
-        if (bits < 0)
-            return false;
-        pending = pending << 6 | static_cast<unsigned>(bits);
-        count += 6;
-        if (count >= 8) {
-            count -= 8;
-            *out++ = static_cast<std::uint8_t>(pending >> count);
-        }
+    const char *in = text.data();
+    unsigned seen = 0;
+    for (; size >= 3; size -= 3, in += 4) {
+        const unsigned digits[] = {digit(in[0]), digit(in[1]), digit(in[2]), digit(in[3])};
+        seen |= digits[0] | digits[1] | digits[2] | digits[3];
+        const unsigned three = digits[0] << 18 | digits[1] << 12 | digits[2] << 6 | digits[3];
+        *out++ = static_cast<std::uint8_t>(three >> 16);
+        *out++ = static_cast<std::uint8_t>(three >> 8);
+        *out++ = static_cast<std::uint8_t>(three);
     }
-    return (pending & ((1u << count) - 1)) == 0;
+    unsigned left_over = 0;
+    if (size > 0) {
+        const unsigned digits[] = {digit(in[0]), digit(in[1]), size == 2 ? digit(in[2]) : 0};
+        seen |= digits[0] | digits[1] | digits[2];
+        const unsigned rest = digits[0] << 18 | digits[1] << 12 | digits[2] << 6;
+        *out++ = static_cast<std::uint8_t>(rest >> 16);
+        if (size == 2)
+            *out++ = static_cast<std::uint8_t>(rest >> 8);
+        left_over = rest & (size == 2 ? 0xFF : 0xFFFF);
+    }
+    return (seen & kNoDigit) == 0 && left_over == 0;
 }
 
 } // namespace idem::core

@@ -3,6 +3,7 @@
 #include "base64url.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace idem::core {
 
@@ -68,9 +69,13 @@ std::array<char, kRedemptionChars> redemption_name(const Token &token) {
 }
 
 bool same_mac(const Mac &left, const Mac &right) {
-    volatile std::uint8_t difference = 0;
-    for (int i = 0; i < kMacBytes; i++)
-        difference = difference | (left[i] ^ right[i]);
+    std::array<std::uint64_t, kMacBytes / 8> ours;
+    std::array<std::uint64_t, kMacBytes / 8> theirs;
+    std::memcpy(ours.data(), left.data(), kMacBytes);
+    std::memcpy(theirs.data(), right.data(), kMacBytes);
+    volatile std::uint64_t difference = 0;
+    for (std::size_t i = 0; i < ours.size(); i++)
+        difference = difference | (ours[i] ^ theirs[i]);
     return difference == 0;
 }
 

@@ -1,0 +1,22 @@
+// HMAC-SHA256 by the server's own crypto (common/hmac.h).
+#pragma once
+
+#include "core/token.hpp"
+#include "pg.hpp"
+
+namespace idem {
+
+inline constexpr int kSecretBytes = 32;
+
+struct Bytes {
+    const void *at;
+    Size size;
+};
+
+// The MAC of `first` and then `second` under a key of kSecretBytes.
+//
+// The key that was used last is kept, in its digested form too: with OpenSSL 3, taking up a key costs several times what the
+// MAC of a token does, for the digest's implementation is looked up anew.
+core::Mac hmac(const uint8 *key, Bytes first, Bytes second);
+
+} // namespace idem
