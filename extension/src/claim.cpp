@@ -19,6 +19,7 @@ using core::State;
 // for all that wait, it need not be often.
 constexpr core::Micros kLongestNap = 100 * 1000;
 constexpr core::Micros kLongestNapInQueue = 1000 * 1000;
+constexpr core::Micros kShortNap = 1000;
 
 // A fingerprint of the standard form starts with its algorithm's version, a small number.
 bool is_standard(const bytea *fingerprint) {
@@ -139,13 +140,18 @@ class Patience {
     Write wait_for_asserters(const KeyTable &table, ItemPointer version) {
         if (blocks_on_rows())
             return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
-        Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
-        const core::Micros left = time_left();
-        if (write != Write::busy || left <= 0)
-            return write;
-        const bool in_time =
-            within_patience(left, [&] { write = lock_row(table, version, LockTupleExclusive, LockWaitBlock); });
-        return in_time ? write : Write::busy;
+        // One by one: a wait for the lock would have its patience anew for each of them.
+        for (;; check_for_interrupts()) {
+            const Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
+            const core::Micros left = time_left();
+            if (write != Write::busy || left <= 0)
+                return write;
+            const TransactionId asserter = locker_of(table, *version);
+            if (!TransactionIdIsValid(asserter))
+                sleep_until_woken(Min(left, kShortNap)); // who is in the act of locking it cannot be waited for
+            else if (!wait_for_transaction_within(table, asserter, *version, left))
+                return Write::busy;
+        }
     }
 
     bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }

@@ -221,6 +221,15 @@ bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micr
     return true;
 }
 
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const ItemPointerData &version,
+                                 core::Micros patience) {
+    Probe busy{};
+    busy.presence = Presence::busy;
+    busy.holder = holder;
+    busy.tid = version;
+    return wait_for_holder_within(table, busy, patience);
+}
+
 Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {
     PreventCommandIfParallelMode(function);
     for (;;) {
@@ -304,6 +313,43 @@ Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, L
                                               wait, flags, &failure);
     ExecDropSingleTupleTableSlot(slot);
     return result == TM_WouldBlock ? Write::busy : write_result(table, result, failure);
+}
+
+namespace {
+
+bool is_open_elsewhere(TransactionId transaction) {
+    return !TransactionIdIsCurrentTransactionId(transaction) && TransactionIdIsInProgress(transaction);
+}
+
+TransactionId open_member_of(MultiXactId lockers, bool only_locked) {
+    TransactionId found = InvalidTransactionId;
+    MultiXactMember *members;
+    const int count = GetMultiXactIdMembers(lockers, &members, false, only_locked);
+    for (int i = 0; i < count && !TransactionIdIsValid(found); i++)
+        if (is_open_elsewhere(members[i].xid))
+            found = members[i].xid;
+    if (count > 0)
+        pfree(members);
+    return found;
+}
+
+} // namespace
+
+TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
+    HeapTupleData tuple{};
+    tuple.t_self = version;
+    Buffer buffer;
+    if (!heap_fetch(table.relation, SnapshotAny, &tuple, &buffer, false))
+        return InvalidTransactionId;
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    const TransactionId lockers = HeapTupleHeaderGetRawXmax(tuple.t_data);
+    const uint16 flags = tuple.t_data->t_infomask;
+    UnlockReleaseBuffer(buffer);
+    if ((flags & HEAP_XMAX_INVALID) != 0)
+        return InvalidTransactionId;
+    if ((flags & HEAP_XMAX_IS_MULTI) != 0)
+        return open_member_of(lockers, HEAP_XMAX_IS_LOCKED_ONLY(flags));
+    return is_open_elsewhere(lockers) ? lockers : InvalidTransactionId;
 }
 
 namespace {

@@ -81,6 +81,10 @@ void wait_for_holder(const KeyTable &table, const Probe &busy);
 // The same for at most `patience` microseconds; false when that was used up. The caller's own lock_timeout still raises.
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
 
+// The same for one that has locked a row.
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const ItemPointerData &version,
+                                 core::Micros patience);
+
 // 40001 when an answer would rest on a row version that the transaction's snapshot does not see.
 void require_in_snapshot(const KeyTable &table, const Probe &found);
 
@@ -130,6 +134,9 @@ enum class Write {
 // Locks a row as SELECT FOR … would, and changes nothing. LockTupleKeyShare does not wait for a transaction that is replacing
 // the version; then the version to come is locked, too.
 Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait);
+
+// One of the other transactions that have locked or replaced this version and are still open; else InvalidTransactionId.
+TransactionId locker_of(const KeyTable &table, const ItemPointerData &version);
 
 // Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);

@@ -11,6 +11,7 @@ extern "C" {
 #include "access/heapam.h"
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/table.h"
