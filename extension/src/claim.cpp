@@ -78,7 +78,7 @@ KeyRow changed_row(const KeyRow &stored, ClaimWrite write, const ClaimRequest &r
     KeyRow row = stored;
     switch (write) {
     case ClaimWrite::restart:
-        row = new_key_row(request, now);
+        row = new_key_row(request, now, fence);
         break;
     case ClaimWrite::next_attempt:
         set_holder(&row, request, now, DatumGetInt32(stored.get(KeyColumn::attempt)) + 1, fence);
@@ -197,13 +197,13 @@ void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interv
     request->manual_policy = policy.manual_on_lease_expiry;
 }
 
-KeyRow new_key_row(const ClaimRequest &request, core::Micros now) {
+KeyRow new_key_row(const ClaimRequest &request, core::Micros now, int64 fence_floor) {
     KeyRow row;
     memset(row.values, 0, sizeof row.values);
     memset(row.nulls, true, sizeof row.nulls);
     row.set(KeyColumn::scope, PointerGetDatum(request.scope));
     row.set(KeyColumn::key, PointerGetDatum(request.key));
-    set_holder(&row, request, now, 1, 0);
+    set_holder(&row, request, now, 1, fence_floor);
     return row;
 }
 

@@ -52,7 +52,7 @@ core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl);
 // Fills in what the scope's policy and the call's ttl decide.
 void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl);
 
-// The row of a key that is claimed for the first time.
-KeyRow new_key_row(const ClaimRequest &request, core::Micros now);
+// The row of a key that is claimed for the first time, or anew; then `fence_floor` is the last fence it had.
+KeyRow new_key_row(const ClaimRequest &request, core::Micros now, int64 fence_floor = 0);
 
 } // namespace idem
