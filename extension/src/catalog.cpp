@@ -6,9 +6,12 @@ namespace idem {
 
 namespace {
 
+enum class Nulls { none, allowed };
+
 struct Column {
     const char *name;
     Oid type;
+    Nulls nulls = Nulls::none;
 };
 
 constexpr Column kKeyColumns[] = {
@@ -18,20 +21,25 @@ constexpr Column kKeyColumns[] = {
     {"state", CHAROID},
     {"scope", TEXTOID},
     {"key", TEXTOID},
-    {"lease_until", TIMESTAMPTZOID},
-    {"fence", INT8OID},
-    {"status_code", INT4OID},
-    {"response_omitted", BOOLOID},
-    {"owner", TEXTOID},
-    {"fingerprint", BYTEAOID},
-    {"recovery_point", TEXTOID},
-    {"response", JSONBOID},
+    {"lease_until", TIMESTAMPTZOID, Nulls::allowed},
+    {"fence", INT8OID, Nulls::allowed},
+    {"status_code", INT4OID, Nulls::allowed},
+    {"response_omitted", BOOLOID, Nulls::allowed},
+    {"owner", TEXTOID, Nulls::allowed},
+    {"fingerprint", BYTEAOID, Nulls::allowed},
+    {"recovery_point", TEXTOID, Nulls::allowed},
+    {"response", JSONBOID, Nulls::allowed},
 };
 static_assert(lengthof(kKeyColumns) == KeyColumn::count);
 
 constexpr Column kScopeColumns[] = {
-    {"scope", TEXTOID},           {"ttl", INTERVALOID},           {"keep_forever", BOOLOID}, {"lease", INTERVALOID},
-    {"on_lease_expiry", TEXTOID}, {"max_response_size", INT4OID}, {"owner", REGROLEOID},
+    {"scope", TEXTOID},
+    {"ttl", INTERVALOID, Nulls::allowed},
+    {"keep_forever", BOOLOID, Nulls::allowed},
+    {"lease", INTERVALOID, Nulls::allowed},
+    {"on_lease_expiry", TEXTOID, Nulls::allowed},
+    {"max_response_size", INT4OID, Nulls::allowed},
+    {"owner", REGROLEOID, Nulls::allowed},
 };
 
 constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
@@ -39,7 +47,7 @@ constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", I
 constexpr Column kMachineColumns[] = {{"name", TEXTOID}, {"definition", JSONBOID}};
 
 constexpr Column kLogColumns[] = {
-    {"target", TEXTOID},   {"key", JSONBOID},      {"state_column", TEXTOID}, {"from_state", TEXTOID},
+    {"target", TEXTOID},   {"key", JSONBOID},      {"state_column", TEXTOID}, {"from_state", TEXTOID, Nulls::allowed},
     {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
 };
 static_assert(lengthof(kLogColumns) == LogColumn::count);
@@ -136,6 +144,7 @@ void check_columns(Relation table, const Column *columns, int count, const char 
     for (int i = 0; same && i < count; i++) {
         Form_pg_attribute column = TupleDescAttr(layout, i);
         same = !column->attisdropped && column->atttypid == columns[i].type &&
+               column->attnotnull == (columns[i].nulls == Nulls::none) &&
                strcmp(NameStr(column->attname), columns[i].name) == 0;
     }
     if (!same)
@@ -221,13 +230,17 @@ void find_labels(const Catalog &found, const char *enum_name, const char *const 
     }
 }
 
-// Secrets are written past whatever indexes the table may have.
-void check_no_indexes(Oid oid, const char *name) {
+// Secrets are written past whatever indexes the table may have, and past logical decoding; with a full replica identity, that
+// would still get the rows that are deleted.
+void check_secrets(Oid oid, const char *name) {
     Relation table = table_open(oid, AccessShareLock);
-    List *indexes = RelationGetIndexList(table);
+    const bool has_indexes = RelationGetIndexList(table) != NIL;
+    const bool identity_is_full = table->rd_rel->relreplident == REPLICA_IDENTITY_FULL;
     table_close(table, AccessShareLock);
-    if (indexes != NIL)
+    if (has_indexes)
         not_as_installed(name, "It has an index.");
+    if (identity_is_full)
+        not_as_installed(name, "Its replica identity is full, so logical replication would carry what is deleted.");
 }
 
 Oid find_space(const Catalog &found, const char *name) {
@@ -266,7 +279,7 @@ Catalog find_everything() {
     found.token_secrets = member_relation(found, "idem_token_secrets");
     check_table(found.token_secrets, kSecretColumns, lengthof(kSecretColumns), InvalidAttrNumber, InvalidAttrNumber,
                 "idem_token_secrets");
-    check_no_indexes(found.token_secrets, "idem_token_secrets");
+    check_secrets(found.token_secrets, "idem_token_secrets");
     found.ticket_type = type_named(found, "idem_ticket");
     found.key_info_type = type_named(found, "idem_key_info");
     find_labels(found, "idem_outcome", kOutcomeNames, core::kOutcomes, found.outcome_labels);

@@ -73,8 +73,10 @@ text *issue(const text *scope, const text *subject, Micros life) {
 // Whether this database issued the token for this scope and subject, and has not revoked it.
 bool is_genuine(const Token &token, const text *scope, const text *subject) {
     TokenSecret secret;
-    return find_secret(token.key_id, &secret) && core::same_mac(mac_of(token, secret, scope, subject), token.mac) &&
-           token.expires_at <= secret.signs_no_later;
+    for (int n = 0; find_secret(token.key_id, n, &secret); n++)
+        if (core::same_mac(mac_of(token, secret, scope, subject), token.mac))
+            return token.expires_at <= secret.signs_no_later;
+    return false;
 }
 
 TokenOutcome outcome_of(Outcome claimed) {

@@ -55,9 +55,11 @@ StoredSecret read_row(HeapTuple row, TupleDesc layout) {
 }
 
 int newest_first(const void *left, const void *right) {
-    const int32 a = static_cast<const StoredSecret *>(left)->key_id;
-    const int32 b = static_cast<const StoredSecret *>(right)->key_id;
-    return (a < b) - (a > b);
+    const auto *a = static_cast<const StoredSecret *>(left);
+    const auto *b = static_cast<const StoredSecret *>(right);
+    if (a->key_id != b->key_id)
+        return a->key_id < b->key_id ? 1 : -1;
+    return (a->created_at < b->created_at) - (a->created_at > b->created_at);
 }
 
 // The table as it is now, whatever the transaction's snapshot has: what was revoked is so at once.
@@ -206,10 +208,10 @@ TokenSecret signing_secret(const char *function) {
     return cache.list[0];
 }
 
-bool find_secret(uint32 id, TokenSecret *found) {
+bool find_secret(uint32 id, int n, TokenSecret *found) {
     load();
     for (int i = 0; i < cache.count; i++)
-        if (static_cast<uint32>(cache.list[i].key_id) == id) {
+        if (static_cast<uint32>(cache.list[i].key_id) == id && n-- == 0) {
             *found = cache.list[i];
             return true;
         }

@@ -25,8 +25,9 @@ struct TokenSecret {
 // The secret to sign with. Makes the first one; after that, writes nothing. `function`: for messages.
 TokenSecret signing_secret(const char *function);
 
-// The secret with this key id; false when there is none (any longer).
-bool find_secret(uint32 key_id, TokenSecret *secret);
+// The n-th secret, from 0 on, with this key id; false when there is none (any longer). There can be several: rows that came
+// with an initial copy of logical replication from a database with the same OID.
+bool find_secret(uint32 key_id, int n, TokenSecret *secret);
 
 // Makes a new secret, and deletes those that are out of use: `revoke`: all others. Whoever does the same meanwhile waits for
 // this transaction's end.

@@ -1,6 +1,6 @@
 -- idem's tables are trusted only while they are the plain local tables that it made. All of it is rolled back.
 \ir include/helpers.psql
-SELECT plan(16);
+SELECT plan(18);
 CALL pg_temp.clean('replaced:');
 -- Renaming a table waits for every open transaction on it: not at the same time as the file that leaves some open.
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
@@ -59,6 +59,16 @@ ROLLBACK;
 BEGIN;
 ALTER TABLE idem_keys DROP CONSTRAINT idem_keys_pkey;
 SELECT is(pg_temp.others(), NULL, 'key_table_without_its_primary_key');
+ROLLBACK;
+
+BEGIN;
+ALTER TABLE idem_keys ALTER expires_at DROP NOT NULL;
+SELECT is(pg_temp.others(), NULL, 'key_table_that_takes_nulls');
+ROLLBACK;
+BEGIN;
+DELETE FROM idem_keys WHERE response IS NULL;
+ALTER TABLE idem_keys ALTER response SET NOT NULL;
+SELECT is(pg_temp.state_of($$ SELECT idem_claim('replaced:k') $$), '55000', 'key_table_that_takes_too_few');
 ROLLBACK;
 
 -- Counters and scopes.

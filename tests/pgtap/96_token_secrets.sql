@@ -1,6 +1,6 @@
 -- Secrets are where nobody sees them, and only operators rotate them. Dumps, logs, standbys: tests/recovery/012_tokens.pl.
 \ir include/helpers.psql
-SELECT plan(25);
+SELECT plan(28);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('secret:');
@@ -109,6 +109,23 @@ BEGIN;
 ALTER TABLE idem_token_secrets SET UNLOGGED;
 SELECT is(pg_temp.state_of('SELECT idem_token_issue()'), '55000', 'secrets_not_logged');
 ROLLBACK;
+
+BEGIN;
+ALTER TABLE idem_token_secrets REPLICA IDENTITY FULL;
+SELECT is(pg_temp.state_of('SELECT idem_token_issue()'), '55000', 'secrets_whose_deletion_would_be_replicated');
+ROLLBACK;
+BEGIN;
+ALTER TABLE idem_token_secrets ALTER secret DROP NOT NULL;
+UPDATE idem_token_secrets SET secret = NULL;
+SELECT is(pg_temp.state_of('SELECT idem_token_issue()'), '55000', 'secret_that_is_null');
+ROLLBACK;
+
+-- Two secrets under one key id, as when the table was copied: each verifies its own.
+SELECT idem_token_issue() AS t \gset
+INSERT INTO idem_token_secrets SELECT key_id, database, created_at + interval '1 second', sha256(secret) FROM idem_token_secrets ORDER BY key_id DESC LIMIT 1;
+SELECT idem_token_issue() AS u \gset
+SELECT is(ARRAY[idem_token_redeem(:'t'), idem_token_redeem(:'u')], '{accepted,accepted}', 'secrets_with_one_key_id');
+SELECT idem_token_rotate_secret(revoke => true);
 
 -- No error has one in it: neither that of a constraint that the row breaks, nor a trigger sees it.
 BEGIN;
