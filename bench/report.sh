@@ -47,6 +47,14 @@ machine() {
 - clients: pgbench $("$bindir/pgbench" --version | awk '{print $3}') with \`-M prepared\`, and the programs in \`bench\`, over a Unix socket
 - before a run on claims, requests or unique inserts, the table holds $prefill keys; those of the other row flows hold $rows rows
 TEXT
+    redis_line
+}
+
+# Only where it was measured.
+redis_line() {
+    if cut -f 4 "$samples" | grep -qx redis; then
+        printf -- '- Redis %s, over a Unix socket too\n' "$("$scratch/redis-server" --version | sed 's/.* v=\([^ ]*\).*/\1/')"
+    fi
 }
 
 settings() {
