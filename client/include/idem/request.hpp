@@ -13,7 +13,9 @@ using duration = std::chrono::milliseconds;
 /// How long to wait for a holder: zero never waits, `forever` waits without bound (deadlock detection, lock_timeout and cancel
 /// still apply).
 struct patience {
-    patience(duration longest = duration::zero()) : bound(longest) {}
+    patience() : bound(duration::zero()) {}
+    template <typename Rep, typename Period>
+    patience(std::chrono::duration<Rep, Period> longest) : bound(std::chrono::ceil<duration>(longest)) {}
     static patience forever() {
         patience p;
         p.bound.reset();
