@@ -45,19 +45,13 @@ client_state::client_state(client_options options)
 client_state::~client_state() = default;
 
 session_lease client_state::take() {
-    {
-        std::unique_lock lock(pool_lock_);
-        const auto available = [&] { return !idle_.empty() || open_ < options_.max_connections; };
-        if (!returned_.wait_for(lock, options_.connection_wait, available))
-            throw pool_exhausted("53300", "no connection became free within " +
-                                              std::to_string(options_.connection_wait.count()) + " ms; all " +
-                                              std::to_string(options_.max_connections) + " are in use");
-        if (!idle_.empty()) {
-            std::unique_ptr<session> last = std::move(idle_.back());
-            idle_.pop_back();
-            return {*this, std::move(last)};
-        }
-        ++open_;
+    for (;;) {
+        std::unique_ptr<session> held = take_idle();
+        if (!held)
+            break;
+        if (!held->hung_up())
+            return {*this, std::move(held)};
+        give_back(std::move(held));
     }
     try {
         return {*this, std::make_unique<session>(*this)};
@@ -65,6 +59,21 @@ session_lease client_state::take() {
         give_back(nullptr);
         throw;
     }
+}
+
+std::unique_ptr<session> client_state::take_idle() {
+    std::unique_lock lock(pool_lock_);
+    const auto available = [&] { return !idle_.empty() || open_ < options_.max_connections; };
+    if (!returned_.wait_for(lock, options_.connection_wait, available))
+        throw pool_exhausted("53300", "no connection became free within " + std::to_string(options_.connection_wait.count()) +
+                                          " ms; all " + std::to_string(options_.max_connections) + " are in use");
+    if (idle_.empty()) {
+        ++open_;
+        return nullptr;
+    }
+    std::unique_ptr<session> last = std::move(idle_.back());
+    idle_.pop_back();
+    return last;
 }
 
 void client_state::give_back(std::unique_ptr<session> used) noexcept {
@@ -115,12 +124,15 @@ const std::string &client_state::schema(session &on) {
     return schema_;
 }
 
+const std::string *client_state::known_text_of(const statement &what) {
+    const std::lock_guard lock(names_lock_);
+    const auto found = texts_.find(&what);
+    return found == texts_.end() ? nullptr : found->second.get();
+}
+
 const std::string &client_state::text_of(const statement &what, session &on) {
-    {
-        const std::lock_guard lock(names_lock_);
-        if (const auto found = texts_.find(&what); found != texts_.end())
-            return *found->second;
-    }
+    if (const std::string *known = known_text_of(what))
+        return *known;
     std::string text = what.text;
     static constexpr std::string_view placeholder = "@idem@";
     for (std::size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))

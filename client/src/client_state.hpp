@@ -36,6 +36,9 @@ class client_state {
     /// The statement with @idem@ replaced; valid as long as this object.
     const std::string &text_of(const statement &what, session &on);
 
+    /// The same if it is known without asking, else null.
+    const std::string *known_text_of(const statement &what);
+
     bool prepares() const noexcept { return prepare_; }
     /// A pooler in transaction mode lost a prepared statement: do without from now on.
     void stop_preparing() noexcept { prepare_ = false; }
@@ -44,6 +47,9 @@ class client_state {
     heart &heartbeat();
 
   private:
+    /// The one returned last; nothing: the caller may open one, and is to give back nothing when that fails.
+    std::unique_ptr<session> take_idle();
+
     client_options options_;
     std::atomic<bool> prepare_;
 

@@ -16,7 +16,7 @@ namespace {
 verdict judge_sqlstate(std::string_view sqlstate) {
     if (sqlstate == "40001" || sqlstate == "40P01")
         return verdict::transient;
-    if (sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03" || sqlstate == "57P05" ||
+    if (sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03" || sqlstate == "57P05" || sqlstate == "25P03" ||
         sqlstate.substr(0, 2) == "08")
         return verdict::connection_lost;
     return verdict::final;
@@ -39,9 +39,12 @@ verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::str
     } catch (const connection_lost &e) {
         tell(e.sqlstate(), e.what());
         return verdict::connection_lost;
+    } catch (const transient &e) {
+        tell(e.sqlstate(), e.what());
+        return verdict::transient;
     } catch (const error &e) {
         tell(e.sqlstate(), e.what());
-        return judge_sqlstate(e.sqlstate());
+        return verdict::final;
     } catch (const std::exception &e) {
         const std::string state = detail::sqlstate_of(e);
         tell(state, e.what());

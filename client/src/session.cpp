@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
@@ -57,9 +58,11 @@ void pass_notice(void *options, const PGresult *notice) {
     }
 }
 
-bool ends_connection(std::string_view sqlstate) {
-    return sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03" || sqlstate == "57P05" || sqlstate == "25P03" ||
-           sqlstate.substr(0, 2) == "08";
+// The SQLSTATE does not tell: a function may raise any, and dblink and postgres_fdw do raise class 08 for connections of
+// theirs.
+bool ends_connection(const PGresult *result) {
+    const std::string severity = field(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    return severity == "FATAL" || severity == "PANIC";
 }
 
 } // namespace
@@ -89,6 +92,14 @@ session::session(client_state &owner) : owner_(owner) {
 
 session::~session() = default;
 
+bool session::hung_up() noexcept {
+    // What lies there to be read may be a notice, or the answer to the ROLLBACK; or it is the server's farewell.
+    for (pollfd socket{PQsocket(raw_.get()), POLLIN, 0}; !broken() && poll(&socket, 1, 0) > 0;)
+        if (!PQconsumeInput(raw_.get()))
+            discard();
+    return broken();
+}
+
 bool session::broken() const noexcept { return discarded_ || running_ || PQstatus(raw_.get()) != CONNECTION_OK; }
 
 void session::discard() noexcept { discarded_ = true; }
@@ -97,7 +108,7 @@ void session::lost(const std::string &sqlstate, std::string message) {
     if (message.empty())
         message = error_of(raw_.get());
     discard();
-    throw connection_lost(sqlstate.empty() ? "08006" : sqlstate, message.empty() ? "the connection was lost" : message);
+    throw connection_lost(sqlstate.empty() ? "08006" : sqlstate, message.empty() ? "the connection was lost" : message, about_);
 }
 
 void session::wait_for_socket(bool also_writable, const deadline_t &deadline) {
@@ -108,7 +119,7 @@ void session::wait_for_socket(bool also_writable, const deadline_t &deadline) {
             const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
             if (left.count() <= 0) {
                 discard();
-                throw connection_lost("08006", "the server did not answer in time");
+                throw connection_lost("08006", "the server did not answer in time", about_);
             }
             timeout = static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), 60'000));
         }
@@ -185,9 +196,14 @@ void session::send(const command &command, bool prepare) {
 }
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {
+    for (const command &command : commands)
+        refuse_zero_bytes(command);
     // Names first: looking them up is a round trip of its own.
     for (const command &command : commands)
         owner_.text_of(*command.what, *this);
+    const auto keyed =
+        std::find_if(commands.begin(), commands.end(), [](const command &each) { return !each.about.key.empty(); });
+    about_ = keyed == commands.end() ? subject{} : keyed->about;
     if (broken())
         lost();
 
@@ -212,13 +228,15 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
     std::vector<rows> answers;
     std::string sqlstate, message;
     subject about;
+    bool ended = false;
     const auto note = [&](const PGresult *result, const subject &of) {
-        if (!sqlstate.empty())
+        if (ended || (!sqlstate.empty() && !ends_connection(result)))
             return;
+        ended = ends_connection(result);
         sqlstate = field(result, PG_DIAG_SQLSTATE);
         message = message_of(result);
         about = of;
-        if (sqlstate.empty())
+        if (sqlstate.empty()) // libpq's own
             lost();
     };
     for (std::size_t i = 0; i < commands.size(); ++i)
@@ -236,8 +254,10 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
                         answers.push_back(rows_of(result.get()));
                 }
             }
-    if (PQstatus(raw_.get()) != CONNECTION_OK || ends_connection(sqlstate))
+    if (ended)
         lost(sqlstate, message);
+    if (PQstatus(raw_.get()) != CONNECTION_OK)
+        lost();
     synchronize(deadline);
     if (!PQexitPipelineMode(raw_.get()))
         lost();
@@ -249,6 +269,10 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
             discard();
             throw transient("40001", "a pooler lost a prepared statement: " + message, about);
         }
+        // The connection is whole, whatever the error says of others.
+        if (sqlstate.compare(0, 2, "08") == 0 || sqlstate.compare(0, 2, "57") == 0)
+            if (sqlstate != "57014")
+                throw error(sqlstate, message, about);
         throw_error(sqlstate, message, about);
     }
     return answers;

@@ -38,6 +38,8 @@ class session {
 
     connection &adopted() { return adopted_->get(); }
     bool broken() const noexcept;
+    /// broken(), or the server has closed the connection meanwhile. Does not wait.
+    bool hung_up() noexcept;
     /// Breaks the connection for good: nobody may use it again.
     void discard() noexcept;
 
@@ -68,6 +70,7 @@ class session {
     bool unsettled_ = false; // a ROLLBACK is under way; pipeline mode is on
     bool running_ = false;   // left standing when run() was thrown out of in the middle
     bool discarded_ = false;
+    subject about_; // of what run() sends
 };
 
 } // namespace idem::detail

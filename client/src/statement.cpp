@@ -41,6 +41,12 @@ std::int64_t to_integer(const std::string &text) {
     return value;
 }
 
+void refuse_zero_bytes(const command &command) {
+    for (const parameter &value : command.values)
+        if (value && value->find('\0') != std::string::npos)
+            throw bad_input("22021", "invalid byte sequence for encoding \"UTF8\": 0x00", command.about);
+}
+
 std::string make_nonce() {
     static constexpr char digits[] = "0123456789abcdef";
     unsigned char bytes[16];

@@ -16,7 +16,9 @@ rows target::call(const detail::command &command) const {
         return own_->call(command);
     detail::client_state &state = db_->state();
     if (foreign_) {
-        const std::string text = state.text_of(*command.what, *state.take());
+        detail::refuse_zero_bytes(command);
+        const std::string *known = state.known_text_of(*command.what);
+        const std::string text = known ? *known : state.text_of(*command.what, *state.take());
         try {
             rows all;
             for (const auto &each : detail::exec_with(*foreign_, text, command.values)) {

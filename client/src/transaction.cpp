@@ -53,7 +53,8 @@ transaction::~transaction() {
         session_->abandon();
 }
 
-bool transaction::lost() const noexcept { return session_->broken(); }
+// After a failed write libpq still calls the connection good, until somebody reads.
+bool transaction::lost() const noexcept { return session_->hung_up(); }
 
 rows transaction::call(const command &command) {
     return std::move(noting_loss(db_, [&] { return session_->run({command}); }).front());
@@ -69,15 +70,17 @@ void transaction::commit_now() {
     if (last_ == nullptr)
         throw pqxx::usage_error("this transaction is committed by the flow that opened it");
     std::vector<command> commands = *std::exchange(last_, nullptr);
+    const subject about = commands.empty() ? subject{} : commands.front().about;
     commands.push_back({&commit_statement, {}});
     try {
         closing_ = noting_loss(db_, [&] { return session_->run(commands); });
     } catch (const connection_lost &e) {
-        throw outcome_unknown("08007", std::string("the connection was lost during commit: ") + e.what());
+        throw outcome_unknown("08007", std::string("the connection was lost during commit: ") + e.what(), about);
     }
     open_ = false;
     if (!closing_.back().empty()) // only ROLLBACK has something to say
-        throw rolled_back("25P02", "COMMIT was answered with ROLLBACK: an error inside the transaction had been swallowed");
+        throw rolled_back("25P02", "COMMIT was answered with ROLLBACK: an error inside the transaction had been swallowed",
+                          about);
     closing_.pop_back();
 }
 

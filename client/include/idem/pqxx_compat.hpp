@@ -144,9 +144,11 @@ inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &tex
 #endif
 }
 
-/// The SQLSTATE that an exception of libpqxx stands for; empty where the library lost it (class 08, and 53300).
+/// The SQLSTATE that an exception of libpqxx stands for; 08006 where the library lost it, as it does with what libpq itself
+/// says of a broken connection; empty for what is no SQL error.
 inline std::string sqlstate_of(const std::exception &problem) {
-    if (const auto *sql = dynamic_cast<const pqxx::sql_error *>(&problem); sql && !sql->sqlstate().empty())
+    const auto *sql = dynamic_cast<const pqxx::sql_error *>(&problem);
+    if (sql && !sql->sqlstate().empty())
         return std::string(sql->sqlstate());
     // libpqxx 6 makes these no sql_error.
     if (dynamic_cast<const pqxx::serialization_failure *>(&problem))
@@ -159,7 +161,7 @@ inline std::string sqlstate_of(const std::exception &problem) {
         return "40000";
     if (dynamic_cast<const pqxx::insufficient_privilege *>(&problem))
         return "42501";
-    if (dynamic_cast<const pqxx::broken_connection *>(&problem))
+    if (sql || dynamic_cast<const pqxx::broken_connection *>(&problem))
         return "08006";
     return {};
 }

@@ -41,6 +41,9 @@ parameter interval_text(const std::optional<std::chrono::milliseconds> &duration
 /// Elements as an array literal.
 std::string array_text(const std::vector<parameter> &elements);
 std::int64_t to_integer(const std::string &text);
+/// Throws bad_input (22021) when a parameter has a zero byte in it: no text of the server's can hold one, and libpq would send
+/// what comes before it.
+void refuse_zero_bytes(const command &command);
 /// 128 random bits as 32 hexadecimal digits: the owner's nonce of a call.
 std::string make_nonce();
 
