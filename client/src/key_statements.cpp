@@ -6,7 +6,8 @@ namespace {
 
 constexpr statement begin_statement{
     "idem_begin",
-    "SELECT outcome, fence, attempt, status_code, response::pg_catalog.text, response_omitted, recovery_point, "
+    "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
+    "recovery_point, "
     "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
     "pg_catalog.floor(1000 * EXTRACT(epoch FROM lease_until - pg_catalog.clock_timestamp()))::pg_catalog.int8 "
     "FROM @idem@.idem_begin($1, CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "
@@ -65,6 +66,17 @@ void refuse(const row &ticket, const request &about) {
     if (what == "in_doubt")
         throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
     throw error("XX000", "unknown outcome \"" + what + "\" of idem_begin", of);
+}
+
+void throw_unless_it_tells(const error &last, const subject &about) {
+    for (const char *open : {"08", "40001", "40P01", "53300", "55P03", "57", "ID005"})
+        if (last.sqlstate().compare(0, std::char_traits<char>::length(open), open) == 0 &&
+            !dynamic_cast<const in_doubt *>(&last))
+            throw outcome_unknown("08007",
+                                  std::string("the connection was lost during commit, and how it ended could not be found "
+                                              "out: ") +
+                                      last.what(),
+                                  about);
 }
 
 } // namespace idem::detail

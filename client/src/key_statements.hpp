@@ -29,4 +29,8 @@ answer answer_of(const row &ticket, bool replayed);
 /// Throws what stands for an outcome that is neither acquired, taken_over nor completed.
 [[noreturn]] void refuse(const row &ticket, const request &about);
 
+/// For the end of a flow that does not know how its commit ended: throws outcome_unknown instead of an error that would pass
+/// for an answer. Returns when the error does tell: the server would not say it of a key that this flow had completed.
+void throw_unless_it_tells(const error &last, const subject &about);
+
 } // namespace idem::detail

@@ -35,6 +35,7 @@ std::optional<answer> once_flow::begin() {
     const std::string &what = *ticket[outcome];
     if (what == "acquired" || what == "taken_over") {
         attempt_ = static_cast<int>(to_integer(*ticket[attempt]));
+        lost_ = unknown_ = false; // so no attempt before this one committed
         return std::nullopt;
     }
     if (what == "completed") {
@@ -48,11 +49,16 @@ std::optional<answer> once_flow::begin() {
         return stored;
     }
     if (what == "in_doubt")
-        tx_->finish(); // it is written down by whoever is told of it
+        try {
+            tx_->finish(); // it is written down by whoever is told of it
+        } catch (const outcome_unknown &) {
+            // As true as before; the next to ask will write it down.
+        }
     refuse(ticket, request_);
 }
 
 answer once_flow::complete(response outcome) {
+    committing_ = true;
     const std::vector<rows> stored = tx_->finish({complete_command(request_, outcome, std::nullopt)});
     tx_.reset();
     answer fresh;
@@ -64,14 +70,22 @@ answer once_flow::complete(response outcome) {
 
 void once_flow::failed(const std::exception_ptr &problem) {
     const verdict what = judge(problem);
-    // libpqxx says "broken connection" of other mishaps too.
+    const bool committing = std::exchange(committing_, false);
     const bool healthy = tx_ && !tx_->lost();
     tx_.reset();
-    if (what == verdict::connection_lost && healthy)
+    // Work may have to do with other connections and commits than this flow's, and libpqxx says "broken connection" of other
+    // mishaps too.
+    if ((what == verdict::connection_lost && healthy) || (what == verdict::commit_unknown && !committing))
         std::rethrow_exception(problem);
     unknown_ = unknown_ || what == verdict::commit_unknown;
     lost_ = lost_ || what != verdict::transient;
-    loop_.failed(problem, true);
+    try {
+        loop_.failed(problem, true);
+    } catch (const error &e) {
+        if (unknown_)
+            throw_unless_it_tells(e, {request_.key(), request_.scope()});
+        throw;
+    }
 }
 
 } // namespace detail
@@ -81,7 +95,8 @@ namespace {
 // Under the key, so that running it again after a lost answer finds the first run.
 constexpr detail::statement execute_statement{
     "idem_execute",
-    "SELECT outcome, fence, attempt, status_code, response::pg_catalog.text, response_omitted, recovery_point, "
+    "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
+    "recovery_point, "
     "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, NULL "
     "FROM @idem@.idem_execute($1, $2, $3::pg_catalog.text[], CASE WHEN $4::pg_catalog.text IS NOT NULL THEN "
     "$4::pg_catalog.bytea "
@@ -106,9 +121,22 @@ answer once_statement(client &db, const request &about, const std::string &state
     const retry_policy retry = options.retry ? *options.retry : db.options().retry;
     std::optional<duration> wait = about.wait().bound;
     auto since = std::chrono::steady_clock::now();
+    bool sent = false, unknown = false;
+    const auto failed = [&](retry_loop &loop) {
+        try {
+            loop.failed(std::current_exception());
+        } catch (const error &e) {
+            if (unknown)
+                detail::throw_unless_it_tells(e, command.about);
+            throw;
+        }
+    };
     for (retry_loop loop{retry};;) {
         try {
+            sent = false;
             detail::session_lease session = db.state().take();
+            db.state().text_of(execute_statement, *session);
+            sent = true;
             for (;;) {
                 const detail::row ticket = session->run({command}).at(0).at(0);
                 const std::string &what = *ticket[detail::outcome];
@@ -125,9 +153,10 @@ answer once_statement(client &db, const request &about, const std::string &state
             since = std::chrono::steady_clock::now();
             if (wait)
                 wait = std::max(*wait, options.recovery_wait);
-            loop.failed(std::current_exception());
+            unknown = unknown || sent;
+            failed(loop);
         } catch (...) {
-            loop.failed(std::current_exception());
+            failed(loop);
         }
     }
 }

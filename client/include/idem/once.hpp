@@ -50,6 +50,7 @@ class once_flow {
     int attempt_ = 1;      // of the key, as the server counts
     bool lost_ = false;    // a connection broke, so a claim of our own may still be held by its backend
     bool unknown_ = false; // … while it was committing
+    bool committing_ = false;
 };
 
 template <typename F, typename... Arguments> response respond(F &work, Arguments &...arguments) {
