@@ -134,13 +134,13 @@ inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &tex
         pointers.push_back(value ? value->c_str() : nullptr);
     return tx.exec_params(text, pqxx::prepare::make_dynamic_params(pointers));
 #else
-    pqxx::params parameters;
+    pqxx::params all;
     for (const std::optional<std::string> &value : values)
         if (value)
-            parameters.append(*value);
+            all.append(*value);
         else
-            parameters.append();
-    return tx.exec(text, parameters);
+            all.append();
+    return tx.exec(text, all);
 #endif
 }
 

@@ -1,0 +1,13 @@
+// All of the library but the adaptors to others (idem/nlohmann.hpp).
+#pragma once
+
+#include <idem/client.hpp>
+#include <idem/error.hpp>
+#include <idem/once.hpp>
+#include <idem/pqxx_compat.hpp>
+#include <idem/request.hpp>
+#include <idem/response.hpp>
+#include <idem/retry.hpp>
+#include <idem/statement.hpp>
+#include <idem/target.hpp>
+#include <idem/transaction.hpp>
