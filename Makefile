@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core bench psql down help
+PROJECT_TARGETS := deps demo check check-core bench psql down install-client help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -25,6 +25,10 @@ psql:        ## a shell on the throw-away cluster "dev", which has the extension
 down:        ## remove the throw-away clusters
 	@scripts/cluster.sh stop dev
 	@scripts/cluster.sh stop demo
+install-client: ## build the C++ client and install it, into PREFIX (/usr/local)
+	@cmake -S . -B build/client -DIDEM_CLIENT_ONLY=ON
+	@cmake --build build/client --parallel $$(nproc)
+	@cmake --install build/client $(if $(PREFIX),--prefix $(PREFIX))
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
 	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'
