@@ -57,6 +57,9 @@ client() {
         PGDATABASE=client ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)"
 }
 
+# As others use the client: from the installed package.
+consumer() { tests/consumer/run.sh build/cmake; }
+
 regress() { make --silent installcheck ISOLATION=; }
 
 isolation() { make --silent installcheck REGRESS=; }
@@ -226,5 +229,6 @@ suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
 suite pgtap count_tap 'tests/pgtap/*.sql'
 suite pooled count_tap 'tests/pgtap/*.sql'
 suite client count_ctest 'tests/client/*_test.cpp'
+suite consumer count_tap 'tests/consumer/run.sh'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# run.sh BUILD: uses the client as others would. Installs what was built in BUILD into a directory of its own and there,
+# away from the tree, builds and runs a consumer, the examples and the code of docs/client.md, by find_package and by
+# pkg-config. Prints TAP. The server is the one that libpq's environment names; the database is one of its own.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+tree=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/installed
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+: "${CXX:=c++}"
+count=0 failed=0
+
+# check NAME COMMAND…: one test; what a failed one printed follows as a comment.
+check() {
+    local name=$1 output
+    shift
+    count=$((count + 1))
+    if output=$("$@" 2>&1); then
+        echo "ok $count - $name"
+    else
+        failed=$((failed + 1))
+        echo "not ok $count - $name"
+        sed 's/^/# /' <<<"$output" | tail -n 60
+        return 1
+    fi
+}
+
+install_package() {
+    cmake --install "$build" --component client --prefix "$prefix" >/dev/null
+    # A prefix that is already on the search path tells nothing about the package.
+    mkdir "$work/consumer" "$work/examples" "$work/document" &&
+        cp tests/consumer/{CMakeLists.txt,main.cpp} "$work/consumer" &&
+        cp client/examples/*.cpp "$work/examples" &&
+        cp tests/consumer/document.hpp "$work/document" &&
+        awk -v OUT="$work/document" -f tests/consumer/document.awk docs/client.md README.md
+}
+
+umbrella_is_complete() {
+    diff <(grep -o '<idem/.*>' "$prefix/include/idem/idem.hpp" | sort) \
+        <(cd "$prefix/include" && printf '<%s>\n' idem/*.hpp | grep -v -e /idem.hpp -e /nlohmann.hpp | sort)
+}
+
+find_package() {
+    cmake -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}" &&
+        cmake --build "$1/build" --parallel "$(nproc)"
+}
+
+pkg_config() {
+    # shellcheck disable=SC2046 # words are what it is for
+    "$CXX" -std="c++$1" -Wall -Wextra -Werror "$work/consumer/main.cpp" -o "$work/consumer/by-pkg-config-$1" \
+        $(pkg-config --cflags --libs idem-client) -Wl,-rpath,"$prefix/lib"
+}
+
+# The package can be moved, and does without the shared library.
+static_elsewhere() {
+    cp -R "$prefix" "$work/moved" && rm "$work/moved"/lib/*.so* || return
+    local PKG_CONFIG_PATH=$work/moved/lib/pkgconfig:$PKG_CONFIG_PATH
+    # shellcheck disable=SC2046
+    "$CXX" -std=c++17 "$work/consumer/main.cpp" -o "$work/consumer/static-elsewhere" $(pkg-config --cflags --libs idem-client)
+}
+
+# The document's own words: its CMakeLists.txt, its command, its program.
+document_program() {
+    find_package "$work/document" && "$work/document/build/pay" &&
+        (cd "$work/document" && CXX=$CXX LD_LIBRARY_PATH=$prefix/lib bash -e build.sh && LD_LIBRARY_PATH=$prefix/lib ./pay)
+}
+
+document_snippets() {
+    psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --file="$work/document/setup.sql" &&
+        "$work/consumer/build/document"
+}
+
+database=consumer_$$
+psql --no-psqlrc --quiet --command="CREATE DATABASE $database" || exit
+maintenance=${PGDATABASE:-postgres}
+export PGDATABASE=$database
+trap 'PGDATABASE=$maintenance psql --no-psqlrc --quiet --command="DROP DATABASE $database"; rm -rf "$work"' EXIT
+psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --command='CREATE SCHEMA idem' --command='CREATE EXTENSION idem SCHEMA idem' || exit
+
+check 'installs' install_package || exit
+check 'idem.hpp includes every header' umbrella_is_complete
+check 'builds by find_package' find_package "$work/consumer" \
+    "-DPROGRAMS=$work/document/document.cpp;$(printf '%s;' "$work"/examples/*.cpp)"
+for program in consumer consumer-20 consumer-static; do check "runs: $program" "$work/consumer/build/$program"; done
+for standard in 17 20; do
+    check "builds by pkg-config, C++$standard" pkg_config "$standard"
+    check "runs: by pkg-config, C++$standard" "$work/consumer/by-pkg-config-$standard"
+done
+check 'builds by pkg-config, static, after a move' static_elsewhere
+check 'runs: static, after a move' "$work/consumer/static-elsewhere"
+for example in "$tree"/client/examples/*.cpp; do
+    name=$(basename "$example" .cpp)
+    check "example: $name" "$work/consumer/build/$name"
+done
+check 'the program of docs/client.md' document_program
+check 'the code of docs/client.md and README.md' document_snippets
+echo "1..$count"
+exit $((failed > 0))
