@@ -1,6 +1,6 @@
 -- Whatever is handed in as a token gets an outcome, never an error, and nothing but the token itself is accepted.
 \ir include/helpers.psql
-SELECT plan(14);
+SELECT plan(18);
 
 -- What redeeming every text of a query comes to. Each is redeemed on its own, so that one that is accepted is not hidden.
 CREATE FUNCTION pg_temp.outcomes(texts text[], subject text DEFAULT 'alice', scope text DEFAULT 'fuzz:') RETURNS text
@@ -66,8 +66,22 @@ SELECT is((SELECT count(*) FROM idem_tokens WHERE scope LIKE 'fuzz:%'), 0::bigin
 
 -- After all of which the token itself is good, once; and not after a revocation.
 SELECT is(pg_temp.outcomes(ARRAY[:'token', :'token']), 'accepted duplicate', 'the_token_itself');
+
+-- The same with a secret that signs no more; when it is gone, with its tokens as they are.
+SELECT idem_token_rotate_secret();
+SELECT is(pg_temp.outcomes(array_agg(pg_temp.base64url(set_bit(pg_temp.bytes_of(:'other'), n, 1 - get_bit(pg_temp.bytes_of(:'other'), n))))),
+          'invalid', 'every_flipped_bit_of_a_token_of_a_rotated_secret')
+  FROM generate_series(0, 61 * 8 - 1) AS n;
+SELECT is(pg_temp.outcomes(ARRAY[:'other']), 'accepted', 'that_token_itself');
+SELECT idem_token_issue('alice', '1 hour', 'fuzz:') AS new \gset
+-- The key id alone, of either secret, on the other's token.
+SELECT is(pg_temp.outcomes(ARRAY[pg_temp.base64url(overlay(pg_temp.bytes_of(:'new') PLACING substring(pg_temp.bytes_of(:'other') FROM 2 FOR 4) FROM 2)),
+                                 pg_temp.base64url(overlay(pg_temp.bytes_of(:'other') PLACING substring(pg_temp.bytes_of(:'new') FROM 2 FOR 4) FROM 2))]),
+          'invalid', 'key_id_of_another_secret');
+DELETE FROM idem_token_secrets WHERE key_id = (SELECT max(key_id) FROM idem_token_secrets);
+SELECT is(pg_temp.outcomes(ARRAY[:'new']), 'invalid', 'dropped');
 SELECT idem_token_rotate_secret(revoke => true);
-SELECT is(pg_temp.outcomes(ARRAY[:'token', :'other']), 'invalid', 'revoked');
+SELECT is(pg_temp.outcomes(ARRAY[:'token', :'other', :'new']), 'invalid', 'revoked');
 
 DELETE FROM idem_tokens WHERE scope LIKE 'fuzz:%';
 SELECT * FROM finish();

@@ -80,10 +80,30 @@ foreach my $round (1 .. 20)
     $waiter->query_safe("UPDATE woken SET freed = '$freed' WHERE freed IS NULL");
     $waiter->quit;
 }
-my $delay = $node->safe_psql('postgres',
-    'SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM at - freed) * 1000) FROM woken');
-note "median delay: $delay ms";
-cmp_ok($delay, '<', 100, "woken $delay ms after the unlock was answered");
+# The least delay is that of an idle machine, and the median is what even a busy one keeps to.
+sub least_and_median
+{
+    my ($since) = @_;
+    return split /\|/, $node->safe_psql('postgres',
+        "SELECT min(ms), percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) FROM (SELECT extract(epoch FROM at - $since) * 1000 AS ms FROM woken) w");
+}
+my ($least, $median) = least_and_median('freed');
+cmp_ok($least, '<', 10, "woken $least ms after the unlock was answered, at best");
+cmp_ok($median, '<', 100, "and $median ms in the middle");
+
+# As soon after the end of a lease that nobody frees, and not before it.
+$node->safe_psql('postgres', 'TRUNCATE woken');
+foreach my $round (1 .. 20)
+{
+    $node->safe_psql('postgres', q{SELECT idem_lock('door', '60 ms') \g /dev/null
+        WITH l AS MATERIALIZED (SELECT lease_until FROM idem_locks WHERE key = 'door'),
+             t AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => NULL), lease_until FROM l)
+        INSERT INTO woken SELECT clock_timestamp(), lease_until FROM t});
+}
+($least, $median) = least_and_median('freed');
+cmp_ok($least, '>=', 0, 'nobody took a lease that was not over');
+cmp_ok($least, '<', 10, "woken $least ms after the end of the lease, at best");
+cmp_ok($median, '<', 100, "and $median ms in the middle");
 
 # A lease that is made shorter is waited for no longer than it lasts.
 $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
