@@ -1,5 +1,8 @@
 #include "client_state.hpp"
 
+#include <cstdint>
+#include <string_view>
+
 #include "heart.hpp"
 
 namespace idem {
@@ -18,6 +21,22 @@ const client_options &client::options() const noexcept { return state_->options(
 std::string client::schema() { return state_->schema(*state_->take()); }
 
 namespace detail {
+
+namespace {
+
+/// The 64-bit hash of Fowler, Noll and Vo, as hexadecimal digits.
+std::string fnv_1a(std::string_view text) {
+    std::uint64_t hash = 14695981039346656037u;
+    for (const char c : text)
+        hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    static constexpr char digits[] = "0123456789abcdef";
+    std::string hex;
+    for (int shift = 60; shift >= 0; shift -= 4)
+        hex += digits[hash >> shift & 15];
+    return hex;
+}
+
+} // namespace
 
 session_lease::session_lease(client_state &owner, std::unique_ptr<session> held) : owner_(&owner), held_(std::move(held)) {}
 session_lease::session_lease(session_lease &&) noexcept = default;
@@ -124,21 +143,25 @@ const std::string &client_state::schema(session &on) {
     return schema_;
 }
 
-const std::string *client_state::known_text_of(const statement &what) {
+const named_text *client_state::resolved(const statement &what) {
     const std::lock_guard lock(names_lock_);
     const auto found = texts_.find(&what);
     return found == texts_.end() ? nullptr : found->second.get();
 }
 
-const std::string &client_state::text_of(const statement &what, session &on) {
-    if (const std::string *known = known_text_of(what))
+const named_text &client_state::resolve(const statement &what, session &on) {
+    if (const named_text *known = resolved(what))
         return *known;
     std::string text = what.text;
     static constexpr std::string_view placeholder = "@idem@";
     for (std::size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))
         text.replace(at, placeholder.size(), schema(on));
+    // Behind a pooler sessions are shared with programs that may have another version of this library: a name is to stand
+    // for one text.
+    std::string name = what.name + ("_" + fnv_1a(text));
     const std::lock_guard lock(names_lock_);
-    return *texts_.try_emplace(&what, std::make_unique<const std::string>(std::move(text))).first->second;
+    return *texts_.try_emplace(&what, std::make_unique<const named_text>(named_text{std::move(name), std::move(text)}))
+                .first->second;
 }
 
 heart &client_state::heartbeat() {

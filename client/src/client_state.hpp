@@ -18,6 +18,12 @@ namespace idem::detail {
 
 class heart;
 
+/// A statement as one database knows it.
+struct named_text {
+    std::string name; // under which it is prepared
+    std::string text;
+};
+
 /// Thread-safe.
 class client_state {
   public:
@@ -34,10 +40,9 @@ class client_state {
     /// Quoted. `on`: a connection to ask when it is not known yet.
     const std::string &schema(session &on);
     /// The statement with @idem@ replaced; valid as long as this object.
-    const std::string &text_of(const statement &what, session &on);
-
+    const named_text &resolve(const statement &what, session &on);
     /// The same if it is known without asking, else null.
-    const std::string *known_text_of(const statement &what);
+    const named_text *resolved(const statement &what);
 
     bool prepares() const noexcept { return prepare_; }
     /// A pooler in transaction mode lost a prepared statement: do without from now on.
@@ -60,7 +65,7 @@ class client_state {
 
     std::mutex names_lock_; // guards schema_, texts_; never held during a round trip
     std::string schema_;
-    std::unordered_map<const statement *, std::unique_ptr<const std::string>> texts_;
+    std::unordered_map<const statement *, std::unique_ptr<const named_text>> texts_;
 
     std::mutex heart_lock_;
     std::unique_ptr<heart> heart_; // destroyed first: it uses the rest

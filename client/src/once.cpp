@@ -135,7 +135,7 @@ answer once_statement(client &db, const request &about, const std::string &state
         try {
             sent = false;
             detail::session_lease session = db.state().take();
-            db.state().text_of(execute_statement, *session);
+            db.state().resolve(execute_statement, *session);
             sent = true;
             for (;;) {
                 const detail::row ticket = session->run({command}).at(0).at(0);

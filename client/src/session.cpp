@@ -182,25 +182,25 @@ void session::abandon() noexcept {
         discard();
 }
 
-void session::send(const command &command, bool prepare) {
-    const statement &what = *command.what;
+void session::send(const command &command, const named_text &what, bool prepare) {
     std::vector<const char *> values;
     values.reserve(command.values.size());
     for (const parameter &value : command.values)
         values.push_back(value ? value->c_str() : nullptr);
     const int count = static_cast<int>(values.size());
-    if (prepare ? !PQsendQueryPrepared(raw_.get(), what.name, count, values.data(), nullptr, nullptr, 0)
-                : !PQsendQueryParams(raw_.get(), owner_.text_of(what, *this).c_str(), count, nullptr, values.data(), nullptr,
-                                     nullptr, 0))
+    if (prepare ? !PQsendQueryPrepared(raw_.get(), what.name.c_str(), count, values.data(), nullptr, nullptr, 0)
+                : !PQsendQueryParams(raw_.get(), what.text.c_str(), count, nullptr, values.data(), nullptr, nullptr, 0))
         lost();
 }
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {
     for (const command &command : commands)
         refuse_zero_bytes(command);
+    std::vector<const named_text *> texts;
+    texts.reserve(commands.size());
     // Names first: looking them up is a round trip of its own.
     for (const command &command : commands)
-        owner_.text_of(*command.what, *this);
+        texts.push_back(&owner_.resolve(*command.what, *this));
     const auto keyed =
         std::find_if(commands.begin(), commands.end(), [](const command &each) { return !each.about.key.empty(); });
     about_ = keyed == commands.end() ? subject{} : keyed->about;
@@ -216,9 +216,9 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
     for (std::size_t i = 0; i < commands.size(); ++i) {
         const statement *what = commands[i].what;
         prepares[i] = prepare && prepared_.count(what) == 0 && sent.insert(what).second;
-        if (prepares[i] && !PQsendPrepare(raw_.get(), what->name, owner_.text_of(*what, *this).c_str(), 0, nullptr))
+        if (prepares[i] && !PQsendPrepare(raw_.get(), texts[i]->name.c_str(), texts[i]->text.c_str(), 0, nullptr))
             lost();
-        send(commands[i], prepare);
+        send(commands[i], *texts[i], prepare);
     }
     if (!PQpipelineSync(raw_.get()))
         lost();

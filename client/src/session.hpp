@@ -18,6 +18,7 @@
 namespace idem::detail {
 
 class client_state;
+struct named_text;
 
 /// Not thread-safe; belongs to the flow that took it from the pool.
 class session {
@@ -57,7 +58,7 @@ class session {
     void settle(const deadline_t &deadline);
     /// Reads the end of a batch.
     void synchronize(const deadline_t &deadline);
-    void send(const command &command, bool prepare);
+    void send(const command &command, const named_text &what, bool prepare);
     result_ptr receive(const deadline_t &deadline);
     void wait_for_socket(bool also_writable, const deadline_t &deadline);
     void flush(const deadline_t &deadline);

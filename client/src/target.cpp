@@ -17,8 +17,8 @@ rows target::call(const detail::command &command) const {
     detail::client_state &state = db_->state();
     if (foreign_) {
         detail::refuse_zero_bytes(command);
-        const std::string *known = state.known_text_of(*command.what);
-        const std::string text = known ? *known : state.text_of(*command.what, *state.take());
+        const detail::named_text *known = state.resolved(*command.what);
+        const std::string &text = (known ? *known : state.resolve(*command.what, *state.take())).text;
         try {
             rows all;
             for (const auto &each : detail::exec_with(*foreign_, text, command.values)) {
@@ -38,7 +38,7 @@ rows target::call(const detail::command &command) const {
         bool sent = false;
         try {
             detail::session_lease session = state.take();
-            state.text_of(*command.what, *session);
+            state.resolve(*command.what, *session);
             sent = true;
             return std::move(session->run({command}).front());
         } catch (const connection_lost &e) {

@@ -1,0 +1,182 @@
+// Behind pgbouncer in transaction mode, with the options as they come: each transaction may meet another server connection,
+// and what was prepared on one is not there on the next.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+#include <idem/once.hpp>
+#include <idem/target.hpp>
+
+#include "cut_points.hpp"
+#include "server.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::ask;
+using test::unique_key;
+
+/// A pgbouncer of this test's own before the shared server, on a Unix socket inside the cluster's directory.
+class pooler {
+  public:
+    explicit pooler(int server_connections) : directory_(std::string(std::getenv("PGHOST")) + "/pool-XXXXXX") {
+        if (mkdtemp(directory_.data()) == nullptr)
+            throw std::runtime_error("could not make " + directory_);
+        std::ofstream(directory_ + "/ini") << "[databases]\n* = host=" << std::getenv("PGHOST")
+                                           << " port=" << std::getenv("PGPORT") << " user=postgres\n"
+                                           << "[pgbouncer]\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = " << directory_
+                                           << "\nauth_type = any\npool_mode = transaction\ndefault_pool_size = "
+                                           << server_connections << "\nserver_round_robin = 1\npidfile = " << directory_
+                                           << "/pid\nlogfile = " << directory_ << "/log\n"
+                                           << "ignore_startup_parameters = extra_float_digits\n";
+        // Debian keeps it where only root looks.
+        if ((getuid() == 0 && std::system(("chown -R postgres: " + directory_).c_str()) != 0) ||
+            test::run_as_server({"env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "pgbouncer", "--daemon", "--quiet",
+                                 directory_ + "/ini"}) != 0)
+            throw std::runtime_error("could not start pgbouncer");
+        if (!test::eventually([this] { return answers(); }))
+            throw std::runtime_error("pgbouncer does not answer");
+    }
+    ~pooler() {
+        test::run_as_server({"bash", "-c", "kill -INT \"$(cat \"$0\"/pid)\"", directory_});
+        test::eventually([this] { return access((directory_ + "/pid").c_str(), F_OK) != 0; });
+        static_cast<void>(!std::system(("rm -rf " + directory_).c_str()));
+    }
+
+    std::string dsn() const { return "host=" + directory_ + " port=6432"; }
+
+  private:
+    bool answers() const {
+        try {
+            return ask("SELECT 1", {}, dsn()) == "1";
+        } catch (const std::exception &) {
+            return false;
+        }
+    }
+
+    std::string directory_;
+};
+
+class Pgbouncer : public testing::Test {
+  protected:
+    idem::client make_client() {
+        idem::client_options options; // but for the hook
+        options.dsn = pooler_.dsn();
+        options.retry.on_retry = [this](const idem::retry_event &event) {
+            ++retries_;
+            if (event.sqlstate != "40001")
+                ADD_FAILURE() << event.message;
+        };
+        return test::make_client(options);
+    }
+
+    /// Until both have served, so that both have been asked for what only one had prepared.
+    static constexpr int kServers = 3;
+    pooler pooler_{kServers};
+    std::atomic<int> retries_{0};
+};
+
+TEST_F(Pgbouncer, OnceGoesOnWithoutPreparedStatements) {
+    constexpr int kThreads = 8, kCalls = 40;
+    idem::client db = make_client();
+    const std::string key = unique_key();
+    std::atomic<int> fresh{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back([&, i] {
+            for (int j = 0; j < kCalls; ++j)
+                try {
+                    const std::string mine = key + "-" + std::to_string(j % 2 == 0 ? i : kThreads) + "-" + std::to_string(j);
+                    const idem::answer told =
+                        idem::once(db, idem::request{mine}.wait(idem::patience::forever()), [&](idem::transaction &tx) {
+                            test::leave_effect(tx, key);
+                            return "[\"" + mine + "\"]";
+                        });
+                    EXPECT_EQ(told.json, "[\"" + mine + "\"]");
+                    fresh += !told.replayed;
+                } catch (const std::exception &e) {
+                    ADD_FAILURE() << e.what();
+                }
+        });
+    for (std::thread &each : threads)
+        each.join();
+    EXPECT_EQ(fresh, kThreads * kCalls / 2 + kCalls / 2);
+    EXPECT_EQ(test::effects(key), fresh);
+    EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
+    const int before = retries_;
+    for (int i = 0; i < 20; ++i)
+        idem::once(db, unique_key(), [](idem::transaction &) {});
+    EXPECT_EQ(retries_, before) << "the client has not learnt";
+}
+
+TEST_F(Pgbouncer, OnceStatementGoesOnWithoutPreparedStatements) {
+    idem::client db = make_client();
+    const std::string key = unique_key();
+    const std::string insert = "INSERT INTO public.client_effect (key) VALUES ($1) RETURNING key";
+    // Holds a server connection, so that the next transaction gets another.
+    for (int i = 0; i < 10; ++i) {
+        const std::string mine = key + "-" + std::to_string(i);
+        idem::once(db, unique_key(),
+                   [&](idem::transaction &) { EXPECT_FALSE(idem::once_statement(db, mine, insert, {mine}).replayed); });
+        EXPECT_TRUE(idem::once_statement(db, mine, insert, {mine}).replayed);
+        EXPECT_EQ(test::effects(mine), 1);
+    }
+    EXPECT_GT(retries_, 0);
+}
+
+// Without preparing from the start, nothing has to be found out.
+TEST_F(Pgbouncer, WithoutPreparingNothingIsRetried) {
+    idem::client_options options;
+    options.dsn = pooler_.dsn();
+    options.prepare = false;
+    options.retry.attempts = 1;
+    idem::client db = test::make_client(options);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+            for (int j = 0; j < 20; ++j)
+                EXPECT_NO_THROW(idem::once(db, unique_key(), [](idem::transaction &tx) { tx.exec("SELECT 1"); }));
+        });
+    for (std::thread &each : threads)
+        each.join();
+}
+
+// A server connection dies under a client that stays connected to the pooler.
+TEST_F(Pgbouncer, AServerConnectionThatDiesIsAnAttempt) {
+    idem::client_options options;
+    options.dsn = pooler_.dsn();
+    options.retry = test::swift();
+    idem::client db = test::make_client(options);
+    for (int i = 0; i < 5; ++i) {
+        const std::string key = unique_key();
+        int runs = 0;
+        const idem::answer told = idem::once(db, key, [&](idem::transaction &tx) {
+            test::leave_effect(tx, key);
+            if (++runs == 1)
+                tx.exec("SELECT pg_terminate_backend(pg_backend_pid())");
+        });
+        EXPECT_FALSE(told.replayed);
+        EXPECT_EQ(test::effects(key), 1);
+    }
+}
+
+// Two programs with different versions of the library share the server connections.
+TEST_F(Pgbouncer, OneNameForTwoTexts) {
+    static constexpr idem::detail::statement older{"test_shared", "SELECT 1"}, newer{"test_shared", "SELECT 2"};
+    idem::client_options options;
+    options.dsn = pooler_.dsn();
+    options.retry = test::swift();
+    for (int i = 0; i < 10; ++i) {
+        idem::client a = test::make_client(options), b = test::make_client(options);
+        for (int j = 0; j < 2 * kServers; ++j) {
+            EXPECT_EQ(*idem::target(a).call({&older, {}})[0][0], "1");
+            EXPECT_EQ(*idem::target(b).call({&newer, {}})[0][0], "2");
+        }
+    }
+}
+
+} // namespace
