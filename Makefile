@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core bench psql down install-client help
+PROJECT_TARGETS := deps demo check check-core check-sanitize bench psql down install-client help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -18,6 +18,8 @@ check:       ## build, install and run every test; the last line says what passe
 	@scripts/check.sh
 check-core:  ## the same without the recovery tests
 	@scripts/check.sh core
+check-sanitize: ## the client's tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/sanitize.sh
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in it
