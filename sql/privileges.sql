@@ -13,7 +13,7 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop', 'idem_token_rotate_secret')) = operator
+                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_sweep', 'idem_sweep_status')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
 'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';
@@ -37,7 +37,7 @@ BEGIN
     FOR function IN EXECUTE
         format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true) WHERE $1', home) USING operator
     LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', function, role);
+        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', function, role);
     END LOOP;
 END
 $$;
@@ -60,7 +60,7 @@ BEGIN
     FOR function IN EXECUTE
         format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true)', home)
     LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', function, role);
+        EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM %s', function, role);
     END LOOP;
 END
 $$;
@@ -77,7 +77,7 @@ BEGIN
           AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
                                 'idem_next_id', 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition')
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', function);
     END LOOP;
 END
 $$;

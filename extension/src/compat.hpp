@@ -23,8 +23,9 @@ inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTupl
     return result;
 }
 
-inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, TM_FailureData *failure) {
-    return heap_delete(relation, tid, cid, InvalidSnapshot, true, failure, false);
+inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, TM_FailureData *failure,
+                                    bool wait = true) {
+    return heap_delete(relation, tid, cid, InvalidSnapshot, wait, failure, false);
 }
 
 // 16 added the last argument, for indexes that only summarize blocks.

@@ -273,6 +273,16 @@ core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_pol
     return facts;
 }
 
+core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row) {
+    bool is_null;
+    core::KeyFacts facts{};
+    facts.state = static_cast<core::State>(DatumGetChar(heap_getattr(row, KeyColumn::state, layout, &is_null)));
+    facts.expires_at = DatumGetTimestampTz(heap_getattr(row, KeyColumn::expires_at, layout, &is_null));
+    if (facts.state == core::State::in_progress)
+        facts.lease_until = DatumGetTimestampTz(heap_getattr(row, KeyColumn::lease_until, layout, &is_null));
+    return facts;
+}
+
 bool is_owner(const KeyRow &row, const text *owner) {
     return owner != nullptr && !row.is_null(KeyColumn::owner) && equal_bytes(row.get(KeyColumn::owner), owner);
 }

@@ -10,6 +10,8 @@
 // Every change names the row version (tid) it was decided on, and fails if that version is no longer the latest: compare and
 // set, without locks of our own.
 //
+// One more door leads out only: a sweep walks the tables block by block and deletes what has expired (sweep_heap.hpp).
+//
 // User triggers, rules and row-level security on the tables do not take part.
 #pragma once
 
@@ -118,6 +120,9 @@ core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_pol
 
 // Whether `owner` is given, and is the row's.
 bool is_owner(const KeyRow &row, const text *owner);
+
+// The same of a row as it is stored, cheaply; the policy is taken to be `takeover`.
+core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 
 // Whether a found row is completed and its retention lasts beyond `now`: the cheap part of read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);

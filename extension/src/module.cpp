@@ -4,6 +4,7 @@
 #include "pg.hpp"
 #include "row_statement.hpp"
 #include "settings.hpp"
+#include "worker.hpp"
 
 namespace idem::settings {
 
@@ -12,10 +13,24 @@ int default_lease = 30 * 1000;
 int max_response_size = 1024 * 1024;
 bool require_registered_scope = false;
 int node_id = 0;
+int sweep_start_delay = 0;
+int sweep_interval = 10 * 60 * 1000;
+char *databases = nullptr;
 
 } // namespace idem::settings
 
 namespace {
+
+bool check_databases(char **value, void **, GucSource) {
+    char *list = pstrdup(*value);
+    List *names;
+    const bool is_list = SplitIdentifierString(list, ',', &names);
+    if (!is_list)
+        GUC_check_errdetail("List syntax is invalid.");
+    list_free(names);
+    pfree(list);
+    return is_list;
+}
 
 void define_settings() {
     using namespace idem;
@@ -34,6 +49,16 @@ void define_settings() {
     DefineCustomIntVariable("idem.node_id", "The node that idem_next_id puts into its numbers.",
                             "Databases whose numbers meet need different ones.", &node_id, node_id, 0, core::kNodes - 1,
                             PGC_SUSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("idem.sweep_start_delay", "How long after the server's start nothing is swept.",
+                            "Leaves expired rows alone after a downtime, in which nobody could send his messages again.",
+                            &sweep_start_delay, sweep_start_delay, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr,
+                            nullptr);
+    DefineCustomIntVariable("idem.sweep_interval",
+                            "How long after a sweep of a database the background worker begins the next.", nullptr,
+                            &sweep_interval, sweep_interval, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+    DefineCustomStringVariable("idem.databases", "The databases that the background worker sweeps.",
+                               "There is one when idem is in shared_preload_libraries.", &databases, "", PGC_SIGHUP,
+                               GUC_LIST_INPUT, check_databases, nullptr, nullptr);
     MarkGUCPrefixReserved("idem");
 }
 
@@ -49,6 +74,7 @@ void _PG_init() {
     define_settings();
     idem::catalog_initialize();
     idem::row_statement_initialize();
+    idem::worker_initialize();
 }
 
 } // extern "C"

@@ -144,6 +144,8 @@ void raise_not_the_scopes(const text *name) {
     pg_unreachable();
 }
 
+bool is_manual_on_lease_expiry(const text *scope) { return look_up(scope).manual_on_lease_expiry; }
+
 void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
 
 } // namespace idem

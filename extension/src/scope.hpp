@@ -21,6 +21,9 @@ ScopePolicy scope_policy(const text *scope);
 
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
+
+// Whether the scope leaves a lapsed lease to an operator, whoever asks.
+bool is_manual_on_lease_expiry(const text *scope);
 [[noreturn]] void raise_not_the_scopes(const text *scope);
 
 // Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.

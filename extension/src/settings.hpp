@@ -8,5 +8,8 @@ extern int default_lease;     // milliseconds
 extern int max_response_size; // bytes
 extern bool require_registered_scope;
 extern int node_id;
+extern int sweep_start_delay; // seconds
+extern int sweep_interval;    // milliseconds
+extern char *databases;       // a list of names
 
 } // namespace idem::settings

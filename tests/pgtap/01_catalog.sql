@@ -113,7 +113,8 @@ SELECT set_has(
                'scope text, ttl interval, keep_forever boolean, lease interval, on_lease_expiry text, '
                'max_response_size integer, owner regrole', 6),
               ('idem_grant', 'role regrole, operator boolean', 1),
-              ('idem_revoke', 'role regrole', 0) $$,
+              ('idem_revoke', 'role regrole', 0),
+              ('idem_sweep', 'IN batch integer, IN pause interval', 2) $$,
     'administrative_functions_have_the_arguments_of_the_contract');
 
 SELECT is(
@@ -166,7 +167,7 @@ SELECT is(
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',
                         'optimistic_update', 'conditional_update', 'conditional_adjust', 'pessimistic_lock',
                         'pessimistic_lock_many', 'unique_insert', 'guarded_insert',
-                        'idem_token_issue', 'idem_token_redeem', 'idem_token_rotate_secret', 'idem_next_id')
+                        'idem_token_issue', 'idem_token_redeem', 'idem_token_rotate_secret', 'idem_next_id', 'idem_sweep')
         AND (provolatile <> 'v' OR proparallel <> 'u')),
     NULL, 'what_writes_is_volatile_and_parallel_unsafe');
 

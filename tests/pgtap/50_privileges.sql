@@ -99,7 +99,7 @@ SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
       WHERE has_function_privilege('tap_user', f.oid, 'EXECUTE')
         AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
-                     'idem_grant', 'idem_revoke')),
+                     'idem_grant', 'idem_revoke', 'idem_sweep', 'idem_sweep_status')),
     NULL, 'user_has_no_operators_function');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f

@@ -1,0 +1,146 @@
+#include "sweep_heap.hpp"
+
+#include "arguments.hpp"
+#include "catalog.hpp"
+#include "compat.hpp"
+#include "key_store.hpp"
+#include "scope.hpp"
+
+namespace idem {
+
+namespace {
+
+struct Candidate {
+    OffsetNumber offset;
+    core::KeyFacts facts;
+    const text *scope; // of a key in progress, whose policy has yet to be asked for
+};
+
+struct Candidates {
+    int count;
+    int64 held;
+    Candidate rows[MaxHeapTuplesPerPage];
+};
+
+// A counter is as a completed key: it counts until it expires.
+core::KeyFacts counter_facts(TupleDesc layout, HeapTuple row) {
+    bool is_null;
+    core::KeyFacts facts{};
+    facts.state = core::State::completed;
+    facts.expires_at = DatumGetTimestampTz(heap_getattr(row, 1, layout, &is_null));
+    return facts;
+}
+
+const text *scope_of(TupleDesc layout, HeapTuple row) {
+    bool is_null;
+    return DatumGetTextPCopy(heap_getattr(row, KeyColumn::scope, layout, &is_null));
+}
+
+// Notes what is expired, committed and free, by what can be told under the page's lock.
+void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
+    TupleDesc layout = RelationGetDescr(relation);
+    Page page = BufferGetPage(buffer);
+    const OffsetNumber last = PageGetMaxOffsetNumber(page);
+    const CommandId command = GetCurrentCommandId(false);
+    for (OffsetNumber at = from; at <= last; at = OffsetNumberNext(at)) {
+        ItemId item = PageGetItemId(page, at);
+        if (!ItemIdIsNormal(item))
+            continue;
+        HeapTupleData row;
+        row.t_tableOid = RelationGetRelid(relation);
+        row.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+        row.t_len = ItemIdGetLength(item);
+        ItemPointerSet(&row.t_self, BufferGetBlockNumber(buffer), at);
+        const core::KeyFacts facts = table == SweptTable::counters ? counter_facts(layout, &row) : stored_facts(layout, &row);
+        if (!core::is_expired(facts, now))
+            continue;
+        const TM_Result version = HeapTupleSatisfiesUpdate(&row, command, buffer);
+        if (version == TM_BeingModified)
+            found->held++;
+        if (version != TM_Ok)
+            continue;
+        const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
+        found->rows[found->count++] = {at, facts, asks_policy ? scope_of(layout, &row) : nullptr};
+    }
+}
+
+bool is_void(const Candidate &row, core::Micros now) {
+    if (row.scope == nullptr)
+        return true;
+    core::KeyFacts facts = row.facts;
+    facts.manual_policy = is_manual_on_lease_expiry(row.scope);
+    return core::is_expired(facts, now);
+}
+
+// The page stays pinned since it was looked at, so that the line pointer still is that version's.
+bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
+    ItemPointerData version;
+    ItemPointerSet(&version, block, offset);
+    TM_FailureData failure;
+    return compat_heap_delete(relation, &version, GetCurrentCommandId(true), &failure, false) == TM_Ok;
+}
+
+// One page, from the position's row on; at most `room` deletions. Moves the position behind what it has done.
+void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int64 room, core::Micros now, Batch *batch,
+                BufferAccessStrategy strategy) {
+    Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
+    heap_page_prune_opt(relation, buffer); // as any scan does
+    Candidates found;
+    found.count = 0;
+    found.held = 0;
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    collect(table, relation, buffer, position->offset, now, &found);
+    LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+    for (int i = 0; i < found.count; i++) {
+        const Candidate &row = found.rows[i];
+        if (room == 0) {
+            position->offset = row.offset;
+            ReleaseBuffer(buffer);
+            return;
+        }
+        if (!is_void(row, now))
+            continue;
+        if (delete_version(relation, position->block, row.offset)) {
+            batch->deleted++;
+            room--;
+        } else {
+            batch->held++;
+        }
+    }
+    ReleaseBuffer(buffer);
+    batch->held += found.held;
+    batch->blocks++;
+    *position = {position->block + 1, FirstOffsetNumber};
+}
+
+} // namespace
+
+Relation open_swept(SweptTable table) {
+    switch (table) {
+    case SweptTable::keys:
+        return open_space(KeySpace::keys, RowExclusiveLock);
+    case SweptTable::tokens:
+        return open_space(KeySpace::tokens, RowExclusiveLock);
+    case SweptTable::locks:
+        return open_space(KeySpace::locks, RowExclusiveLock);
+    case SweptTable::counters:
+        break;
+    }
+    return open_member(&Catalog::counters, RowExclusiveLock);
+}
+
+Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
+                   BufferAccessStrategy strategy) {
+    Batch batch{};
+    core::Micros now = clock_now();
+    do {
+        if (position->block >= end)
+            break;
+        CHECK_FOR_INTERRUPTS();
+        sweep_page(table, relation, position, limits.rows - batch.deleted, now, &batch, strategy);
+        now = clock_now();
+    } while (batch.deleted < limits.rows && now < limits.until);
+    return batch;
+}
+
+} // namespace idem

@@ -1,0 +1,45 @@
+// The background worker: sweeps the databases in idem.databases every idem.sweep_interval, when idem is in
+// shared_preload_libraries.
+//
+// A launcher, connected to no database, keeps the time and starts a sweeper for each database that is due. A sweeper lives for
+// one sweep, and ends early when somebody wants its database for himself (DROP, RENAME, CREATE DATABASE … TEMPLATE): all of
+// them wait five seconds for others to go. What became of a sweep it leaves in shared memory, in the slot that the launcher
+// gave it; the launcher reads it when the server says that the sweeper has ended, so no lock is needed.
+//
+// The server starts the launcher when it is out of recovery: on a standby, that is after its promotion.
+#pragma once
+
+#include "pg.hpp"
+
+namespace idem {
+
+inline constexpr int kMostDatabases = 64;
+
+enum class SweepOutcome : int {
+    unknown, // the sweeper has not said anything: it is running, or was terminated
+    swept,
+    interrupted, // it made way for somebody else
+    no_extension,
+    failed
+};
+
+// What a sweeper is told when it is started; fits into BackgroundWorker::bgw_extra.
+struct SweepTask {
+    Oid database;
+    uint32 known_error; // of the last sweep, which need not be logged again; 0: none
+};
+static_assert(sizeof(SweepTask) <= BGW_EXTRALEN);
+
+// What it leaves.
+struct SweepReport {
+    SweepOutcome outcome;
+    uint32 error; // failed: a hash of state and message, not 0
+};
+
+// A slot of shared memory. REQUIRES: the library was preloaded.
+SweepReport *sweep_report(int slot);
+
+// Asks for shared memory and registers the launcher, if libraries are being preloaded.
+void worker_initialize();
+
+} // namespace idem

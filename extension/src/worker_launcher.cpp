@@ -1,0 +1,237 @@
+// The launcher: one entry for each database in idem.databases.
+#include "worker.hpp"
+
+#include "arguments.hpp"
+#include "settings.hpp"
+#include "sweep.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+
+constexpr Micros kLongestBackOff = USECS_PER_HOUR;
+
+// What keeps a database from being swept: logged when it is new.
+enum class Obstacle { none, missing, closed, no_extension, no_worker };
+
+struct Entry {
+    char name[NAMEDATALEN];
+    Micros due;
+    BackgroundWorkerHandle *sweeper; // or nullptr
+    Obstacle obstacle;
+    int failures; // in a row
+    uint32 error; // the last one of them
+    bool wanted;  // while the list is read
+};
+
+// Entry i's sweeper reports in slot i.
+constinit Entry entries[kMostDatabases] = {};
+
+Micros interval() { return settings::sweep_interval * Micros{1000}; }
+
+Micros back_off(int failures) {
+    Micros wait = interval();
+    for (int i = 0; i < failures && wait < kLongestBackOff; i++)
+        wait *= 2;
+    return Max(Min(wait, kLongestBackOff), interval());
+}
+
+Entry *find_entry(const char *name) {
+    for (Entry &entry : entries)
+        if (strcmp(entry.name, name) == 0)
+            return &entry;
+    return nullptr;
+}
+
+void want_database(const char *name) {
+    Entry *entry = find_entry(name);
+    if (entry == nullptr) {
+        entry = find_entry("");
+        if (entry == nullptr) {
+            ereport(LOG, (errmsg("database \"%s\" is not swept", name),
+                          errdetail("idem.databases has more than %d names.", kMostDatabases)));
+            return;
+        }
+        *entry = {};
+        strlcpy(entry->name, name, NAMEDATALEN);
+    }
+    entry->wanted = true;
+}
+
+// Entries keep what is known of a database that stays on the list. One whose sweeper is still running goes when that has
+// ended.
+void read_list() {
+    char *list = pstrdup(settings::databases);
+    List *names;
+    if (!SplitIdentifierString(list, ',', &names)) // checked when it was set
+        names = NIL;
+    for (Entry &entry : entries)
+        entry.wanted = false;
+    ListCell *cell;
+    foreach (cell, names)
+        want_database(static_cast<const char *>(lfirst(cell)));
+    for (Entry &entry : entries) {
+        if (!entry.wanted && entry.sweeper == nullptr)
+            entry = {};
+        // A new interval, or a new delay, holds at once.
+        entry.due = Min(entry.due, GetCurrentTimestamp() + back_off(entry.failures));
+    }
+    list_free(names);
+    pfree(list);
+}
+
+void log_obstacle(const Entry &entry, Obstacle obstacle) {
+    switch (obstacle) {
+    case Obstacle::missing:
+        ereport(LOG, (errmsg("database \"%s\" in idem.databases does not exist", entry.name),
+                      errdetail("It is swept as soon as it does.")));
+        break;
+    case Obstacle::closed:
+        ereport(LOG, (errmsg("database \"%s\" in idem.databases does not accept connections", entry.name)));
+        break;
+    case Obstacle::no_extension:
+        ereport(LOG, (errmsg("database \"%s\" in idem.databases does not have the extension \"idem\"", entry.name),
+                      errdetail("It is swept as soon as it does.")));
+        break;
+    case Obstacle::no_worker:
+        ereport(LOG, (errmsg("could not start a sweep of database \"%s\"", entry.name),
+                      errhint("You might need to increase max_worker_processes.")));
+        break;
+    case Obstacle::none:
+        break;
+    }
+}
+
+void meet(Entry *entry, Obstacle obstacle) {
+    if (entry->obstacle != obstacle)
+        log_obstacle(*entry, obstacle);
+    entry->obstacle = obstacle;
+}
+
+// InvalidOid, and what is the matter, when it is not there or lets nobody in. Without a database of our own there may be no
+// index to be had, so we read the table.
+Oid find_database(const char *name, Obstacle *obstacle) {
+    Oid database = InvalidOid;
+    *obstacle = Obstacle::missing;
+    StartTransactionCommand();
+    (void)GetTransactionSnapshot();
+    Relation table = table_open(DatabaseRelationId, AccessShareLock);
+    TableScanDesc scan = table_beginscan_catalog(table, 0, nullptr);
+    while (HeapTuple row = heap_getnext(scan, ForwardScanDirection)) {
+        const auto *form = reinterpret_cast<Form_pg_database>(GETSTRUCT(row));
+        if (strcmp(NameStr(form->datname), name) != 0)
+            continue;
+        *obstacle = form->datallowconn ? Obstacle::none : Obstacle::closed;
+        database = form->datallowconn ? form->oid : InvalidOid;
+    }
+    table_endscan(scan);
+    table_close(table, AccessShareLock);
+    CommitTransactionCommand();
+    return database;
+}
+
+bool start_sweeper(Entry *entry, int slot, Oid database) {
+    BackgroundWorker sweeper{};
+    snprintf(sweeper.bgw_name, BGW_MAXLEN, "idem sweep of %s", entry->name);
+    strlcpy(sweeper.bgw_type, "idem sweep", BGW_MAXLEN);
+    sweeper.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+    sweeper.bgw_start_time = BgWorkerStart_RecoveryFinished;
+    sweeper.bgw_restart_time = BGW_NEVER_RESTART;
+    strlcpy(sweeper.bgw_library_name, "idem", BGW_MAXLEN);
+    strlcpy(sweeper.bgw_function_name, "idem_sweeper_main", BGW_MAXLEN);
+    sweeper.bgw_main_arg = Int32GetDatum(slot);
+    sweeper.bgw_notify_pid = MyProcPid;
+    const SweepTask task = {database, entry->error};
+    memcpy(sweeper.bgw_extra, &task, sizeof task);
+    *sweep_report(slot) = {SweepOutcome::unknown, 0};
+    const MemoryContext outer = MemoryContextSwitchTo(TopMemoryContext);
+    const bool registered = RegisterDynamicBackgroundWorker(&sweeper, &entry->sweeper);
+    MemoryContextSwitchTo(outer);
+    if (!registered)
+        entry->sweeper = nullptr;
+    return registered;
+}
+
+void begin_sweep(Entry *entry, int slot) {
+    entry->due = clock_now() + interval();
+    Obstacle obstacle;
+    const Oid database = find_database(entry->name, &obstacle);
+    if (OidIsValid(database) && !start_sweeper(entry, slot, database))
+        obstacle = Obstacle::no_worker;
+    // Whether there is an extension is the sweeper's to find out.
+    if (obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
+        meet(entry, obstacle);
+}
+
+void end_sweep(Entry *entry, int slot) {
+    pfree(entry->sweeper);
+    entry->sweeper = nullptr;
+    const SweepReport report = *sweep_report(slot);
+    const bool failed = report.outcome == SweepOutcome::failed || report.outcome == SweepOutcome::unknown;
+    entry->failures = failed ? entry->failures + 1 : 0;
+    if (report.outcome != SweepOutcome::unknown)
+        entry->error = report.error;
+    meet(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
+    entry->due = clock_now() + back_off(entry->failures);
+    if (!entry->wanted)
+        *entry = {};
+}
+
+// When to look at the entry again.
+Micros attend(Entry *entry, int slot) {
+    if (entry->sweeper != nullptr) {
+        pid_t pid;
+        if (GetBackgroundWorkerPid(entry->sweeper, &pid) != BGWH_STOPPED)
+            return core::kForever; // its end wakes us
+        end_sweep(entry, slot);
+    }
+    if (entry->name[0] == '\0')
+        return core::kForever;
+    const Micros due = Max(entry->due, sweep_start());
+    if (due > clock_now())
+        return due;
+    begin_sweep(entry, slot);
+    return entry->sweeper != nullptr ? core::kForever : entry->due;
+}
+
+void sleep_until(Micros when) {
+    long timeout = -1;
+    int events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+    if (when != core::kForever) {
+        timeout = static_cast<long>(Max(Min((when - clock_now() + 999) / 1000, Micros{INT_MAX}), Micros{0}));
+        events |= WL_TIMEOUT;
+    }
+    (void)WaitLatch(MyLatch, events, timeout, PG_WAIT_EXTENSION);
+    ResetLatch(MyLatch);
+    CHECK_FOR_INTERRUPTS();
+}
+
+} // namespace
+
+extern "C" {
+
+PGDLLEXPORT void idem_launcher_main(Datum);
+
+void idem_launcher_main(Datum) {
+    pqsignal(SIGHUP, SignalHandlerForConfigReload);
+    pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+    BackgroundWorkerUnblockSignals();
+    // The catalogs that all databases share, and no database.
+    BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+    read_list();
+    while (!ShutdownRequestPending) {
+        if (ConfigReloadPending) {
+            ConfigReloadPending = false;
+            ProcessConfigFile(PGC_SIGHUP);
+            read_list();
+        }
+        Micros next = core::kForever;
+        for (int slot = 0; slot < kMostDatabases; slot++)
+            next = Min(next, attend(&entries[slot], slot));
+        sleep_until(next);
+    }
+    proc_exit(1); // so that the server starts another, unless it shuts down
+}
+
+} // extern "C"

@@ -1,0 +1,95 @@
+// A sweeper: one sweep of one database.
+#include "worker.hpp"
+
+#include "settings.hpp"
+#include "sweep.hpp"
+#include "sweep_progress.hpp"
+
+namespace {
+
+using namespace idem;
+
+void next_transaction() {
+    CommitTransactionCommand();
+    SetCurrentStatementStartTimestamp();
+    StartTransactionCommand();
+}
+
+// Who wants the database for himself locks it so that nobody can connect; nor do we stay then.
+bool is_in_the_way() {
+    LOCKTAG tag;
+    SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+    if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+        return true;
+    LockRelease(&tag, RowExclusiveLock, false);
+    return false;
+}
+
+bool must_stop() {
+    if (ConfigReloadPending) {
+        ConfigReloadPending = false;
+        ProcessConfigFile(PGC_SIGHUP);
+    }
+    return is_in_the_way();
+}
+
+SweepOutcome sweep_database() {
+    SetCurrentStatementStartTimestamp();
+    StartTransactionCommand();
+    pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
+    SweepOutcome outcome = SweepOutcome::no_extension;
+    if (OidIsValid(get_extension_oid("idem", true))) {
+        if (!has_sweeps_table())
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("extension \"idem\" in database \"%s\" is too old to be swept", get_database_name(MyDatabaseId)),
+                     errhint("Run ALTER EXTENSION idem UPDATE.")));
+        next_transaction();
+        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, {kDefaultSweepBatch, 0});
+        outcome = finished ? SweepOutcome::swept : SweepOutcome::interrupted;
+    }
+    CommitTransactionCommand();
+    return outcome;
+}
+
+uint32 error_hash(const ErrorData *error) {
+    const char *message = error->message != nullptr ? error->message : "";
+    const auto hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(message), static_cast<int>(strlen(message)),
+                                          static_cast<uint64>(error->sqlerrcode));
+    return Max(static_cast<uint32>(hash), uint32{1});
+}
+
+// The same error, sweep after sweep, is logged once.
+SweepReport report_failure(uint32 known_error) {
+    MemoryContextSwitchTo(TopMemoryContext);
+    const uint32 error = error_hash(CopyErrorData());
+    if (error != known_error)
+        EmitErrorReport();
+    FlushErrorState();
+    return {SweepOutcome::failed, error};
+}
+
+} // namespace
+
+extern "C" {
+
+PGDLLEXPORT void idem_sweeper_main(Datum slot);
+
+void idem_sweeper_main(Datum slot) {
+    pqsignal(SIGHUP, SignalHandlerForConfigReload);
+    pqsignal(SIGTERM, die);
+    BackgroundWorkerUnblockSignals();
+    SweepTask task;
+    memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof task);
+    BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
+    SweepReport report;
+    PG_TRY();
+    { report = {sweep_database(), 0}; }
+    PG_CATCH();
+    { report = report_failure(task.known_error); }
+    PG_END_TRY();
+    *sweep_report(DatumGetInt32(slot)) = report;
+    proc_exit(0); // an open transaction is aborted
+}
+
+} // extern "C"
