@@ -40,7 +40,8 @@ find_major
 packages=(
     g++ make cmake pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
-    libgtest-dev "postgresql-$major-pgtap" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl pgbouncer
+    libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
+    pgbouncer
     "$@"
 )
 
