@@ -14,6 +14,7 @@ extern "C" {
 #include "access/multixact.h"
 #include "access/nbtree.h"
 #include "access/relscan.h"
+#include "access/subtrans.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"

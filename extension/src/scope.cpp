@@ -106,9 +106,21 @@ CachedScope look_up(const text *name) {
     return scope;
 }
 
+bool is_usable(const CachedScope &scope) { return !OidIsValid(scope.owner) || has_privs_of_role(GetUserId(), scope.owner); }
+
 void check_owner(const text *name, const CachedScope &scope) {
-    if (OidIsValid(scope.owner) && !has_privs_of_role(GetUserId(), scope.owner))
+    if (!is_usable(scope))
         raise_not_the_scopes(name);
+}
+
+ScopePolicy policy_of(const CachedScope &scope) {
+    ScopePolicy policy;
+    policy.keep_forever = scope.keep_forever;
+    policy.ttl = scope.keep_forever ? core::kForever : scope.ttl != 0 ? scope.ttl : settings::default_ttl * USECS_PER_SEC;
+    policy.lease = scope.lease != 0 ? scope.lease : settings::default_lease * core::Micros{1000};
+    policy.manual_on_lease_expiry = scope.manual_on_lease_expiry;
+    policy.max_response_size = scope.max_response_size >= 0 ? scope.max_response_size : settings::max_response_size;
+    return policy;
 }
 
 } // namespace
@@ -128,13 +140,13 @@ ScopePolicy scope_policy(const text *name) {
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("scope \"%s\" is not registered", text_to_cstring(name)),
                         errhint("Register it with idem_scope_set, or turn idem.require_registered_scope off.")));
     check_owner(name, scope);
-    ScopePolicy policy;
-    policy.keep_forever = scope.keep_forever;
-    policy.ttl = scope.keep_forever ? core::kForever : scope.ttl != 0 ? scope.ttl : settings::default_ttl * USECS_PER_SEC;
-    policy.lease = scope.lease != 0 ? scope.lease : settings::default_lease * core::Micros{1000};
-    policy.manual_on_lease_expiry = scope.manual_on_lease_expiry;
-    policy.max_response_size = scope.max_response_size >= 0 ? scope.max_response_size : settings::max_response_size;
-    return policy;
+    return policy_of(scope);
+}
+
+bool find_usable_scope(const text *name, ScopePolicy *policy) {
+    const CachedScope scope = look_up(name);
+    *policy = policy_of(scope);
+    return is_usable(scope);
 }
 
 void raise_not_the_scopes(const text *name) {

@@ -19,6 +19,9 @@ struct ScopePolicy {
 // idem.require_registered_scope is on.
 ScopePolicy scope_policy(const text *scope);
 
+// For who looks at many scopes: false unless the current user may use the scope, registered or not. `policy`: as above.
+bool find_usable_scope(const text *scope, ScopePolicy *policy);
+
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
 

@@ -96,7 +96,9 @@ SELECT set_has(
                          'OUT row_data jsonb', false),
        ('guarded_insert', 'target regclass, new_row jsonb, match_columns name[], OUT outcome text, OUT row_data jsonb', false),
        ('idem_transition', 'target regclass, key jsonb, to_state text, expected_state text DEFAULT NULL::text, OUT outcome text, '
-                           'OUT state text', false) $$,
+                           'OUT state text', false),
+       ('idem_in_flight', 'OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamp with time zone, '
+                          'OUT lease_until timestamp with time zone', true) $$,
     'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
 
 SELECT set_has(

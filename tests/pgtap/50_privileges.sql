@@ -58,6 +58,7 @@ INSERT INTO matrix VALUES
     ('idem_machine_mermaid',   'user',     'idem_machine_mermaid(''grant:machine'')'),
     ('idem_machine_define',    'operator', 'idem_machine_define(''grant:machine'', ''{"initial": ["a"], "transitions": {"a": ["a"]}}'')'),
     ('idem_machine_drop',      'operator', 'idem_machine_drop(''grant:dropped'')'),
+    ('idem_in_flight',         'operator', 'idem_in_flight()'),
     ('idem_grant',             'nobody',   'idem_grant(''tap_nobody'')'),
     ('idem_revoke',            'nobody',   'idem_revoke(''tap_nobody'')');
 SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}}') FROM unnest('{grant:machine,grant:dropped}'::text[]) name;
