@@ -49,13 +49,13 @@ OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*.cpp extensi
 # In the order in which CREATE EXTENSION runs them.
 SQL_FILES   = sql/types.sql sql/tables.sql sql/scopes.sql sql/fingerprint.sql sql/keys.sql sql/execute.sql \
               sql/counters.sql sql/ids.sql sql/tokens.sql sql/locks.sql sql/row_flows.sql sql/state_machines.sql \
-              sql/sweep.sql sql/in_flight.sql sql/privileges.sql
+              sql/sweep.sql sql/statistics.sql sql/in_flight.sql sql/health.sql sql/privileges.sql
 DATA_built  = build/idem--$(EXTVERSION).sql
 DATA        = $(wildcard sql/idem--*--*.sql)
 
 # The server's headers are not ours to warn about. The server loads modules with RTLD_GLOBAL: calls inside this one are not
 # to be looked up among everybody's symbols.
-PG_CPPFLAGS = -Iextension/src -isystem $(includedir_server)
+PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' -Iextension/src -isystem $(includedir_server)
 PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden
 SHLIB_LINK  = -Wl,-Bsymbolic-functions -lstdc++
 
@@ -75,6 +75,7 @@ include $(PGXS)
 override CXXFLAGS += -MMD -MP
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
+extension/src/catalog.o: $(EXTENSION).control
 $(OBJS:.o=.bc): %.bc: %.o
 -include $(OBJS:.o=.d)
 

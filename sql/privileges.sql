@@ -10,11 +10,11 @@ SET search_path = pg_catalog, pg_temp AS $$
     WHERE e.extname = 'idem'
       -- Guards are put on the callers' own tables.
       AND (p.prorettype <> 'trigger'::regtype OR p.proname LIKE 'idem\_%\_guard')
-      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke')
+      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
                          'idem_machine_drop', 'idem_token_rotate_secret', 'idem_sweep', 'idem_sweep_status',
-                         'idem_in_flight')) = operator
+                         'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
 'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';

@@ -71,6 +71,9 @@ constinit uint64 changes_seen = 0;
 
 constexpr int kMostLooks = 8;
 
+// Of the SQL, as pg_extension has it; for messages.
+constinit char installed_version[NAMEDATALEN] = "";
+
 void relation_changed(Datum, Oid relation) {
     // While nothing is cached, any relation may be one of those that are being looked at.
     const bool all = relation == InvalidOid || !cached_is_valid;
@@ -92,6 +95,13 @@ void relation_changed(Datum, Oid relation) {
 }
 
 [[noreturn]] void not_as_installed(const char *relation, const char *why) {
+    if (strcmp(installed_version, library_version()) != 0)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("\"%s\" of extension \"idem\" is not what this version of the library needs", relation),
+                        errdetail("The library has version %s, the extension's SQL in this database %s. %s", library_version(),
+                                  installed_version, why),
+                        errhint("Run ALTER EXTENSION idem UPDATE, or install the library that belongs to the SQL and restart "
+                                "the server.")));
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("relation \"%s\" of extension \"idem\" is not the one that was installed", relation), errdetail("%s", why),
@@ -210,6 +220,9 @@ void find_extension(Catalog &found) {
     auto *form = reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple));
     found.schema = form->extnamespace;
     found.owner = form->extowner;
+    bool is_null;
+    const Datum version = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(extensions), &is_null);
+    strlcpy(installed_version, is_null ? "" : TextDatumGetCString(version), sizeof installed_version);
     systable_endscan(scan);
     table_close(extensions, AccessShareLock);
 }
@@ -358,6 +371,8 @@ Oid member_trigger_function(const char *name) {
         not_as_installed(name, "The function does not exist.");
     return function;
 }
+
+const char *library_version() { return IDEM_VERSION; }
 
 void catalog_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
 

@@ -91,6 +91,9 @@ char *qualified_name(const char *object);
 // One of idem's trigger functions.
 Oid member_trigger_function(const char *name);
 
+// The version of the library, which may differ from that of the SQL installed in this database.
+const char *library_version();
+
 // Registers the invalidation callbacks; once per backend.
 void catalog_initialize();
 

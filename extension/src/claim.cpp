@@ -5,6 +5,7 @@
 #include "errors.hpp"
 #include "fence.hpp"
 #include "lock_patience.hpp"
+#include "stats.hpp"
 #include "wake_up.hpp"
 
 namespace idem {
@@ -288,7 +289,15 @@ Claimed claim_key(const ClaimRequest &request) {
     const KeyTable table = open_keys(Access::write, request.space);
     const Claimed claimed = claim_key(table, request);
     close_keys(table);
+    count_outcome(request, claimed.outcome);
     return claimed;
+}
+
+void count_outcome(const ClaimRequest &request, Outcome outcome) {
+    using stats::Counter;
+    static constexpr Counter kCounter[core::kOutcomes] = {Counter::acquired,   Counter::takeovers,  Counter::in_flight,
+                                                          Counter::duplicates, Counter::mismatches, Counter::in_doubt};
+    stats::count(request.scope, kCounter[static_cast<int>(outcome)]);
 }
 
 void raise_if_held(const Claimed &claimed, const text *key) {

@@ -34,9 +34,13 @@ struct Claimed {
     core::Micros at;         // when the outcome was decided
 };
 
-// Claims within an open table, or in one that is opened for it.
+// Claims within an open table, or in one that is opened for it. Counted is the outcome of the latter, which answers a call by
+// itself; who makes an answer of the former counts it.
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);
 Claimed claim_key(const ClaimRequest &request);
+
+// For idem_stats.
+void count_outcome(const ClaimRequest &request, core::Outcome outcome);
 
 // Whether the outcome makes the caller the one who does the work.
 inline bool is_granted(core::Outcome outcome) {

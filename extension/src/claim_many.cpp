@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "bytes.hpp"
 #include "claim.hpp"
+#include "stats.hpp"
 
 #include <algorithm>
 
@@ -97,6 +98,13 @@ class BatchClaim {
         flush();
     }
 
+    // Once the whole batch is answered. A key that comes again in the array is a duplicate each time.
+    void count_answers(int keys) const {
+        stats::count(request_.scope, stats::Counter::acquired, granted_ - taken_over_);
+        stats::count(request_.scope, stats::Counter::takeovers, taken_over_);
+        stats::count(request_.scope, stats::Counter::duplicates, keys - granted_);
+    }
+
   private:
     // Below this, single insertions are cheaper than a subtransaction; and no call makes more than some tens of those, as
     // snapshots of other sessions pay for each beyond 64.
@@ -114,8 +122,12 @@ class BatchClaim {
         ClaimRequest request = request_;
         request.key = candidate.key;
         const Claimed claimed = claim_key(table_, request);
+        if (!is_granted(claimed.outcome) && claimed.outcome != core::Outcome::completed)
+            count_outcome(request, claimed.outcome);
         raise_if_held(claimed, candidate.key);
         is_new_[candidate.position] = is_granted(claimed.outcome);
+        taken_over_ += claimed.outcome == core::Outcome::taken_over;
+        granted_ += is_granted(claimed.outcome);
     }
 
     void flush() {
@@ -139,6 +151,7 @@ class BatchClaim {
             return false;
         for (int i = 0; i < count; i++)
             is_new_[run_[i]->position] = true;
+        granted_ += count;
         return true;
     }
 
@@ -150,6 +163,8 @@ class BatchClaim {
     const Candidate **run_;
     const text **keys_;
     int run_length_ = 0;
+    int granted_ = 0;
+    int taken_over_ = 0;
 };
 static_assert(std::is_trivially_destructible_v<BatchClaim>);
 
@@ -157,7 +172,9 @@ bool *claim_candidates(Candidate *candidates, int count, const ClaimRequest &req
     auto *is_new = static_cast<bool *>(palloc0(Max(count, 1)));
     const int distinct = sort_unique(candidates, count);
     const KeyTable table = open_keys(Access::write, KeySpace::keys);
-    BatchClaim(table, request, distinct, is_new).claim(candidates, distinct);
+    BatchClaim batch(table, request, distinct, is_new);
+    batch.claim(candidates, distinct);
+    batch.count_answers(count);
     close_keys(table);
     return is_new;
 }

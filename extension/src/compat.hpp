@@ -67,6 +67,15 @@ inline LocalTransactionId compat_local_transaction() {
 #endif
 }
 
+// 17 made it a variable of its own. Small, and different in every process that is there.
+inline int compat_process_number() {
+#if PG_VERSION_NUM >= 170000
+    return MyProcNumber;
+#else
+    return MyProc->pgprocno;
+#endif
+}
+
 // 17 made one number of a backend's and its process's. nullptr when it has gone.
 inline PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
 #if PG_VERSION_NUM >= 170000

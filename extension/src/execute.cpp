@@ -163,6 +163,7 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     request.records_doubt = true;
     const KeyTable table = open_keys(Access::write, KeySpace::keys);
     const Claimed claimed = claim_key(table, request);
+    count_outcome(request, claimed.outcome);
     if (!is_granted(claimed.outcome)) {
         close_keys(table);
         return make_ticket(claimed);

@@ -7,6 +7,7 @@
 #include "errors.hpp"
 #include "key_store.hpp"
 #include "scope.hpp"
+#include "stats.hpp"
 #include "wake_up.hpp"
 
 namespace idem {
@@ -145,6 +146,8 @@ bool try_change_as_holder(const HolderCall &call) {
         break;
     }
     close_keys(table);
+    if (decision == ChangeDecision::stale)
+        stats::count(call.scope, stats::Counter::stale_fences);
     return decision != ChangeDecision::stale;
 }
 

@@ -8,6 +8,7 @@
 #include "errors.hpp"
 #include "holder.hpp"
 #include "key_store.hpp"
+#include "stats.hpp"
 #include "wake_up.hpp"
 
 namespace {
@@ -70,11 +71,13 @@ void assert_fence(const text *scope, const text *name, int64 fence) {
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, name, "idem_assert_fence()");
-        if (found.presence != Presence::found || !is_held_with(read_row(table, found), fence))
+        if (found.presence != Presence::found || !is_held_with(read_row(table, found), fence)) {
+            stats::count(scope, stats::Counter::stale_fences);
             ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),
                             errmsg("lock \"%s\" is not held with this fence", text_to_cstring(name)),
                             errdetail("It was unlocked or taken over meanwhile, or never taken."),
                             errhint("Roll back; somebody else may be doing the work now.")));
+        }
         require_in_snapshot(table, found);
         if (lock_row(table, &found.tid, LockTupleKeyShare, LockWaitBlock) == Write::done)
             break;
@@ -120,6 +123,7 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
     const Claimed claimed = take_in_turn(table, request);
     close_keys(table);
+    count_outcome(request, claimed.outcome);
     if (!is_granted(claimed.outcome))
         PG_RETURN_NULL();
     PG_RETURN_INT64(DatumGetInt64(claimed.row.get(KeyColumn::fence)));

@@ -4,6 +4,7 @@
 #include "pg.hpp"
 #include "row_statement.hpp"
 #include "settings.hpp"
+#include "stats.hpp"
 #include "worker.hpp"
 
 namespace idem::settings {
@@ -71,6 +72,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init();
 
 void _PG_init() {
+    idem::stats::initialize();
     define_settings();
     idem::catalog_initialize();
     idem::row_statement_initialize();

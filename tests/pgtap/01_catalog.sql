@@ -1,6 +1,6 @@
 -- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
 \ir include/helpers.psql
-SELECT plan(23);
+SELECT plan(24);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
@@ -77,7 +77,8 @@ SELECT set_has(
        ('idem_token_rotate_secret', 'revoke boolean', 1, 'void'),
        ('idem_next_id', '', 0, 'bigint'),
        ('idem_id_parts', 'id bigint, OUT at timestamp with time zone, OUT node integer, OUT seq integer', 0, 'record'),
-       ('idem_uuid_v7', '', 0, 'uuid') $$,
+       ('idem_uuid_v7', '', 0, 'uuid'),
+       ('idem_stats_reset', '', 0, 'void') $$,
     'functions_have_the_signatures_of_the_contract');
 
 -- What answers with a record.
@@ -98,8 +99,14 @@ SELECT set_has(
        ('idem_transition', 'target regclass, key jsonb, to_state text, expected_state text DEFAULT NULL::text, OUT outcome text, '
                            'OUT state text', false),
        ('idem_in_flight', 'OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamp with time zone, '
-                          'OUT lease_until timestamp with time zone', true) $$,
+                          'OUT lease_until timestamp with time zone', true),
+       ('idem_health', 'OUT check_name text, OUT ok boolean, OUT detail text', true) $$,
     'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
+
+SELECT is(pg_temp.columns_of('idem_stats'),
+    'scope text, acquired bigint, duplicates bigint, in_flight bigint, in_doubt bigint, mismatches bigint, takeovers bigint, '
+    'stale_fences bigint, swept bigint, is_other boolean',
+    'statistics_have_the_columns_of_the_contract');
 
 SELECT set_has(
     $$ SELECT proname::text, oidvectortypes(proargtypes), pg_get_function_result(oid) FROM functions $$,

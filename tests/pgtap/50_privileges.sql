@@ -58,7 +58,12 @@ INSERT INTO matrix VALUES
     ('idem_machine_mermaid',   'user',     'idem_machine_mermaid(''grant:machine'')'),
     ('idem_machine_define',    'operator', 'idem_machine_define(''grant:machine'', ''{"initial": ["a"], "transitions": {"a": ["a"]}}'')'),
     ('idem_machine_drop',      'operator', 'idem_machine_drop(''grant:dropped'')'),
+    ('idem_stats_reset',       'operator', 'idem_stats_reset()'),
     ('idem_in_flight',         'operator', 'idem_in_flight()'),
+    ('idem_health',            'operator', 'idem_health()'),
+    ('idem_stats_counters',    'user',     'idem_stats'),
+    ('idem_health_library',    'nobody',   'idem_health_library()'),
+    ('idem_health_sample',     'nobody',   'idem_health_sample(''idem_keys'', ''1 s'')'),
     ('idem_grant',             'nobody',   'idem_grant(''tap_nobody'')'),
     ('idem_revoke',            'nobody',   'idem_revoke(''tap_nobody'')');
 SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}}') FROM unnest('{grant:machine,grant:dropped}'::text[]) name;

@@ -1,0 +1,119 @@
+-- What an operator would want to know before a night's sleep.
+
+CREATE FUNCTION idem_health_library(OUT version text, OUT is_preloaded boolean, OUT trouble text)
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_health_library() IS
+'Internal, for idem_health: the version of the library, whether it was preloaded, and what it finds changed on the extension''s tables.';
+
+CREATE FUNCTION idem_health_sample(space text, budget interval, OUT pages bigint, OUT pages_read bigint, OUT live_rows bigint,
+                                   OUT expired bigint, OUT oldest_expiry timestamptz, OUT leases bigint, OUT oldest_lease timestamptz,
+                                   OUT lapsed bigint, OUT oldest_lapse timestamptz, OUT in_doubt bigint)
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_health_sample(text, interval) IS
+'Internal, for idem_health: what is in idem_keys, idem_tokens or idem_locks, from as many pages, evenly spread, as can be read in the time given.';
+
+CREATE FUNCTION idem_health(OUT check_name text, OUT ok boolean, OUT detail text)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    most_expired CONSTANT bigint := 10000;
+    library   record;
+    installed text := (SELECT extversion FROM pg_extension WHERE extname = 'idem');
+    space     text;
+    sample    record;
+    factor    float8;
+BEGIN
+    -- The library and the SQL
+    BEGIN
+        SELECT * INTO library FROM @extschema@.idem_health_library();
+    EXCEPTION WHEN undefined_function OR undefined_file THEN
+        RETURN QUERY SELECT 'version', false,
+            format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
+        RETURN;
+    END;
+    RETURN QUERY SELECT 'version', library.version = installed,
+        format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
+        CASE WHEN library.version = installed THEN ''
+             ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
+    RETURN QUERY SELECT 'preload', library.is_preloaded,
+        CASE WHEN library.is_preloaded THEN 'The library is preloaded.'
+             ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
+    RETURN QUERY SELECT 'tables', library.trouble IS NULL AND count(*) = 0,
+        concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
+                  'triggers that make sessions read the definitions anew are not enabled: ' ||
+                      string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
+        FROM pg_trigger WHERE tgrelid IN (to_regclass('@extschema@.idem_scopes'), to_regclass('@extschema@.idem_machines'))
+                          AND tgname = 'idem_definitions_changed' AND tgenabled <> 'A';
+
+    -- The server
+    RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),
+        CASE WHEN datcollversion <> pg_database_collation_actual_version(oid)
+             THEN format('The database was made with version %s of its collation, the system has %s: unique indexes on your text columns may '
+                         'let duplicates pass. Keys of idem compare bytewise, and are not concerned.',
+                         datcollversion, pg_database_collation_actual_version(oid))
+             ELSE 'The collation is of the version that the database was made with.' END
+        FROM pg_database WHERE datname = current_database();
+    RETURN QUERY
+        WITH ours AS (
+            SELECT c.oid, age(c.relfrozenxid) AS xids, mxid_age(c.relminmxid) AS multixacts
+              FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+              JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'idem'
+             WHERE c.relkind = 'r'),
+        worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
+        SELECT 'wraparound', xids <= 1.25 * current_setting('autovacuum_freeze_max_age')::int
+                             AND multixacts <= 1.25 * current_setting('autovacuum_multixact_freeze_max_age')::int,
+            format('The oldest row of idem''s tables is %s transactions old, the oldest row lock %s multixacts; autovacuum acts at %s and %s.',
+                   xids, multixacts, current_setting('autovacuum_freeze_max_age'), current_setting('autovacuum_multixact_freeze_max_age'))
+          FROM worst;
+    RETURN QUERY SELECT 'prepared_transactions', coalesce(min(prepared) > clock_timestamp() - interval '1 hour', true),
+        format('%s transactions are prepared%s, and go on holding the keys that they claimed.', count(*),
+               coalesce(', the first since ' || min(prepared), ''))
+        FROM pg_prepared_xacts WHERE database = current_database();
+
+    -- The tables of others
+    RETURN QUERY SELECT 'guards', count(*) = 0,
+        CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
+             ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
+                         string_agg(format('%I on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname)
+                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', …' ELSE '' END END
+        FROM (SELECT t.tgname, t.tgrelid, row_number() OVER (ORDER BY t.tgrelid, t.tgname) AS place
+                FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
+               WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')
+                 AND d.refobjid IN (to_regproc('@extschema@.idem_state_guard'), to_regproc('@extschema@.idem_version_guard'))) disabled;
+
+    -- What is in the tables, if they are those
+    IF library.trouble IS NOT NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 'statistics', count(*) = 0,
+        CASE WHEN count(*) = 0 THEN 'Every scope has counters of its own.'
+             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END
+        FROM @extschema@.idem_stats_counters() WHERE is_other;
+    RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
+        string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
+        FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
+                FROM unnest(ARRAY['@extschema@.idem_keys', '@extschema@.idem_tokens', '@extschema@.idem_locks',
+                                  '@extschema@.idem_counters']::regclass[]) AS relation) counts;
+    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks'] LOOP
+        SELECT * INTO sample FROM @extschema@.idem_health_sample(space, '500 ms');
+        factor := sample.pages::float8 / greatest(sample.pages_read, 1);
+        RETURN QUERY SELECT 'sweep_lag_of_' || space,
+            sample.expired * factor <= greatest(most_expired, 0.2 * sample.live_rows * factor),
+            format('%s of %s rows have expired and were not swept', round(sample.expired * factor), round(sample.live_rows * factor)) ||
+            coalesce(', the first at ' || sample.oldest_expiry, '') ||
+            CASE WHEN factor > 1 THEN format(' (estimated from %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+        CONTINUE WHEN space <> 'idem_keys';
+        RETURN QUERY SELECT 'leases', coalesce(sample.oldest_lapse > clock_timestamp() - interval '1 hour', true),
+            format('%s leases are live%s; %s have run out and were not taken over%s', sample.leases,
+                   coalesce(', the oldest claimed at ' || sample.oldest_lease, ''), sample.lapsed,
+                   coalesce(', the first at ' || sample.oldest_lapse, '')) ||
+            CASE WHEN factor > 1 THEN format(' (in %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+        RETURN QUERY SELECT 'in_doubt', sample.in_doubt = 0,
+            format('%s keys are in doubt, and wait for idem_resolve or idem_forget', sample.in_doubt) ||
+            CASE WHEN factor > 1 THEN format(' (in %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION idem_health() IS
+'What an operator would want to know: one row per check, ok or not, with the figures it rests on. docs/monitoring.md says what each means and what to do. Reads each table of keys for half a second at most; beyond what can be read in that time, figures are estimates. Counts all scopes and names no key. Operators.';

@@ -1,0 +1,107 @@
+# idem_health where it takes a server of its own: transactions left prepared, another version of the collation, a library and
+# SQL that do not belong together, tables too large to be read in time. And idem_in_flight on such a table.
+
+use strict;
+use warnings;
+
+use IdemCluster;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = start_server('health',
+    conf => "max_prepared_transactions = 2\nautovacuum = off\nshared_buffers = 256MB\nfsync = off\n");
+
+sub ok_of
+{
+    my ($check, $database) = @_;
+    return $node->safe_psql($database // 'postgres', "SELECT ok FROM idem_health() WHERE check_name = '$check'");
+}
+
+sub detail_of
+{
+    my ($check, $database) = @_;
+    return $node->safe_psql($database // 'postgres', "SELECT detail FROM idem_health() WHERE check_name = '$check'");
+}
+
+# --- A library that is older than the SQL: its functions are missing ------------------------------------------------------
+
+$node->safe_psql('postgres', q{CREATE DATABASE newer});
+$node->safe_psql('newer', q{CREATE EXTENSION idem; UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'idem'});
+like(detail_of('version', 'newer'), qr/has version \S+, the SQL in this database 99\.0\. Run ALTER EXTENSION/, 'SQL of another version');
+my $stderr;
+$node->psql('newer', q{CREATE FUNCTION idem_future() RETURNS void LANGUAGE c AS '$libdir/idem'}, stderr => \$stderr);
+like($stderr, qr/could not find function "idem_future" in file/, 'a script for a newer library says what is missing');
+$node->safe_psql('newer', q{UPDATE pg_proc SET prosrc = 'idem_future' WHERE proname IN ('idem_claim', 'idem_health_library')});
+is(sqlstate($node, q{SELECT idem_claim('k')}, 'newer'), '42883', 'so does a function that a newer script made');
+is($node->safe_psql('newer', 'SELECT check_name, ok FROM idem_health()'), 'version|f', 'health says that the library is too old');
+like(detail_of('version', 'newer'), qr/older than the SQL \(99\.0\)/, 'and which version is needed');
+is(sqlstate($node, q{SELECT idem_try_claim('k')}, 'newer'), '00000', 'what the library has goes on working');
+
+# --- A library that is newer: it needs what the SQL has not made yet -------------------------------------------------------
+
+$node->safe_psql('postgres', q{CREATE DATABASE older});
+$node->safe_psql('older', q{CREATE EXTENSION idem; ALTER EXTENSION idem DROP TABLE idem_machines; DROP TABLE idem_machines CASCADE;
+                            UPDATE pg_extension SET extversion = '0.0.1' WHERE extname = 'idem'});
+is(sqlstate($node, q{SELECT idem_claim('k')}, 'older'), '55000', 'a library that needs more than there is');
+$node->psql('older', q{SELECT idem_claim('k')}, stderr => \$stderr);
+like($stderr, qr/the extension's SQL in this database 0\.0\.1.*HINT:  Run ALTER EXTENSION idem UPDATE/s, 'says which versions, and what to do');
+is(ok_of('version', 'older'), 'f', 'health says so');
+is(ok_of('tables', 'older'), 'f', 'and that the tables are not those');
+is($node->safe_psql('older', "SELECT count(*) FROM idem_health() WHERE check_name = 'leases'"), '0', 'into which it does not look');
+
+# --- Another version of the collation -------------------------------------------------------------------------------------
+
+SKIP:
+{
+    my $state = sqlstate($node, q{CREATE DATABASE german TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de' ENCODING 'UTF8'});
+    skip('the server was built without ICU', 2) unless $state eq '00000';
+    $node->safe_psql('german', 'CREATE EXTENSION idem');
+    is(ok_of('collation', 'german'), 't', 'collation of the version that the database was made with');
+    $node->safe_psql('german', q{UPDATE pg_database SET datcollversion = '1.2.3' WHERE datname = 'german'});
+    my $verdict = $node->safe_psql('german', q{SET client_min_messages = error; SELECT ok FROM idem_health() WHERE check_name = 'collation'});
+    is($verdict, 'f', 'collation of another');
+}
+
+# --- Large tables ---------------------------------------------------------------------------------------------------------
+
+$node->safe_psql('postgres',
+    q{SELECT count(*) FROM generate_series(1, 10) AS part, idem_claim_many((SELECT array_agg(part || '-' || md5(i::text)) FROM generate_series(1, 150000) AS i))});
+$node->safe_psql('postgres', q{SELECT outcome FROM idem_begin('leased', lease => '1 h')});
+
+# How many pages of the table have been read, by sessions that have ended.
+sub pages_read { return $node->safe_psql('postgres', q{SELECT heap_blks_read + heap_blks_hit FROM pg_statio_user_tables WHERE relname = 'idem_keys'}) }
+
+my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('idem_keys') / 8192});
+my $before = pages_read();
+is($node->safe_psql('postgres', 'SELECT key FROM idem_in_flight()'), 'leased', 'the one lease among a million and a half of keys is found');
+is(pages_read() - $before, $pages, 'by reading every page once');
+$before = pages_read();
+is(sqlstate($node, q{SET statement_timeout = 1; SELECT key FROM idem_in_flight()}), '57014', 'which can be cancelled');
+cmp_ok(pages_read() - $before, '<', $pages / 2, 'at once');
+like($node->safe_psql('postgres', q{SELECT pages_read < pages AND pages_read > 0, live_rows BETWEEN 1 AND 1500000
+                                      FROM idem_health_sample('idem_keys', '2 ms')}), qr/^t\|t$/, 'a sample ends when its time is up');
+is( $node->safe_psql('postgres', q{SELECT pages_read = pages, live_rows, leases FROM idem_health_sample('idem_keys', '1 min')}),
+    't|1500001|1', 'and has read every page once when it is not');
+is( $node->safe_psql('postgres', q{UPDATE idem_keys SET expires_at = now() - interval '1 h' WHERE starts_with(key, '1-');
+        SELECT round(100 * expired::numeric / live_rows) BETWEEN 5 AND 15 FROM idem_health_sample('idem_keys', '5 ms')}),
+    't', 'from part of the pages, the share of expired rows is estimated');
+
+# --- Transactions left prepared -------------------------------------------------------------------------------------------
+
+SKIP:
+{
+    my $library = clock_library();
+    skip('there is no C compiler', 3) unless $library;
+    $node->stop;
+    start_by_clock($node, $library, 0);
+    $node->safe_psql('postgres', q{BEGIN; SELECT idem_claim('prepared'); PREPARE TRANSACTION 'forgotten'});
+    is(ok_of('prepared_transactions'), 't', 'a transaction that was just prepared');
+    set_clock($node, 3700);
+    is(ok_of('prepared_transactions'), 'f', 'a transaction prepared an hour ago');
+    $node->safe_psql('postgres', q{ROLLBACK PREPARED 'forgotten'});
+    is(ok_of('prepared_transactions'), 't', 'it is gone');
+}
+
+$node->stop;
+done_testing();
