@@ -69,7 +69,7 @@ keep_profile() {
     cp "$(grep -H '^totals:' "$PGHOST"/callgrind.* | sort -t ' ' -k 2 -n | tail -n 1 | cut -d : -f 1)" "$1"
 }
 
-start_cluster autovacuum=off
+start_cluster autovacuum=off shared_preload_libraries=idem
 claims=(idem_claim raw_on_conflict raw_leanest)
 requests=(idem_execute hand_written plpgsql)
 for contender in "${claims[@]}"; do refill "$contender"; done
@@ -86,6 +86,13 @@ done
 count 'duplicate claim' select_1 bench/contenders/select_1.sql
 for contender in "${claims[@]}"; do
     count 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"
+done
+# What idem_stats costs.
+for kind in duplicate fresh; do
+    for contender in counters_on counters_off; do
+        PGOPTIONS="-c idem.track_stats=${contender#counters_}" \
+            count "$kind claim, counted" "$contender" "bench/keys/$kind.sql" bench/contenders/claim/idem_claim.sql
+    done
 done
 for contender in "${requests[@]}"; do
     count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"

@@ -18,7 +18,7 @@ source bench/report.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # Contention makes plots, which take their time.
 if [ -n "$QUICK" ]; then contention=(); else contention=(contention); fi
-all_groups=(claim replay request once batch try rows transition tokens ids locks "${contention[@]}" cost instructions)
+all_groups=(claim replay request once batch try rows transition tokens ids locks statistics "${contention[@]}" cost instructions)
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"
@@ -37,7 +37,7 @@ command_line="make bench${QUICK:+ QUICK=$QUICK}${ONLY:+ ONLY=$ONLY}${ROUNDS:+ RO
 scripts/deps.sh
 scripts/install.sh
 build_drivers
-start_cluster
+start_cluster shared_preload_libraries=idem
 for group in "${groups[@]}"; do
     progress "$group"
     "run_$group"
