@@ -5,6 +5,7 @@
 #include "compat.hpp"
 #include "key_store.hpp"
 #include "scope.hpp"
+#include "stats.hpp"
 
 namespace idem {
 
@@ -13,7 +14,8 @@ namespace {
 struct Candidate {
     OffsetNumber offset;
     core::KeyFacts facts;
-    const text *scope; // of a key in progress, whose policy has yet to be asked for
+    const text *scope; // of a key
+    bool asks_policy;  // a key in progress, whose scope's policy has yet to be asked for
 };
 
 struct Candidates {
@@ -59,13 +61,14 @@ void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber fr
             found->held++;
         if (version != TM_Ok)
             continue;
-        const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {at, facts, asks_policy ? scope_of(layout, &row) : nullptr};
+        const bool is_key = table == SweptTable::keys;
+        const bool asks_policy = is_key && facts.state == core::State::in_progress;
+        found->rows[found->count++] = {at, facts, is_key ? scope_of(layout, &row) : nullptr, asks_policy};
     }
 }
 
 bool is_void(const Candidate &row, core::Micros now) {
-    if (row.scope == nullptr)
+    if (!row.asks_policy)
         return true;
     core::KeyFacts facts = row.facts;
     facts.manual_policy = is_manual_on_lease_expiry(row.scope);
@@ -103,6 +106,8 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
         if (delete_version(relation, position->block, row.offset)) {
             batch->deleted++;
             room--;
+            if (row.scope != nullptr)
+                stats::count(row.scope, stats::Counter::swept);
         } else {
             batch->held++;
         }
