@@ -3,6 +3,7 @@
 //
 //   error
 //   ├─ stale_fence          ID001  somebody else holds the key or the lock by now; what this transaction wrote is rolled back
+//   │  └─ lease_lost        ID001  the same of what the client renews, also when it could not in time
 //   ├─ mismatch             ID002  the key was used before with another request (the client's own code)
 //   ├─ not_allowed          ID003  the state machine lacks this transition
 //   ├─ stale_version        ID004  the row has another version by now
@@ -52,6 +53,9 @@ class error : public std::runtime_error {
 
 struct stale_fence : error {
     using error::error;
+};
+struct lease_lost : stale_fence {
+    using stale_fence::stale_fence;
 };
 struct mismatch : error {
     using error::error;

@@ -26,6 +26,9 @@ class target {
     target(transaction &tx) : own_(&tx) {}
     target(client &db, pqxx::transaction_base &tx) : db_(&db), foreign_(&tx) {}
 
+    /// Whether the call commits or rolls back with a transaction that is open.
+    bool in_transaction() const noexcept { return own_ != nullptr || foreign_ != nullptr; }
+
     detail::rows call(const detail::command &command) const;
 
   private:
