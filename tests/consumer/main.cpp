@@ -48,12 +48,15 @@ int main(int, char **arguments) try {
     } catch (const pqxx::sql_error &e) {
         expect(e.sqlstate() == "22012", "… as libpqxx's");
     }
-    int attempts = 0;
-    idem::once(db, key + " disconnected", [&](idem::transaction &tx) {
-        if (++attempts == 1)
-            tx.exec("SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())");
-    });
-    expect(attempts == 2, "a broken connection is replaced");
+    for (const char *mishap : {"PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())",
+                               "RAISE EXCEPTION USING ERRCODE = '40001'", "RAISE EXCEPTION USING ERRCODE = '40P01'"}) {
+        int attempts = 0;
+        idem::once(db, key + mishap, [&](idem::transaction &tx) {
+            if (++attempts == 1)
+                tx.exec(std::string("DO $$ BEGIN ") + mishap + "; END $$");
+        });
+        expect(attempts == 2, "what may pass is run again");
+    }
     std::cout << "C++ " << __cplusplus << ", libpqxx " << PQXX_VERSION << ": once\n";
 } catch (const std::exception &e) {
     std::cerr << arguments[0] << ": " << e.what() << "\n";

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # run.sh BUILD: uses the client as others would. Installs what was built in BUILD into a directory of its own and there,
 # away from the tree, builds and runs a consumer, the examples and the code of docs/client.md, by find_package and by
-# pkg-config. Prints TAP. The server is the one that libpq's environment names; the database is one of its own.
+# pkg-config. Prints TAP.
+#
+# libpq's environment names the server; the database is one of its own. CXX and PKG_CONFIG_PATH are to name the compiler and
+# the libpqxx of BUILD where they are not the system's.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
@@ -29,9 +32,8 @@ check() {
 }
 
 install_package() {
-    cmake --install "$build" --component client --prefix "$prefix" >/dev/null
-    # A prefix that is already on the search path tells nothing about the package.
-    mkdir "$work/consumer" "$work/examples" "$work/document" &&
+    cmake --install "$build" --component client --prefix "$prefix" >/dev/null &&
+        mkdir "$work/consumer" "$work/examples" "$work/document" &&
         cp tests/consumer/{CMakeLists.txt,main.cpp} "$work/consumer" &&
         cp client/examples/*.cpp "$work/examples" &&
         cp tests/consumer/document.hpp "$work/document" &&
@@ -59,7 +61,7 @@ static_elsewhere() {
     cp -R "$prefix" "$work/moved" && rm "$work/moved"/lib/*.so* || return
     local PKG_CONFIG_PATH=$work/moved/lib/pkgconfig:$PKG_CONFIG_PATH
     # shellcheck disable=SC2046
-    "$CXX" -std=c++17 "$work/consumer/main.cpp" -o "$work/consumer/static-elsewhere" $(pkg-config --cflags --libs idem-client)
+    "$CXX" -std=c++20 "$work/consumer/main.cpp" -o "$work/consumer/static-elsewhere" $(pkg-config --cflags --libs idem-client)
 }
 
 # The document's own words: its CMakeLists.txt, its command, its program.
@@ -69,7 +71,7 @@ document_program() {
 }
 
 document_snippets() {
-    psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --file="$work/document/setup.sql" &&
+    psql --no-psqlrc --quiet --output=/dev/null --set=ON_ERROR_STOP=1 --file="$work/document/setup.sql" &&
         "$work/consumer/build/document"
 }
 
@@ -85,7 +87,7 @@ check 'idem.hpp includes every header' umbrella_is_complete
 check 'builds by find_package' find_package "$work/consumer" \
     "-DPROGRAMS=$work/document/document.cpp;$(printf '%s;' "$work"/examples/*.cpp)"
 for program in consumer consumer-20 consumer-static; do check "runs: $program" "$work/consumer/build/$program"; done
-for standard in 17 20; do
+for standard in $(printf '%s\n' "$(pkg-config --variable=cxx_standard idem-client)" 20 | uniq); do
     check "builds by pkg-config, C++$standard" pkg_config "$standard"
     check "runs: by pkg-config, C++$standard" "$work/consumer/by-pkg-config-$standard"
 done
