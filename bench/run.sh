@@ -18,7 +18,7 @@ source bench/report.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # Contention makes plots, which take their time.
 if [ -n "$QUICK" ]; then contention=(); else contention=(contention); fi
-all_groups=(claim replay request once batch try rows transition tokens ids locks statistics "${contention[@]}" cost instructions)
+all_groups=(claim replay request once batch try rows transition tokens ids locks sweep statistics "${contention[@]}" cost instructions)
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"

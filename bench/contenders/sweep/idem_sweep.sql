@@ -1,0 +1,1 @@
+CALL idem_sweep();

@@ -1,0 +1,76 @@
+# Every other key of the table has expired. `idem_sweep` deletes them in batches, `one_delete` is a single DELETE of the same rows; both are
+# one statement of one session, on a table that was vacuumed, after a checkpoint. First alone, with the WAL they write; then while 8
+# clients claim fresh keys. A claim's time is that of its transaction, commit included; p99 "beside" are those that ended during the
+# deletion, "alone" those of the four seconds before it, in the same run.
+# shellcheck shell=bash
+
+run_sweep() {
+    local keys case sweep_rounds sizes=(2000000 10000000)
+    if [ -n "$QUICK" ]; then sizes=(2000000); fi
+    for keys in "${sizes[@]}"; do
+        case="$((keys / 2000000)) M of $((keys / 1000000)) M"
+        sweep_rounds=$rounds
+        # Filling the large table takes longer than anything that is done with it.
+        if [ "$keys" -gt 2000000 ]; then sweep_rounds=${ROUNDS:-3}; fi
+        place '8 clients'
+        sweep_in_turns deletion_alone
+        progress "  $case, alone"
+        sweep_in_turns deletion_beside_claims
+        progress "  $case, beside claims"
+    done
+    sql -c 'TRUNCATE idem_keys'
+}
+
+# sweep_in_turns FUNCTION: gets the round and the contender, and makes its samples itself, as one deletion gives several.
+sweep_in_turns() {
+    local round contender
+    for ((round = 1; round <= sweep_rounds; round++)); do
+        for contender in idem_sweep one_delete; do
+            sql -v keys="$keys" -f bench/contenders/sweep/fill.sql
+            "$1" "$round" "$contender"
+            expect 0 'expired keys' "SELECT count(*) FROM idem_keys WHERE expires_at <= now()"
+        done
+    done
+}
+
+deletion_alone() {
+    local wal start end
+    wal=$(wal_bytes)
+    start=$EPOCHREALTIME
+    sql --file="bench/contenders/sweep/$2.sql" 2>/dev/null
+    end=$EPOCHREALTIME
+    sample 'rows deleted/s' "$case" "$2" "$1" "$(deletion_rate "$start" "$end")"
+    sample 'WAL bytes per row deleted' "$case" "$2" "$1" "$(awk -v a="$wal" -v b="$(wal_bytes)" -v n="$keys" 'BEGIN {printf "%.1f\n", (b - a) / (n / 2)}')"
+}
+
+deletion_beside_claims() {
+    local claims=$scratch/sweep_claims start middle end pgbench
+    mkdir -p "$claims"
+    cat bench/keys/fresh.sql bench/contenders/claim/idem_claim.sql >"$claims/claim.sql"
+    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --client=8 --jobs="$cores" --time=600 --file="$claims/claim.sql" \
+        --log --log-prefix="$claims/log" >"$claims/pgbench.out" 2>&1 &
+    pgbench=$!
+    children+=("$pgbench")
+    sleep 1
+    start=$EPOCHREALTIME
+    sleep 4
+    middle=$EPOCHREALTIME
+    sql --file="bench/contenders/sweep/$2.sql" 2>/dev/null
+    end=$EPOCHREALTIME
+    kill "$pgbench" 2>/dev/null || { cat "$claims/pgbench.out" >&2; die 'the claims failed'; }
+    wait "$pgbench" 2>/dev/null || true
+    sample 'rows deleted/s' "$case, beside 8 claiming clients" "$2" "$1" "$(deletion_rate "$middle" "$end")"
+    sample 'ms until a claim is committed, p99' "$case, $2" beside "$1" "$(claims_p99 "$middle" "$end")"
+    sample 'ms until a claim is committed, p99' "$case, $2" alone "$1" "$(claims_p99 "$start" "$middle")"
+    rm -r "$claims"
+}
+
+wal_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
+
+deletion_rate() { awk -v start="$1" -v end="$2" -v n="$keys" 'BEGIN {printf "%.0f\n", n / 2 / (end - start)}'; }
+
+# Of the transactions that ended between the two times.
+claims_p99() {
+    awk -v start="$1" -v end="$2" '{at = $5 + $6 / 1e6} at >= start && at < end {print $3}' "$claims"/log.* | sort --numeric-sort |
+        awk '{times[NR] = $1} END {printf "%.3f\n", times[int(NR * 0.99)] / 1000}'
+}
