@@ -34,30 +34,32 @@ COMMENT ON COLUMN idem_sweeps.rows_held IS 'Expired rows that were left alone, b
 COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
 REVOKE ALL ON idem_sweeps FROM PUBLIC;
 
--- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp).
+-- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp). The body is parsed here and now, so its
+-- names are those of this schema, whatever the schema's name.
 CREATE FUNCTION idem_sweep_status(OUT table_name text, OUT state text, OUT pid integer, OUT started_at timestamptz, OUT updated_at timestamptz,
                                   OUT finished_at timestamptz, OUT blocks_total bigint, OUT blocks_done bigint, OUT rows_deleted bigint,
                                   OUT rows_held bigint, OUT batches bigint, OUT complete_from timestamptz)
 RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER ROWS 4
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
     SELECT c.relname::text,
            CASE WHEN l.pid IS NOT NULL THEN 'running' WHEN s.finished_at IS NOT NULL THEN 'finished' ELSE 'interrupted' END,
            coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
            s.rows_deleted, s.rows_held, s.batches, s.complete_from
-    FROM @extschema@.idem_sweeps s
+    FROM idem_sweeps s
     JOIN pg_class c ON c.oid = s.swept
     LEFT JOIN pg_locks l
       ON l.locktype = 'advisory' AND l.objsubid = 7651 AND l.mode = 'ExclusiveLock' AND l.granted
          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
          AND l.objid = s.swept::oid AND l.classid = s.slot::oid
-    ORDER BY c.relname, s.slot
-$$;
+    ORDER BY c.relname, s.slot;
+END;
 COMMENT ON FUNCTION idem_sweep_status() IS 'Internal: what the view idem_sweep_progress shows, to whom EXECUTE is granted. Operators.';
 
 CREATE VIEW idem_sweep_progress AS
     SELECT table_name, state, pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_held, batches,
            complete_from
-      FROM @extschema@.idem_sweep_status();
+      FROM idem_sweep_status();
 COMMENT ON VIEW idem_sweep_progress IS
 'Sweeps that are running, and the last one of each table: as of its last committed batch. Operators.';
 COMMENT ON COLUMN idem_sweep_progress.table_name IS 'The table that is swept.';

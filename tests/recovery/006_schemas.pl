@@ -152,6 +152,10 @@ foreach my $path (q{''}, 'evil, pg_catalog', 'pg_catalog', 'evil, app, pg_catalo
         "path $path: every answer");
 }
 
+is( $node->safe_psql('postgres', "SET client_min_messages = error; SELECT pg_catalog.count($schema.idem_claim('old', '1 ms')); SELECT pg_catalog.pg_sleep(0.005);
+        SET search_path = evil; CALL $schema.idem_sweep(); SELECT count(*), pg_catalog.sum(rows_deleted) FROM $schema.idem_sweep_progress"),
+    lines('1', '', '4|1'), 'a sweep looks for nothing on the path');
+
 # Dump and restore do not depend on the name either.
 my $dump = $node->basedir . '/dump.sql';
 $node->safe_psql('postgres', "SELECT $schema.idem_claim('dumped')");
