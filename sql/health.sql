@@ -20,13 +20,15 @@ DECLARE
     most_expired CONSTANT bigint := 10000;
     library   record;
     installed text := (SELECT extversion FROM pg_extension WHERE extname = 'idem');
+    home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     space     text;
+    shared    bigint;
     sample    record;
     factor    float8;
 BEGIN
     -- The library and the SQL
     BEGIN
-        SELECT * INTO library FROM @extschema@.idem_health_library();
+        EXECUTE format('SELECT * FROM %s.idem_health_library()', home) INTO library;
     EXCEPTION WHEN undefined_function OR undefined_file THEN
         RETURN QUERY SELECT 'version', false,
             format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
@@ -43,7 +45,7 @@ BEGIN
         concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
                   'triggers that make sessions read the definitions anew are not enabled: ' ||
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
-        FROM pg_trigger WHERE tgrelid IN (to_regclass('@extschema@.idem_scopes'), to_regclass('@extschema@.idem_machines'))
+        FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
                           AND tgname = 'idem_definitions_changed' AND tgenabled <> 'A';
 
     -- The server
@@ -80,23 +82,22 @@ BEGIN
         FROM (SELECT t.tgname, t.tgrelid, row_number() OVER (ORDER BY t.tgrelid, t.tgname) AS place
                 FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
                WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')
-                 AND d.refobjid IN (to_regproc('@extschema@.idem_state_guard'), to_regproc('@extschema@.idem_version_guard'))) disabled;
+                 AND d.refobjid IN (to_regproc(home || '.idem_state_guard'), to_regproc(home || '.idem_version_guard'))) disabled;
 
     -- What is in the tables, if they are those
     IF library.trouble IS NOT NULL THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT 'statistics', count(*) = 0,
-        CASE WHEN count(*) = 0 THEN 'Every scope has counters of its own.'
-             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END
-        FROM @extschema@.idem_stats_counters() WHERE is_other;
+    EXECUTE format('SELECT count(*) FROM %s.idem_stats_counters() WHERE is_other', home) INTO shared;
+    RETURN QUERY SELECT 'statistics', shared = 0,
+        CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'
+             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END;
     RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
         string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
         FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
-                FROM unnest(ARRAY['@extschema@.idem_keys', '@extschema@.idem_tokens', '@extschema@.idem_locks',
-                                  '@extschema@.idem_counters']::regclass[]) AS relation) counts;
+                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
     FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks'] LOOP
-        SELECT * INTO sample FROM @extschema@.idem_health_sample(space, '500 ms');
+        EXECUTE format('SELECT * FROM %s.idem_health_sample($1, $2)', home) INTO sample USING space, interval '500 ms';
         factor := sample.pages::float8 / greatest(sample.pages_read, 1);
         RETURN QUERY SELECT 'sweep_lag_of_' || space,
             sample.expired * factor <= greatest(most_expired, 0.2 * sample.live_rows * factor),

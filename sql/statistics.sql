@@ -8,7 +8,7 @@ COMMENT ON FUNCTION idem_stats_counters() IS 'Internal: what the view idem_stats
 
 CREATE VIEW idem_stats AS
     SELECT scope, acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept, is_other
-      FROM @extschema@.idem_stats_counters();
+      FROM idem_stats_counters();
 COMMENT ON VIEW idem_stats IS
 'What was answered in each scope of this database since idem_stats_reset, or since the counters began; keys, tokens and locks of a scope together. Empty unless idem is in shared_preload_libraries.
 Answers are counted when they are given, also in transactions that roll back afterwards: a claim that was rolled back and made again was acquired twice. Calls that end in another error than ID001 or ID005 are not counted.
