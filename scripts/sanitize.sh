@@ -19,6 +19,7 @@ run_suite() {
     # shellcheck disable=SC2086  # a wrapper is words
     TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
         ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
+        LSAN_OPTIONS="suppressions=$PWD/tests/client/lsan.supp print_suppressions=0 ${LSAN_OPTIONS:-}" \
         UBSAN_OPTIONS="halt_on_error=1 print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         $wrapper ctest --test-dir "$build" --output-on-failure --label-regex client "$@"
 }
