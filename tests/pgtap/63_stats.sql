@@ -1,4 +1,4 @@
--- idem_stats without preload: there, empty, and harmless. tests/recovery/020_stats.pl has it preloaded.
+-- idem_stats without preload: there, empty, and harmless. tests/recovery/019_stats.pl has it preloaded.
 \ir include/helpers.psql
 SELECT plan(7);
 CALL pg_temp.clean('stats:');

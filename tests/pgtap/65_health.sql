@@ -1,4 +1,4 @@
--- idem_health: each check says ok, and when its cause is there, not ok. What needs a server of its own is in tests/recovery/021_health.pl.
+-- idem_health: each check says ok, and when its cause is there, not ok. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir include/helpers.psql
 SELECT plan(25);
 CALL pg_temp.clean('health:');
