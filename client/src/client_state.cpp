@@ -130,8 +130,8 @@ const std::string &client_state::schema(session &on) {
     }
     static constexpr statement where{"idem_schema",
                                      "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e JOIN "
-                                     "pg_catalog.pg_namespace n ON n.oid = e.extnamespace "
-                                     "WHERE e.extname = 'idem'",
+                                     "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace "
+                                     "WHERE e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name",
                                      true};
     // This statement names no schema, so its text needs none.
     const std::vector<rows> answer = on.run({{&where, {}}});

@@ -8,8 +8,9 @@ constexpr statement begin_statement{
     "idem_begin",
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
     "recovery_point, "
-    "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
-    "pg_catalog.floor(1000 * EXTRACT(epoch FROM lease_until - pg_catalog.clock_timestamp()))::pg_catalog.int8 "
+    "pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
+    "pg_catalog.floor(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM lease_until OPERATOR(pg_catalog.-) "
+    "pg_catalog.clock_timestamp()))::pg_catalog.int8 "
     "FROM @idem@.idem_begin($1, CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "
     "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) WHEN $4::pg_catalog.text IS NOT "
     "NULL THEN "

@@ -97,7 +97,7 @@ constexpr detail::statement execute_statement{
     "idem_execute",
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
     "recovery_point, "
-    "pg_catalog.ceil(1000 * EXTRACT(epoch FROM retry_after))::pg_catalog.int8, NULL "
+    "pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, NULL "
     "FROM @idem@.idem_execute($1, $2, $3::pg_catalog.text[], CASE WHEN $4::pg_catalog.text IS NOT NULL THEN "
     "$4::pg_catalog.bytea "
     "WHEN $5::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($5::pg_catalog.jsonb) WHEN $6::pg_catalog.text IS NOT "
