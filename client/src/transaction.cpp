@@ -69,6 +69,8 @@ std::vector<rows> transaction::finish(const std::vector<command> &last) {
 void transaction::commit_now() {
     if (last_ == nullptr)
         throw pqxx::usage_error("this transaction is committed by the flow that opened it");
+    if (lost()) // COMMIT has not been sent, so there is nothing to be in doubt of
+        throw connection_lost("08006", "the connection was lost before commit");
     std::vector<command> commands = *std::exchange(last_, nullptr);
     const subject about = commands.empty() ? subject{} : commands.front().about;
     commands.push_back({&commit_statement, {}});
