@@ -18,39 +18,28 @@ constexpr statement lookup_statement{"idem_lookup_own", "SELECT is_owner FROM @i
 } // namespace
 
 once_flow::once_flow(client &db, const request &about, const once_options &options)
-    : db_(db), request_(about), options_(options), retry_(options.retry ? *options.retry : db.options().retry), loop_(retry_),
-      owner_(make_nonce()) {}
-
-once_flow::~once_flow() = default;
+    : request_(about), flow_(db, options), owner_(make_nonce()) {}
 
 std::optional<answer> once_flow::begin() {
-    patience wait = request_.wait();
-    if (lost_ && wait.bound) {
-        wait.bound = std::max(*wait.bound, options_.recovery_wait);
-        if (const auto left = loop_.time_left())
-            wait.bound = std::min(*wait.bound, *left);
-    }
-    tx_ = std::make_unique<transaction>(db_, options_.level, std::vector{begin_command(request_, std::nullopt, owner_, wait)});
-    const row &ticket = tx_->opening().at(0).at(0);
+    const row ticket = flow_.begin(begin_command(request_, std::nullopt, owner_, flow_.wait(request_.wait()))).at(0);
     const std::string &what = *ticket[outcome];
     if (what == "acquired" || what == "taken_over") {
         attempt_ = static_cast<int>(to_integer(*ticket[attempt]));
-        lost_ = unknown_ = false; // so no attempt before this one committed
+        flow_.settled(); // so no attempt before this one committed
         return std::nullopt;
     }
     if (what == "completed") {
         bool own = false;
-        if (unknown_) {
-            const rows known = tx_->call({&lookup_statement, {request_.key(), owner_, request_.scope()}});
+        if (flow_.unknown()) {
+            const rows known = tx().call({&lookup_statement, {request_.key(), owner_, request_.scope()}});
             own = !known.empty() && known[0][0] == "t";
         }
-        answer stored = answer_of(ticket, !own);
-        tx_.reset();
-        return stored;
+        flow_.cancel();
+        return answer_of(ticket, !own);
     }
     if (what == "in_doubt")
         try {
-            tx_->finish(); // it is written down by whoever is told of it
+            flow_.commit(); // it is written down by whoever is told of it
         } catch (const outcome_unknown &) {
             // As true as before; the next to ask will write it down.
         }
@@ -58,34 +47,12 @@ std::optional<answer> once_flow::begin() {
 }
 
 answer once_flow::complete(response outcome) {
-    committing_ = true;
-    const std::vector<rows> stored = tx_->finish({complete_command(request_, outcome, std::nullopt)});
-    tx_.reset();
+    const std::vector<rows> stored = flow_.commit({complete_command(request_, outcome, std::nullopt)});
     answer fresh;
     fresh.json = stored.at(0).at(0).at(0);
     fresh.status_code = outcome.status_code;
     fresh.attempt = attempt_;
     return fresh;
-}
-
-void once_flow::failed(const std::exception_ptr &problem) {
-    const verdict what = judge(problem);
-    const bool committing = std::exchange(committing_, false);
-    const bool healthy = tx_ && !tx_->lost();
-    tx_.reset();
-    // Work may have to do with other connections and commits than this flow's, and libpqxx says "broken connection" of other
-    // mishaps too.
-    if ((what == verdict::connection_lost && healthy) || (what == verdict::commit_unknown && !committing))
-        std::rethrow_exception(problem);
-    unknown_ = unknown_ || what == verdict::commit_unknown;
-    lost_ = lost_ || what != verdict::transient;
-    try {
-        loop_.failed(problem, true);
-    } catch (const error &e) {
-        if (unknown_)
-            throw_unless_it_tells(e, {request_.key(), request_.scope()});
-        throw;
-    }
 }
 
 } // namespace detail

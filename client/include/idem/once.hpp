@@ -1,7 +1,6 @@
 // Work that happens once per key: the unique-constraint flow, in one transaction.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -11,17 +10,11 @@
 #include <idem/client.hpp>
 #include <idem/request.hpp>
 #include <idem/response.hpp>
-#include <idem/transaction.hpp>
+#include <idem/transact.hpp>
 
 namespace idem {
 
-struct once_options {
-    isolation level = isolation::read_committed;
-    /// Nothing: the client's.
-    std::optional<retry_policy> retry;
-    /// After a connection broke, how long to wait for the server to notice it and give the claim back.
-    duration recovery_wait{30'000};
-};
+using once_options = flow_options;
 
 namespace detail {
 
@@ -29,36 +22,31 @@ namespace detail {
 class once_flow {
   public:
     once_flow(client &db, const request &about, const once_options &options);
-    ~once_flow();
 
     /// Claims the key. An answer: there is nothing to do. Nothing: tx() is open, and the work is to be done in it.
     std::optional<answer> begin();
-    transaction &tx() { return *tx_; }
+    transaction &tx() { return flow_.tx(); }
     /// Stores the response and commits.
     answer complete(response outcome);
+    /// Commits; the key is completed without a response.
+    void commit() { flow_.commit(); }
     /// Rolls back; returns when the work is to be tried again, else throws what is to be thrown.
-    void failed(const std::exception_ptr &error);
+    void failed(const std::exception_ptr &error) { flow_.failed(error, true); }
 
   private:
-    client &db_;
     const request &request_;
-    const once_options &options_;
-    retry_policy retry_;
-    retry_loop loop_;
+    flow flow_;
     std::string owner_;
-    std::unique_ptr<transaction> tx_;
-    int attempt_ = 1;      // of the key, as the server counts
-    bool lost_ = false;    // a connection broke, so a claim of our own may still be held by its backend
-    bool unknown_ = false; // … while it was committing
-    bool committing_ = false;
+    int attempt_ = 1; // of the key, as the server counts
 };
 
 template <typename F, typename... Arguments> response respond(F &work, Arguments &...arguments) {
-    if constexpr (std::is_void_v<std::invoke_result_t<F &, Arguments &...>>) {
+    using result = std::invoke_result_t<F &, Arguments &...>;
+    if constexpr (std::is_void_v<result>) {
         work(arguments...);
         return {};
     } else {
-        return response(work(arguments...));
+        return response_from<std::decay_t<result>>::make(work(arguments...));
     }
 }
 

@@ -19,6 +19,11 @@ struct response {
     std::optional<int> status_code;
 };
 
+/// How what a callable returns becomes a response. Specialised for other types (idem/nlohmann.hpp).
+template <typename T> struct response_from {
+    static response make(T body) { return response(std::move(body)); }
+};
+
 /// What a keyed flow answers, the same for the one who did the work and for all who come again.
 struct answer {
     std::optional<std::string>

@@ -1,0 +1,83 @@
+#include <idem/transact.hpp>
+
+#include <algorithm>
+#include <thread>
+
+#include "key_statements.hpp"
+
+namespace idem::detail {
+
+namespace {
+
+constexpr std::chrono::milliseconds kAskAgain{20};
+
+} // namespace
+
+flow::flow(client &db, const flow_options &options)
+    : db_(db), options_(options), retry_(options.retry ? *options.retry : db.options().retry), loop_(retry_) {}
+
+void flow::open(const std::vector<command> &first) { tx_ = std::make_unique<transaction>(db_, options_.level, first); }
+
+void flow::begin() { open({}); }
+
+const rows &flow::begin(const command &first) {
+    about_ = first.about;
+    open({first});
+    return tx_->opening().at(0);
+}
+
+std::vector<rows> flow::commit(const std::vector<command> &last) {
+    committing_ = true;
+    std::vector<rows> answers = tx_->finish(last);
+    committing_ = false;
+    tx_.reset();
+    return answers;
+}
+
+void flow::failed(const std::exception_ptr &problem, bool can_tell) {
+    const verdict what = judge(problem);
+    // The work may have used other connections; and libpqxx says "broken connection" of other mishaps too.
+    const bool elsewhere =
+        what == verdict::connection_lost ? tx_ && !tx_->lost() : what == verdict::commit_unknown && !committing_;
+    committing_ = false;
+    tx_.reset();
+    if (elsewhere)
+        std::rethrow_exception(problem);
+    unknown_ = unknown_ || what == verdict::commit_unknown;
+    lost_ = lost_ || what != verdict::transient;
+    try {
+        loop_.failed(problem, can_tell);
+    } catch (const error &e) {
+        if (unknown_)
+            throw_unless_it_tells(e, about_);
+        throw;
+    }
+}
+
+void flow::conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up) {
+    tx_.reset();
+    loop_.conflicted(sqlstate, message, give_up);
+}
+
+bool flow::still_held() {
+    if (!lost_)
+        return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!held_since_)
+        held_since_ = now;
+    if (now - *held_since_ >= *wait(duration::zero()).bound)
+        return false;
+    std::this_thread::sleep_for(kAskAgain);
+    return true;
+}
+
+patience flow::wait(patience asked) const {
+    if (lost_ && asked.bound) {
+        asked.bound = std::max(*asked.bound, options_.recovery_wait);
+        if (const auto left = loop_.time_left())
+            asked.bound = std::min(*asked.bound, *left);
+    }
+    return asked;
+}
+
+} // namespace idem::detail
