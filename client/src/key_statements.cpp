@@ -24,6 +24,10 @@ constexpr statement complete_statement{
     "FROM @idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5)",
     true}; // equal response, same fence: a no-op
 
+constexpr statement claim_many_statement{
+    "idem_claim_many",
+    "SELECT k FROM @idem@.idem_claim_many($1::pg_catalog.text[], $2::pg_catalog.interval, $3::pg_catalog.text) k"};
+
 } // namespace
 
 command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait) {
@@ -41,6 +45,10 @@ command complete_command(const request &about, const response &outcome, const pa
     if (outcome.status_code)
         status = std::to_string(*outcome.status_code);
     return {&complete_statement, {about.key(), outcome.json, status, fence, about.scope()}, {about.key(), about.scope()}};
+}
+
+command claim_many_command(const std::vector<parameter> &keys, const std::optional<duration> &ttl, const std::string &scope) {
+    return {&claim_many_statement, {array_text(keys), interval_text(ttl), scope}, {{}, scope}};
 }
 
 answer answer_of(const row &ticket, bool replayed) {

@@ -25,6 +25,9 @@ command begin_command(const request &about, const parameter &lease, const std::s
 /// idem_complete; answers with the response as the server stores it.
 command complete_command(const request &about, const response &outcome, const parameter &fence);
 
+/// idem_claim_many: answers with the keys that are new.
+command claim_many_command(const std::vector<parameter> &keys, const std::optional<duration> &ttl, const std::string &scope);
+
 answer answer_of(const row &ticket, bool replayed);
 /// Throws what stands for an outcome that is neither acquired, taken_over nor completed.
 [[noreturn]] void refuse(const row &ticket, const request &about);

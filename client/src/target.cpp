@@ -5,11 +5,28 @@
 
 namespace idem {
 
-namespace {
-
 using detail::rows;
 
-} // namespace
+namespace detail {
+
+rows call_alone(client &db, const command &command) {
+    client_state &state = db.state();
+    bool sent = false;
+    try {
+        session_lease session = state.take();
+        state.resolve(*command.what, *session);
+        sent = true;
+        return std::move(session->run({command}).front());
+    } catch (const connection_lost &e) {
+        state.drop_idle();
+        if (sent && !command.what->repeatable)
+            throw outcome_unknown("08007", std::string("the connection was lost before the answer came: ") + e.what(),
+                                  command.about);
+        throw;
+    }
+}
+
+} // namespace detail
 
 rows target::call(const detail::command &command) const {
     if (own_)
@@ -35,18 +52,8 @@ rows target::call(const detail::command &command) const {
         }
     }
     for (retry_loop loop{db_->options().retry};;) {
-        bool sent = false;
         try {
-            detail::session_lease session = state.take();
-            state.resolve(*command.what, *session);
-            sent = true;
-            return std::move(session->run({command}).front());
-        } catch (const connection_lost &e) {
-            state.drop_idle();
-            if (sent && !command.what->repeatable)
-                throw outcome_unknown("08007", std::string("the connection was lost before the answer came: ") + e.what(),
-                                      command.about);
-            loop.failed(std::current_exception());
+            return detail::call_alone(*db_, command);
         } catch (...) {
             loop.failed(std::current_exception());
         }

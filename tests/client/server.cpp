@@ -80,7 +80,14 @@ void prepare_database(const std::string &at) {
         "CREATE SCHEMA IF NOT EXISTS idem;"
         "CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;"
         "CREATE TABLE IF NOT EXISTS public.client_effect (key text NOT NULL, at timestamptz DEFAULT clock_timestamp());"
-        "CREATE INDEX IF NOT EXISTS client_effect_key ON public.client_effect (key)",
+        "CREATE INDEX IF NOT EXISTS client_effect_key ON public.client_effect (key);"
+        // COMMIT of who inserts here waits for an advisory lock.
+        "CREATE TABLE IF NOT EXISTS public.client_gate (name text);"
+        "CREATE OR REPLACE FUNCTION public.client_gate() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+        "PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(NEW.name, 0)); RETURN NULL; END$$;"
+        "DO $$BEGIN IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgname = 'client_gate') THEN "
+        "CREATE CONSTRAINT TRIGGER client_gate AFTER INSERT ON public.client_gate DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION public.client_gate(); END IF; END$$",
         {}, at);
 }
 

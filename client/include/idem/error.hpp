@@ -33,8 +33,8 @@ namespace idem {
 
 /// What an error is about.
 struct subject {
-    std::string key;
-    std::string scope;
+    std::string key{};
+    std::string scope{};
 };
 
 /// Base of everything that idem throws. Copying does not throw more than std::runtime_error's.

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <idem/client.hpp>
+#include <idem/consume.hpp>
 #include <idem/error.hpp>
+#include <idem/ids.hpp>
+#include <idem/keys.hpp>
+#include <idem/machine.hpp>
 #include <idem/once.hpp>
 #include <idem/pqxx_compat.hpp>
 #include <idem/request.hpp>
 #include <idem/response.hpp>
 #include <idem/retry.hpp>
+#include <idem/rows.hpp>
 #include <idem/statement.hpp>
 #include <idem/target.hpp>
+#include <idem/tokens.hpp>
+#include <idem/transact.hpp>
 #include <idem/transaction.hpp>

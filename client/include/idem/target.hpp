@@ -9,6 +9,14 @@
 
 namespace idem {
 
+namespace detail {
+
+/// One statement as a transaction of its own, in one round trip; not retried. Throws outcome_unknown when the reply was lost
+/// and the statement cannot simply be repeated, connection_lost when it can or was never sent.
+rows call_alone(client &db, const command &command);
+
+} // namespace detail
+
 /// Every function of the library that is a single call takes a target, and converts to it from
 ///  - a client: the call is a transaction of its own, in one round trip; serialization failures and deadlocks are retried by
 ///  the client's policy, and a

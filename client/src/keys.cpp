@@ -1,0 +1,103 @@
+#include <idem/keys.hpp>
+
+#include "key_statements.hpp"
+#include "outcome.hpp"
+
+namespace idem {
+
+namespace {
+
+using detail::command;
+using detail::parameter;
+using detail::row;
+using detail::statement;
+
+constexpr detail::words<6> kOutcomes{"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"};
+constexpr detail::words<4> kStates{"in_progress", "completed", "released", "in_doubt"};
+
+constexpr statement claim_statement{
+    "idem_claim", "SELECT @idem@.idem_claim($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
+constexpr statement try_claim_statement{
+    "idem_try_claim", "SELECT @idem@.idem_try_claim($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
+constexpr statement serialize_statement{"idem_serialize",
+                                        "SELECT @idem@.idem_serialize($1::pg_catalog.text, $2::pg_catalog.text)", true};
+constexpr statement hit_statement{"idem_hit",
+                                  "SELECT @idem@.idem_hit($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
+constexpr statement forget_statement{"idem_forget", "SELECT @idem@.idem_forget($1::pg_catalog.text, $2::pg_catalog.text)"};
+// Times as microseconds: their text would depend on the session's DateStyle and TimeZone.
+constexpr statement lookup_statement{
+    "idem_lookup",
+    "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, recovery_point, is_owner, "
+    "CASE WHEN pg_catalog.isfinite(created_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
+    "created_at)) END, "
+    "CASE WHEN pg_catalog.isfinite(expires_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
+    "expires_at)) END, "
+    "CASE WHEN pg_catalog.isfinite(lease_until) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
+    "lease_until)) END "
+    "FROM @idem@.idem_lookup($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)",
+    true};
+
+parameter one(const target &at, const command &command) { return at.call(command).at(0).at(0); }
+
+std::optional<key_info::time> time_of(const parameter &microseconds) {
+    if (!microseconds)
+        return std::nullopt;
+    return key_info::time(std::chrono::microseconds(detail::to_integer(*microseconds)));
+}
+
+} // namespace
+
+const char *name(key_outcome outcome) noexcept { return detail::word_of(kOutcomes, outcome); }
+const char *name(key_state state) noexcept { return detail::word_of(kStates, state); }
+
+bool claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
+    return one(at, {&claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}) == "t";
+}
+
+key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
+    return detail::outcome_of<key_outcome>(
+        kOutcomes, one(at, {&try_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
+}
+
+std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys, const std::optional<duration> &ttl,
+                                    const std::string &scope) {
+    std::vector<std::string> fresh;
+    for (row &each : at.call(detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
+        fresh.push_back(std::move(each.at(0).value()));
+    return fresh;
+}
+
+void serialize(const target &at, const std::string &key, const std::string &scope) {
+    at.call({&serialize_statement, {key, scope}, {key, scope}});
+}
+
+std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
+    return detail::to_integer(one(at, {&hit_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}).value());
+}
+
+std::optional<key_info> lookup(const target &at, const std::string &key, const std::optional<std::string> &owner,
+                               const std::string &scope) {
+    detail::rows found = at.call({&lookup_statement, {key, owner, scope}, {key, scope}});
+    if (found.empty())
+        return std::nullopt;
+    row &one = found[0];
+    std::optional<int> status_code;
+    if (one.at(2))
+        status_code = static_cast<int>(detail::to_integer(*one[2]));
+    return key_info{detail::outcome_of<key_state>(kStates, one[0]),
+                    std::move(one[1]),
+                    status_code,
+                    one.at(3) == "t",
+                    static_cast<int>(detail::to_integer(one.at(4).value())),
+                    std::move(one.at(5)),
+                    time_of(one.at(7)).value(),
+                    time_of(one.at(8)),
+                    time_of(one.at(9)),
+                    one.at(6) == "t"};
+}
+
+bool forget(const target &at, const std::string &key, const std::string &scope) {
+    return one(at, {&forget_statement, {key, scope}, {key, scope}}) == "t";
+}
+
+} // namespace idem

@@ -1,0 +1,123 @@
+// Single calls about keys.
+#include <gtest/gtest.h>
+
+#include <idem/keys.hpp>
+#include <idem/once.hpp>
+
+#include "proxy.hpp"
+#include "server.hpp"
+
+namespace {
+
+using idem::key_outcome;
+using test::unique_key;
+
+class Keys : public testing::Test {
+  protected:
+    idem::client db_ = test::make_client();
+    const std::string key_ = unique_key("it's \"a\" \\key\n\xC3\xA9 ");
+    const std::string scope_ = "sc'ope\\";
+};
+
+TEST_F(Keys, ClaimIsTrueOnce) {
+    EXPECT_TRUE(claim(db_, key_, std::chrono::hours(1), scope_));
+    EXPECT_FALSE(claim(db_, key_, std::chrono::hours(1), scope_));
+    EXPECT_TRUE(claim(db_, key_)) << "another scope";
+    EXPECT_EQ(try_claim(db_, key_), key_outcome::completed);
+    EXPECT_THROW(claim(db_, ""), idem::bad_input);
+}
+
+TEST_F(Keys, ClaimOfATransactionGoesWithIt) {
+    struct own_error {};
+    EXPECT_THROW(idem::transact(db_,
+                                [&](idem::transaction &tx) {
+                                    EXPECT_TRUE(claim(tx, key_));
+                                    EXPECT_EQ(try_claim(db_, key_), key_outcome::in_flight);
+                                    throw own_error();
+                                }),
+                 own_error);
+    EXPECT_TRUE(test::eventually([&] { return try_claim(db_, key_) == key_outcome::acquired; }));
+}
+
+TEST_F(Keys, ClaimManyAnswersWithTheNewOnesInTheirOrder) {
+    const std::string a = unique_key("a,{}"), b = unique_key("b\"\\"), c = unique_key("NULL");
+    EXPECT_TRUE(claim(db_, b));
+    EXPECT_EQ(claim_many(db_, {c, b, a, c, key_}), (std::vector<std::string>{c, a, key_}));
+    EXPECT_TRUE(claim_many(db_, {c, b, a}).empty());
+    EXPECT_TRUE(claim_many(db_, {}).empty());
+    EXPECT_EQ(claim_many(db_, {a}, std::chrono::minutes(1), scope_), std::vector<std::string>{a});
+}
+
+TEST_F(Keys, HitCounts) {
+    EXPECT_EQ(hit(db_, key_, std::chrono::hours(1), scope_), 1);
+    EXPECT_EQ(hit(db_, key_, std::chrono::hours(1), scope_), 2);
+    EXPECT_EQ(hit(db_, key_), 1);
+}
+
+TEST_F(Keys, LookupTellsWhatBecameOfAKey) {
+    EXPECT_FALSE(lookup(db_, key_, std::nullopt, scope_));
+    const auto before = std::chrono::system_clock::now();
+    idem::once(db_, idem::request{key_}.in(scope_).keep(std::chrono::hours(2)), [](idem::transaction &) {
+        return idem::response{201, R"({"a": 1})"};
+    });
+    const std::optional<idem::key_info> known = lookup(db_, key_, "somebody", scope_);
+    ASSERT_TRUE(known);
+    EXPECT_EQ(known->state, idem::key_state::completed);
+    EXPECT_STREQ(name(known->state), "completed");
+    EXPECT_EQ(known->json, R"({"a": 1})");
+    EXPECT_EQ(known->status_code, 201);
+    EXPECT_FALSE(known->omitted);
+    EXPECT_EQ(known->attempt, 1);
+    EXPECT_FALSE(known->recovery_point || known->lease_until || known->is_owner);
+    EXPECT_LT(std::chrono::abs(known->created_at - before), std::chrono::minutes(1));
+    ASSERT_TRUE(known->expires_at);
+    EXPECT_LT(std::chrono::abs(*known->expires_at - known->created_at - std::chrono::hours(2)), std::chrono::minutes(1));
+}
+
+TEST_F(Keys, LookupShowsALeaseAndItsOwner) {
+    test::ask("SELECT idem.idem_checkpoint($1, 'half', fence) FROM idem.idem_begin($1, lease => '1 hour', owner => 'me', "
+              "ttl => '2 hours')",
+              {key_});
+    const std::optional<idem::key_info> known = lookup(db_, key_, "me");
+    ASSERT_TRUE(known);
+    EXPECT_EQ(known->state, idem::key_state::in_progress);
+    EXPECT_EQ(known->recovery_point, "half");
+    EXPECT_TRUE(known->lease_until);
+    EXPECT_TRUE(known->is_owner);
+    EXPECT_FALSE(lookup(db_, key_, "you")->is_owner);
+    EXPECT_THROW(claim(db_, key_), idem::in_flight);
+}
+
+TEST_F(Keys, ForgottenKeyIsNewAgain) {
+    EXPECT_FALSE(forget(db_, key_, scope_));
+    EXPECT_TRUE(claim(db_, key_, std::nullopt, scope_));
+    EXPECT_TRUE(forget(db_, key_, scope_));
+    EXPECT_TRUE(claim(db_, key_, std::nullopt, scope_));
+}
+
+TEST_F(Keys, SerializeQueuesUntilTheTransactionEnds) {
+    idem::transact(db_, [&](idem::transaction &tx) {
+        serialize(tx, key_, scope_);
+        EXPECT_THROW(idem::transact(db_,
+                                    [&](idem::transaction &other) {
+                                        other.exec("SET LOCAL lock_timeout = '10ms'");
+                                        serialize(other, key_, scope_);
+                                    }),
+                     idem::busy);
+    });
+    idem::transact(db_, [&](idem::transaction &tx) { serialize(tx, key_, scope_); });
+}
+
+TEST_F(Keys, LostReplyOfAClaimIsNotRepeated) {
+    test::proxy between;
+    idem::client_options options;
+    options.dsn = between.dsn();
+    idem::client db = test::make_client(options);
+    EXPECT_TRUE(claim(db, unique_key())); // so that it is connected
+    between.arm({test::side::backend, 1, test::moment::before});
+    EXPECT_THROW(claim(db, key_), idem::outcome_unknown);
+    EXPECT_TRUE(between.has_cut());
+    EXPECT_FALSE(claim(db, key_)) << "it had committed";
+}
+
+} // namespace

@@ -1,0 +1,90 @@
+// Transitions, as a call and as a flow. What the flow shares with others is in transact_test.cpp.
+#include <gtest/gtest.h>
+
+#include <idem/machine.hpp>
+#include <idem/once.hpp>
+
+#include "scratch.hpp"
+
+namespace {
+
+using idem::transition_outcome;
+using test::effects;
+using test::leave_effect;
+using test::scratch;
+
+constexpr char kOne[] = R"({"id": 1})";
+constexpr char kNine[] = R"({"id": 9})";
+
+class Machine : public testing::Test {
+  protected:
+    idem::client db_ = test::make_client();
+    const scratch rows_;
+    const std::string key_ = test::unique_key();
+};
+
+TEST_F(Machine, EveryOutcomeOfACall) {
+    const auto move = [&](const char *key, const char *to, const std::optional<std::string> &expected = std::nullopt) {
+        const idem::transition_result done = transition(db_, rows_.table(), key, to, expected);
+        EXPECT_EQ(bool(done), done.outcome == transition_outcome::moved);
+        return std::string(name(done.outcome)) + " " + done.state.value_or("-");
+    };
+    EXPECT_EQ(move(kOne, "paid", "new"), "moved paid");
+    EXPECT_EQ(move(kOne, "paid", "new"), "already paid");
+    EXPECT_EQ(move(kOne, "sent", "new"), "conflict paid");
+    EXPECT_EQ(move(kOne, "new"), "not_allowed paid");
+    EXPECT_EQ(move(kOne, "it's \"no\\state\""), "not_allowed paid");
+    EXPECT_EQ(move(kNine, "paid"), "not_found -");
+}
+
+TEST_F(Machine, FlowRunsTheWorkOnlyWhenTheRowMoved) {
+    const auto pay = [&](const char *key, const char *to, const std::optional<std::string> &expected) {
+        return transition(db_, rows_.table(), key, to, expected, [&](idem::transaction &tx) { leave_effect(tx, key_); });
+    };
+    EXPECT_EQ(pay(kOne, "paid", "new").outcome, transition_outcome::moved);
+    EXPECT_EQ(pay(kOne, "paid", "new").outcome, transition_outcome::already);
+    EXPECT_EQ(pay(kOne, "sent", "new").outcome, transition_outcome::conflict);
+    EXPECT_EQ(pay(kOne, "new", std::nullopt).outcome, transition_outcome::not_allowed);
+    EXPECT_EQ(pay(kNine, "paid", std::nullopt).outcome, transition_outcome::not_found);
+    EXPECT_EQ(effects(key_), 1);
+    EXPECT_EQ(rows_.look("state", 1), "paid");
+}
+
+TEST_F(Machine, ErrorInTheWorkLeavesTheRowWhereItWas) {
+    struct own_error {};
+    EXPECT_THROW(transition(db_, rows_.table(), kOne, "paid", "new", [&](idem::transaction &) { throw own_error(); }),
+                 own_error);
+    EXPECT_EQ(rows_.look("state", 1), "new");
+}
+
+TEST_F(Machine, ComposesInsideOnce) {
+    struct own_error {};
+    EXPECT_THROW(idem::once(db_, idem::request{key_},
+                            [&](idem::transaction &tx) {
+                                EXPECT_TRUE(transition(tx, rows_.table(), kOne, "paid"));
+                                throw own_error();
+                            }),
+                 own_error);
+    EXPECT_EQ(rows_.look("state", 1), "new");
+}
+
+TEST_F(Machine, GuardsErrorIsNotAllowed) {
+    try {
+        check_transition(db_, rows_.machine(), "sent", "new");
+        ADD_FAILURE() << "it is allowed";
+    } catch (const idem::not_allowed &e) {
+        EXPECT_EQ(e.sqlstate(), "ID003");
+        EXPECT_EQ(e.key(), rows_.machine());
+    }
+    EXPECT_NO_THROW(check_transition(db_, rows_.machine(), "new", "paid"));
+    EXPECT_TRUE(can_transition(db_, rows_.machine(), "new", "paid"));
+    EXPECT_FALSE(can_transition(db_, rows_.machine(), "paid", "new"));
+    EXPECT_THROW(can_transition(db_, "no such machine", "a", "b"), idem::bad_input);
+}
+
+TEST_F(Machine, IsDrawn) {
+    EXPECT_NE(machine_dot(db_, rows_.machine()).find("digraph"), std::string::npos);
+    EXPECT_NE(machine_mermaid(db_, rows_.machine()).find("stateDiagram-v2"), std::string::npos);
+}
+
+} // namespace

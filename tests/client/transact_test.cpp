@@ -1,0 +1,357 @@
+// All flows of one transaction, each through the same misfortunes: what they have in common. What each has of its own is in a
+// file of its own.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include <idem/consume.hpp>
+#include <idem/machine.hpp>
+#include <idem/once.hpp>
+#include <idem/rows.hpp>
+#include <idem/tokens.hpp>
+
+#include "scratch.hpp"
+
+namespace {
+
+using test::deafen_at_commit;
+using test::effects;
+using test::leave_effect;
+using test::rival;
+using test::scratch;
+using test::terminate;
+using test::unique_key;
+
+using work = std::function<void(idem::transaction &)>;
+
+struct setting {
+    const scratch &rows;
+    std::string word; // a message id, or a token
+    std::string token;
+};
+
+struct flow {
+    const char *name;
+    /// What it says when its step happened; it changes row 1, locks it, adds row 3, or uses up a message or a token.
+    const char *first;
+    /// When it is called again after that; empty: it throws. "again": the work runs again.
+    const char *second;
+    /// When it was its own COMMIT whose reply was lost; null: outcome_unknown.
+    const char *unknown;
+    std::function<std::string(idem::client &, const setting &, const work &, const idem::flow_options &)> run;
+};
+
+constexpr char kOne[] = R"({"id": 1})";
+
+const flow kFlows[] = {
+    {"transact", "done", "again", nullptr,
+     [](idem::client &db, const setting &, const work &w, const idem::flow_options &o) {
+         return idem::transact(
+             db,
+             [&](idem::transaction &tx) {
+                 w(tx);
+                 return std::string("done");
+             },
+             o);
+     }},
+    {"once", "new", "replayed", "new",
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(idem::once(db, idem::request{s.word}, w, o).replayed ? "replayed" : "new");
+     }},
+    {"optimistic", "updated", "again", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::optimistic(
+                                     db, s.rows.table(), kOne,
+                                     [&](idem::transaction &tx, const std::string &) {
+                                         w(tx);
+                                         return R"({"kind": "read"})";
+                                     },
+                                     o)
+                                     .outcome));
+     }},
+    {"pessimistic", "done", "again", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return idem::pessimistic(
+             db, s.rows.table(), kOne,
+             [&](idem::transaction &tx, const std::string &) {
+                 w(tx);
+                 return std::string("done");
+             },
+             idem::duration(0), o);
+     }},
+    {"conditional", "updated", "conflict", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::conditional(
+                                     db, s.rows.table(), kOne, R"({"kind": "thing"})", R"({"kind": "taken"})",
+                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
+                                     .outcome));
+     }},
+    {"unique", "inserted", "duplicate", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::unique(
+                                     db, s.rows.table(), R"({"id": 3, "sku": "A-3"})",
+                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, {}, o)
+                                     .outcome));
+     }},
+    {"guarded", "inserted", "duplicate", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::guarded(
+                                     db, s.rows.table(), R"({"id": 3, "sku": "A-3", "kind": "rare"})", {"kind"},
+                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
+                                     .outcome));
+     }},
+    {"transition", "moved", "already", nullptr,
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::transition(db, s.rows.table(), kOne, "paid", std::nullopt, w, o).outcome));
+     }},
+    {"with_token", "accepted", "duplicate", "duplicate",
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         return std::string(name(idem::with_token(db, s.token, w, "me", o)));
+     }},
+    {"consume", "new", "seen", "new",
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         idem::consume_options options;
+         options.flow = o;
+         return std::string(idem::consume(db, "tests", s.word, w, options) ? "new" : "seen");
+     }},
+    {"consume_many", "2", "0", "0",
+     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+         idem::consume_options options;
+         options.flow = o;
+         return std::to_string(idem::consume_many(
+                                   db, "tests", {s.word, s.word + "'"},
+                                   [&](idem::transaction &tx, const std::vector<std::string> &) { w(tx); }, options)
+                                   .size());
+     }},
+};
+
+class EveryFlow : public testing::TestWithParam<flow> {
+  protected:
+    std::string run(const work &w, const idem::flow_options &options = {}) { return GetParam().run(db_, here_, w, options); }
+    /// The step happens anew, its work too, and both stay.
+    void expect_untouched() {
+        EXPECT_EQ(run([&](idem::transaction &tx) { leave_effect(tx, key_); }), GetParam().first);
+        EXPECT_EQ(effects(key_), 1);
+    }
+
+    idem::client db_ = test::make_client();
+    const scratch rows_;
+    const std::string key_ = unique_key();
+    const setting here_{rows_, unique_key("it's \\ \"odd\"\n\xC3\xA9:"), idem::issue_token(db_, "me")};
+    int runs_ = 0;
+};
+
+TEST_P(EveryFlow, FirstCommitsStepAndWorkAndASecondDoesNot) {
+    const auto both = [&] { return run([&](idem::transaction &tx) { leave_effect(tx, key_); }); };
+    EXPECT_EQ(both(), GetParam().first);
+    EXPECT_EQ(effects(key_), 1);
+    if (std::string("again") == GetParam().second) {
+        EXPECT_EQ(both(), GetParam().first);
+        EXPECT_EQ(effects(key_), 2);
+    } else {
+        EXPECT_EQ(both(), GetParam().second);
+        EXPECT_EQ(effects(key_), 1);
+    }
+}
+
+TEST_P(EveryFlow, ErrorInTheWorkRollsEverythingBack) {
+    struct own_error {};
+    EXPECT_THROW(run([&](idem::transaction &tx) {
+                     ++runs_;
+                     leave_effect(tx, key_);
+                     throw own_error();
+                 }),
+                 own_error);
+    EXPECT_EQ(runs_, 1);
+    EXPECT_EQ(effects(key_), 0);
+    expect_untouched();
+}
+
+TEST_P(EveryFlow, ErrorOfAStatementIsNotRetried) {
+    EXPECT_THROW(run([&](idem::transaction &tx) {
+                     ++runs_;
+                     leave_effect(tx, key_);
+                     tx.exec("SELECT 1/0");
+                 }),
+                 pqxx::sql_error);
+    EXPECT_EQ(runs_, 1);
+    expect_untouched();
+}
+
+TEST_P(EveryFlow, SwallowedErrorIsNoCommit) {
+    EXPECT_THROW(run([&](idem::transaction &tx) {
+                     leave_effect(tx, key_);
+                     try {
+                         tx.exec("SELECT 1/0");
+                     } catch (const pqxx::sql_error &) {
+                     }
+                 }),
+                 idem::rolled_back);
+    EXPECT_EQ(effects(key_), 0);
+    expect_untouched();
+}
+
+TEST_P(EveryFlow, SerializationFailureIsRetried) {
+    idem::flow_options options;
+    options.level = idem::isolation::repeatable_read;
+    std::vector<std::string> told;
+    options.retry = db_.options().retry;
+    options.retry->on_retry = [&](const idem::retry_event &event) { told.push_back(event.sqlstate); };
+    EXPECT_EQ(run(
+                  [&](idem::transaction &tx) {
+                      leave_effect(tx, key_);
+                      tx.exec("SELECT FROM " + rows_.table()); // a snapshot, for those whose step took none
+                      if (++runs_ == 1)
+                          test::ask("UPDATE " + rows_.table() + " SET quantity = 9 WHERE id = 2");
+                      tx.exec("UPDATE " + rows_.table() + " SET quantity = quantity + 1 WHERE id = 2");
+                  },
+                  options),
+              GetParam().first);
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(told, std::vector<std::string>{"40001"});
+    EXPECT_EQ(effects(key_), 1);
+    EXPECT_EQ(rows_.look("quantity", 2), "10");
+}
+
+TEST_P(EveryFlow, RetriesEndWithTheError) {
+    idem::flow_options options;
+    options.level = idem::isolation::repeatable_read;
+    options.retry = idem::retry_policy{};
+    options.retry->attempts = 2;
+    try {
+        run(
+            [&](idem::transaction &tx) {
+                ++runs_;
+                tx.exec("SELECT FROM " + rows_.table());
+                test::ask("UPDATE " + rows_.table() + " SET quantity = 9 WHERE id = 2");
+                tx.exec("UPDATE " + rows_.table() + " SET quantity = quantity + 1 WHERE id = 2");
+            },
+            options);
+        FAIL() << "it returned";
+    } catch (const std::exception &e) {
+        EXPECT_EQ(idem::judge(std::current_exception()), idem::verdict::transient) << e.what();
+    }
+    EXPECT_EQ(runs_, 2);
+    expect_untouched();
+}
+
+TEST_P(EveryFlow, DeadlockIsRetried) {
+    std::optional<rival> other;
+    idem::flow_options options;
+    options.retry = db_.options().retry;
+    options.retry->on_retry = [&](const idem::retry_event &event) {
+        EXPECT_EQ(event.sqlstate, "40P01");
+        other.reset(); // waits until it has had both rows
+    };
+    EXPECT_EQ(run(
+                  [&](idem::transaction &tx) {
+                      leave_effect(tx, key_);
+                      tx.exec("SELECT FROM " + rows_.table() + " WHERE id = 1 FOR UPDATE");
+                      if (++runs_ == 1) {
+                          tx.exec("SET LOCAL deadlock_timeout = '10ms'");
+                          other.emplace(rows_.table());
+                      }
+                      tx.exec("SELECT FROM " + rows_.table() + " WHERE id = 2 FOR UPDATE");
+                  },
+                  options),
+              GetParam().first);
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_P(EveryFlow, TerminatedInTheWorkRunsAgain) {
+    EXPECT_EQ(run([&](idem::transaction &tx) {
+                  leave_effect(tx, key_);
+                  if (++runs_ == 1)
+                      tx.exec("SELECT pg_terminate_backend(pg_backend_pid())");
+              }),
+              GetParam().first);
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_P(EveryFlow, TerminatedAndSwallowedRunsAgain) {
+    EXPECT_EQ(run([&](idem::transaction &tx) {
+                  leave_effect(tx, key_);
+                  if (++runs_ == 1) {
+                      EXPECT_ANY_THROW(terminate(tx, true));
+                  }
+              }),
+              GetParam().first);
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+// Nobody has noticed when COMMIT is to be sent.
+TEST_P(EveryFlow, TerminatedBehindTheWorkRunsAgain) {
+    EXPECT_EQ(run([&](idem::transaction &tx) {
+                  leave_effect(tx, key_);
+                  if (++runs_ == 1)
+                      terminate(tx, false);
+              }),
+              GetParam().first);
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_P(EveryFlow, CommitWhoseReplyWasLostHasOneEffect) {
+    std::future<void> gate;
+    const auto deaf = [&] {
+        return run([&](idem::transaction &tx) {
+            leave_effect(tx, key_);
+            ++runs_;
+            gate = deafen_at_commit(tx);
+        });
+    };
+    if (GetParam().unknown == nullptr) {
+        EXPECT_THROW(deaf(), idem::outcome_unknown);
+    } else {
+        EXPECT_EQ(deaf(), GetParam().unknown);
+    }
+    gate.get();
+    EXPECT_EQ(runs_, 1);
+    EXPECT_TRUE(test::eventually([&] { return effects(key_) == 1; }));
+}
+
+TEST_P(EveryFlow, TroubleOfAnotherConnectionIsTheWorksOwn) {
+    EXPECT_THROW(run([&](idem::transaction &) {
+                     ++runs_;
+                     throw idem::outcome_unknown("08007", "elsewhere");
+                 }),
+                 idem::outcome_unknown);
+    EXPECT_THROW(run([&](idem::transaction &) {
+                     ++runs_;
+                     throw idem::connection_lost("08006", "elsewhere");
+                 }),
+                 idem::connection_lost);
+    EXPECT_EQ(runs_, 2);
+    expect_untouched();
+}
+
+INSTANTIATE_TEST_SUITE_P(Flows, EveryFlow, testing::ValuesIn(kFlows),
+                         [](const auto &each) { return std::string(each.param.name); });
+
+TEST(Transact, ReturnsWhatTheWorkReturned) {
+    idem::client db = test::make_client();
+    EXPECT_EQ(idem::transact(db, [](idem::transaction &tx) { return tx.exec("SELECT 7")[0][0].as<int>(); }), 7);
+    const auto one = idem::transact(db, [](idem::transaction &) { return std::make_unique<int>(1); });
+    EXPECT_EQ(*one, 1);
+    idem::transact(db, [](idem::transaction &) {});
+}
+
+TEST(Transact, CommitOfTheWorksOwnIsRefused) {
+    idem::client db = test::make_client();
+    EXPECT_THROW(idem::transact(db, [](idem::transaction &tx) { tx.commit(); }), pqxx::usage_error);
+}
+
+TEST(Transact, ZeroByteIsRefusedBeforeItIsSent) {
+    idem::client db = test::make_client();
+    const std::string split("a\0b", 3);
+    EXPECT_THROW(idem::redeem_token(db, split), idem::bad_input);
+    pqxx::connection raw(test::dsn());
+    pqxx::work own(raw);
+    EXPECT_THROW(idem::redeem_token(idem::target(db, own), split), idem::bad_input);
+    EXPECT_THROW(idem::once(db, idem::request{split}, [](idem::transaction &) {}), idem::bad_input);
+}
+
+} // namespace
