@@ -6,6 +6,8 @@
 #include <idem/error.hpp>
 #include <idem/ids.hpp>
 #include <idem/keys.hpp>
+#include <idem/leased.hpp>
+#include <idem/lock.hpp>
 #include <idem/machine.hpp>
 #include <idem/once.hpp>
 #include <idem/pqxx_compat.hpp>
@@ -14,6 +16,7 @@
 #include <idem/retry.hpp>
 #include <idem/rows.hpp>
 #include <idem/statement.hpp>
+#include <idem/stop_token.hpp>
 #include <idem/target.hpp>
 #include <idem/tokens.hpp>
 #include <idem/transact.hpp>
