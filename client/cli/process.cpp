@@ -1,0 +1,383 @@
+#include "process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace idem::cli {
+
+namespace {
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr int kIgnored[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE};
+
+[[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
+
+class descriptor {
+  public:
+    explicit descriptor(int fd = -1) noexcept : fd_(fd) {}
+    descriptor(descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    descriptor &operator=(descriptor &&other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~descriptor() { reset(); }
+
+    int get() const noexcept { return fd_; }
+    void reset() noexcept {
+        if (fd_ >= 0)
+            close(std::exchange(fd_, -1));
+    }
+
+  private:
+    int fd_;
+};
+
+struct pipe_ends {
+    descriptor read, write;
+};
+
+pipe_ends make_pipe() {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        fail("pipe");
+    return {descriptor(fds[0]), descriptor(fds[1])};
+}
+
+} // namespace
+
+// --- signal_gate, bell ----------------------------------------------------------------------------------------------------
+
+struct signal_gate::saved {
+    sigset_t mask;
+    struct sigaction chld;
+    std::array<struct sigaction, std::size(kIgnored)> ignored;
+};
+
+signal_gate::signal_gate() : saved_(new saved) {
+    sigset_t kept;
+    sigemptyset(&kept);
+    for (int signal : kForwarded)
+        sigaddset(&kept, signal);
+    sigaddset(&kept, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &kept, &saved_->mask);
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL; // who ignores SIGCHLD has no children to wait for
+    sigaction(SIGCHLD, &action, &saved_->chld);
+    action.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < std::size(kIgnored); ++i)
+        sigaction(kIgnored[i], &action, &saved_->ignored[i]);
+    fd_ = signalfd(-1, &kept, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd_ < 0)
+        fail("signalfd");
+}
+
+signal_gate::~signal_gate() {
+    close(fd_);
+    restore();
+    delete saved_;
+}
+
+int signal_gate::take() {
+    signalfd_siginfo info;
+    return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+void signal_gate::restore() const noexcept {
+    sigaction(SIGCHLD, &saved_->chld, nullptr);
+    for (std::size_t i = 0; i < std::size(kIgnored); ++i)
+        sigaction(kIgnored[i], &saved_->ignored[i], nullptr);
+    sigprocmask(SIG_SETMASK, &saved_->mask, nullptr);
+}
+
+bell::bell() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd_ < 0)
+        fail("eventfd");
+}
+
+bell::~bell() { close(fd_); }
+
+void bell::ring() noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(fd_, &one, sizeof one));
+}
+
+// --- the child --------------------------------------------------------------------------------------------------------------
+
+int child_end::exit_code() const noexcept {
+    switch (what) {
+    case how::exited:
+        return value;
+    case how::not_started:
+        return value == ENOENT ? 127 : 126;
+    default:
+        return 128 + value;
+    }
+}
+
+namespace {
+
+/// One stream of the child: from its pipe to ours, and into memory.
+class stream {
+  public:
+    stream(int to, std::size_t keep) : pipe_(make_pipe()), to_(to), keep_(keep) {}
+
+    int child_end() const { return pipe_.write.get(); }
+    void started() {
+        pipe_.write.reset();
+        fcntl(pipe_.read.get(), F_SETFL, O_NONBLOCK);
+    }
+
+    bool open() const { return pipe_.read.get() >= 0; }
+    bool pending() const { return sent_ < waiting_.size(); }
+
+    // What cannot be passed on yet is not read either, so that a slow reader slows the child and not this loop.
+    pollfd want() const {
+        if (pending())
+            return {to_, POLLOUT, 0};
+        return {pipe_.read.get(), POLLIN, 0};
+    }
+
+    void move(std::string &kept, std::uint64_t &size) {
+        if (pending())
+            pass_on();
+        else if (open())
+            take(kept, size);
+    }
+
+  private:
+    void take(std::string &kept, std::uint64_t &size) {
+        char buffer[65536];
+        const ssize_t count = read(pipe_.read.get(), buffer, sizeof buffer);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (count <= 0) {
+            pipe_.read.reset();
+            return;
+        }
+        size += static_cast<std::uint64_t>(count);
+        if (size <= keep_)
+            kept.append(buffer, static_cast<std::size_t>(count));
+        else
+            std::string().swap(kept);
+        if (!deaf_) {
+            waiting_.assign(buffer, static_cast<std::size_t>(count));
+            sent_ = 0;
+        }
+    }
+
+    void pass_on() {
+        // A pipe that is writable takes this much without blocking.
+        const std::size_t piece = std::min<std::size_t>(waiting_.size() - sent_, PIPE_BUF);
+        const ssize_t count = write(to_, waiting_.data() + sent_, piece);
+        if (count >= 0)
+            sent_ += static_cast<std::size_t>(count);
+        else if (errno != EAGAIN && errno != EINTR) {
+            deaf_ = true; // nobody listens any more; the command is to run to its end all the same
+            waiting_.clear();
+            sent_ = 0;
+        }
+    }
+
+    pipe_ends pipe_;
+    int to_;
+    std::size_t keep_;
+    std::string waiting_;
+    std::size_t sent_ = 0;
+    bool deaf_ = false;
+};
+
+/// argv and envp, made before fork: there is no allocating after it.
+struct image {
+    explicit image(const child_options &options) {
+        words = options.command;
+        for (std::string &word : words)
+            argv.push_back(word.data());
+        argv.push_back(nullptr);
+        for (char **each = environ; *each; ++each) {
+            const std::string_view entry = *each;
+            const auto replaced = [&](const auto &added) { return entry.substr(0, entry.find('=')) == added.first; };
+            if (std::none_of(options.environment.begin(), options.environment.end(), replaced))
+                variables.emplace_back(entry);
+        }
+        for (const auto &[name, value] : options.environment)
+            variables.push_back(name + "=" + value);
+        for (std::string &variable : variables)
+            envp.push_back(variable.data());
+        envp.push_back(nullptr);
+    }
+
+    std::vector<std::string> words, variables;
+    std::vector<char *> argv, envp;
+};
+
+[[noreturn]] void become(const image &what, const signal_gate &gate, pid_t parent, int in, int out, int err, int report) {
+    setpgid(0, 0);
+    // The lease ends with its holder, so the child has to as well.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent && (in < 0 || dup2(in, 0) >= 0) && (out < 0 || dup2(out, 1) >= 0) &&
+        (err < 0 || dup2(err, 2) >= 0)) {
+        gate.restore();
+        execvpe(what.argv[0], what.argv.data(), what.envp.data());
+    }
+    const int problem = errno;
+    static_cast<void>(!write(report, &problem, sizeof problem));
+    _exit(127);
+}
+
+class child {
+  public:
+    child(const child_options &options, signal_gate &gate, const bell &stop) : options_(options), gate_(gate), stop_(stop) {}
+
+    child_end run() {
+        while (int signal = gate_.take())
+            if (signal != SIGCHLD)
+                return {child_end::how::never_attempted, signal, false, {}, {}};
+        if (options_.capture) {
+            streams_.emplace_back(STDOUT_FILENO, options_.keep);
+            streams_.emplace_back(STDERR_FILENO, options_.keep);
+        }
+        if (int problem = start())
+            return {child_end::how::not_started, problem, false, {}, {}};
+        while (!ended_)
+            step();
+        drain();
+        if (end_.stopped)
+            kill(-pid_, SIGKILL); // whom it left behind
+        waitpid(pid_, nullptr, 0);
+        return std::move(end_);
+    }
+
+  private:
+    using clock = std::chrono::steady_clock;
+
+    /// 0, or the errno of exec.
+    int start() {
+        const image what(options_);
+        pipe_ends report = make_pipe();
+        descriptor nowhere(isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
+        const pid_t self = getpid();
+        pid_ = fork();
+        if (pid_ < 0)
+            fail("fork");
+        if (pid_ == 0)
+            become(what, gate_, self, nowhere.get(), options_.capture ? streams_[0].child_end() : -1,
+                   options_.capture ? streams_[1].child_end() : -1, report.write.get());
+        setpgid(pid_, pid_); // whoever of the two comes first
+        report.write.reset();
+        for (stream &each : streams_)
+            each.started();
+        int problem = 0;
+        ssize_t count;
+        do
+            count = read(report.read.get(), &problem, sizeof problem);
+        while (count < 0 && errno == EINTR);
+        if (count <= 0)
+            return 0;
+        waitpid(pid_, nullptr, 0);
+        return problem;
+    }
+
+    void step() {
+        std::vector<pollfd> wanted{{gate_.fd(), POLLIN, 0}, {end_.stopped ? -1 : stop_.fd(), POLLIN, 0}};
+        for (const stream &each : streams_)
+            wanted.push_back(each.want());
+        int timeout = -1;
+        if (kill_at_)
+            timeout = static_cast<int>(std::max<std::chrono::milliseconds::rep>(
+                0, std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - clock::now()).count()));
+        if (poll(wanted.data(), wanted.size(), timeout) < 0 && errno != EINTR)
+            fail("poll");
+        if (kill_at_ && clock::now() >= *kill_at_) {
+            kill(-pid_, SIGKILL);
+            kill_at_.reset();
+        }
+        if (wanted[0].revents)
+            while (int signal = gate_.take())
+                forward(signal);
+        if (wanted[1].revents)
+            stop();
+        for (std::size_t i = 0; i < streams_.size(); ++i)
+            if (wanted[2 + i].revents)
+                move(i);
+    }
+
+    void forward(int signal) {
+        if (signal == SIGCHLD) {
+            // It stays a zombie until nobody signals its group any more: the number must not become another's.
+            siginfo_t info{};
+            if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_) {
+                ended_ = true;
+                end_.what = info.si_code == CLD_EXITED ? child_end::how::exited : child_end::how::signalled;
+                end_.value = info.si_status;
+            }
+            return;
+        }
+        if (ended_)
+            return;
+        if (signal == SIGINT && ++interrupts_ > 1)
+            signal = SIGKILL;
+        kill(-pid_, signal);
+        if (signal != SIGUSR1 && signal != SIGUSR2)
+            kill(-pid_, SIGCONT);
+    }
+
+    void stop() {
+        end_.stopped = true;
+        if (ended_)
+            return;
+        kill(-pid_, SIGTERM);
+        kill(-pid_, SIGCONT);
+        kill_at_ = clock::now() + options_.grace;
+    }
+
+    void move(std::size_t i) {
+        captured &kept = i == 0 ? end_.out : end_.err;
+        streams_[i].move(kept.bytes, kept.size);
+    }
+
+    /// What the child wrote before its end lies in the pipes. Whoever else holds them open is not waited for.
+    void drain() {
+        for (std::size_t i = 0; i < streams_.size(); ++i)
+            for (;;) {
+                pollfd wanted = streams_[i].want();
+                if (wanted.fd < 0)
+                    break;
+                const int ready = poll(&wanted, 1, streams_[i].pending() ? -1 : 0);
+                if (ready == 0)
+                    break;
+                if (ready > 0)
+                    move(i);
+            }
+    }
+
+    const child_options &options_;
+    signal_gate &gate_;
+    const bell &stop_;
+    std::vector<stream> streams_;
+    child_end end_;
+    pid_t pid_ = -1;
+    bool ended_ = false;
+    int interrupts_ = 0;
+    std::optional<clock::time_point> kill_at_;
+};
+
+} // namespace
+
+child_end run_child(const child_options &options, signal_gate &gate, const bell &stop) {
+    return child(options, gate, stop).run();
+}
+
+} // namespace idem::cli

@@ -1,0 +1,295 @@
+// Children: output, signals, ends; without a server.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "process.hpp"
+
+namespace idem::cli {
+namespace {
+
+using how = child_end::how;
+
+/// stdout and stderr of this process go to files while it lives.
+class redirected {
+  public:
+    redirected() {
+        for (int i = 0; i < 2; ++i) {
+            saved_[i] = dup(i + 1);
+            std::string name = ::testing::TempDir() + "idem-cli-XXXXXX";
+            const int fd = mkstemp(name.data());
+            names_[i] = name;
+            dup2(fd, i + 1);
+            close(fd);
+        }
+    }
+    ~redirected() {
+        for (int i = 0; i < 2; ++i) {
+            dup2(saved_[i], i + 1);
+            close(saved_[i]);
+            std::filesystem::remove(names_[i]);
+        }
+    }
+    std::string out() const { return content(0); }
+    std::string err() const { return content(1); }
+
+  private:
+    std::string content(int i) const {
+        std::ifstream file(names_[i], std::ios::binary);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    int saved_[2];
+    std::string names_[2];
+};
+
+child_end run(std::vector<std::string> command, bool capture = false, std::size_t keep = 1 << 20) {
+    signal_gate gate;
+    bell never;
+    child_options options;
+    options.command = std::move(command);
+    options.capture = capture;
+    options.keep = keep;
+    return run_child(options, gate, never);
+}
+
+child_end shell(const std::string &script, bool capture = false, std::size_t keep = 1 << 20) {
+    return run({"sh", "-c", script}, capture, keep);
+}
+
+/// Reads lines of a fifo-like pipe that the child inherits as $FD.
+class ear {
+  public:
+    ear() {
+        if (pipe(fds_) != 0)
+            std::abort();
+    }
+    ~ear() {
+        close(fds_[0]);
+        close(fds_[1]);
+    }
+    std::string write_end() const { return std::to_string(fds_[1]); }
+    std::string hear() const {
+        char c;
+        std::string word;
+        while (read(fds_[0], &c, 1) == 1 && c != '\n')
+            word += c;
+        return word;
+    }
+
+  private:
+    int fds_[2];
+};
+
+TEST(Process, exit_code_is_passed_on) {
+    EXPECT_EQ(shell("exit 0").exit_code(), 0);
+    EXPECT_EQ(shell("exit 7").exit_code(), 7);
+    EXPECT_EQ(shell("exit 255").exit_code(), 255);
+}
+
+TEST(Process, death_by_signal_is_128_plus_n) {
+    const child_end end = shell("kill -KILL $$");
+    EXPECT_EQ(end.what, how::signalled);
+    EXPECT_EQ(end.exit_code(), 128 + SIGKILL);
+    EXPECT_FALSE(end.succeeded());
+}
+
+TEST(Process, command_not_found_is_127_and_not_executable_126) {
+    EXPECT_EQ(run({"no-such-command-anywhere"}).exit_code(), 127);
+    const child_end end = run({"/etc/passwd"});
+    EXPECT_EQ(end.what, how::not_started);
+    EXPECT_EQ(end.exit_code(), 126);
+}
+
+TEST(Process, output_is_kept_and_passed_on) {
+    redirected files;
+    const child_end end = shell("echo out; echo err >&2", true);
+    EXPECT_EQ(end.out.bytes, "out\n");
+    EXPECT_EQ(end.err.bytes, "err\n");
+    EXPECT_EQ(files.out(), "out\n");
+    EXPECT_EQ(files.err(), "err\n");
+}
+
+TEST(Process, output_over_the_limit_is_passed_on_whole_and_not_kept) {
+    redirected files;
+    const child_end end = shell("head -c 3000000 /dev/zero; printf short >&2", true, 1000);
+    EXPECT_EQ(end.out.size, 3000000u);
+    EXPECT_TRUE(end.out.bytes.empty());
+    EXPECT_FALSE(end.out.complete());
+    EXPECT_TRUE(end.err.complete());
+    EXPECT_EQ(files.out().size(), 3000000u);
+}
+
+TEST(Process, output_of_exactly_the_limit_is_kept) {
+    redirected files;
+    EXPECT_TRUE(shell("head -c 1000 /dev/zero", true, 1000).out.complete());
+    EXPECT_FALSE(shell("head -c 1001 /dev/zero", true, 1000).out.complete());
+}
+
+TEST(Process, who_keeps_the_pipe_open_is_not_waited_for) {
+    redirected files;
+    const auto start = std::chrono::steady_clock::now();
+    const child_end end = shell("sleep 60 & echo $!", true);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    ASSERT_FALSE(end.out.bytes.empty());
+    kill(std::stoi(end.out.bytes), SIGKILL);
+}
+
+TEST(Process, environment_is_added_and_replaced) {
+    setenv("IDEM_TEST_A", "old", 1);
+    redirected files;
+    signal_gate gate;
+    bell never;
+    child_options options;
+    options.command = {"sh", "-c", "echo $IDEM_TEST_A $IDEM_TEST_B"};
+    options.environment = {{"IDEM_TEST_A", "new"}, {"IDEM_TEST_B", "two words"}};
+    options.capture = true;
+    EXPECT_EQ(run_child(options, gate, never).out.bytes, "new two words\n");
+    unsetenv("IDEM_TEST_A");
+}
+
+TEST(Process, child_is_in_a_group_of_its_own_with_ordinary_signals) {
+    redirected files;
+    const child_end end = shell("cut -d ' ' -f 5 /proc/$$/stat; echo $$; grep -E 'SigBlk|SigIgn' /proc/self/status", true);
+    std::istringstream lines(end.out.bytes);
+    std::string group, pid, word, blocked, ignored;
+    lines >> group >> pid >> word >> blocked >> word >> ignored;
+    EXPECT_EQ(group, pid);
+    EXPECT_EQ(std::stoull(blocked, nullptr, 16), 0u);
+    EXPECT_EQ(std::stoull(ignored, nullptr, 16) & (1ull << (SIGTSTP - 1) | 1ull << (SIGPIPE - 1)), 0u);
+}
+
+class Signals : public ::testing::TestWithParam<int> {};
+
+TEST_P(Signals, are_forwarded) {
+    const int signal = GetParam();
+    signal_gate gate;
+    bell never;
+    ear heard;
+    child_options options;
+    // The inner shell waits for its sleep in the background, so that the trap runs at once.
+    options.command = {"sh", "-c",
+                       "trap 'kill $s; exit 3' TERM INT HUP QUIT USR1 USR2; sleep 60 & s=$!; echo ready >&" +
+                           heard.write_end() + "; wait"};
+    std::thread sender([&] {
+        EXPECT_EQ(heard.hear(), "ready");
+        kill(getpid(), signal);
+    });
+    const child_end end = run_child(options, gate, never);
+    sender.join();
+    EXPECT_EQ(end.exit_code(), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Process, Signals, ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2),
+                         [](const auto &each) { return std::string(sigabbrev_np(each.param)); });
+
+TEST(Process, second_interrupt_kills) {
+    signal_gate gate;
+    bell never;
+    ear heard;
+    child_options options;
+    options.command = {"sh", "-c",
+                       "trap 'echo once >&" + heard.write_end() + "' INT; echo ready >&" + heard.write_end() +
+                           "; while :; do sleep 1; done"};
+    std::thread sender([&] {
+        heard.hear();
+        kill(getpid(), SIGINT);
+        EXPECT_EQ(heard.hear(), "once");
+        kill(getpid(), SIGINT);
+    });
+    const child_end end = run_child(options, gate, never);
+    sender.join();
+    EXPECT_EQ(end.exit_code(), 128 + SIGKILL);
+}
+
+TEST(Process, signal_before_the_start_keeps_the_command_from_running) {
+    signal_gate gate;
+    bell never;
+    const std::string trace = ::testing::TempDir() + "idem-cli-ran";
+    std::filesystem::remove(trace);
+    kill(getpid(), SIGTERM);
+    child_options options;
+    options.command = {"touch", trace};
+    const child_end end = run_child(options, gate, never);
+    EXPECT_EQ(end.what, how::never_attempted);
+    EXPECT_EQ(end.exit_code(), 128 + SIGTERM);
+    EXPECT_FALSE(std::filesystem::exists(trace));
+}
+
+TEST(Process, stop_sends_term_then_kill_to_the_whole_group) {
+    for (const bool stubborn : {false, true}) {
+        signal_gate gate;
+        bell stop;
+        ear heard;
+        child_options options;
+        options.grace = stubborn ? std::chrono::milliseconds(200) : std::chrono::minutes(1);
+        options.command = {
+            "sh", "-c", std::string(stubborn ? "trap '' TERM; " : "") + "sleep 60 & echo $! >&" + heard.write_end() + "; wait"};
+        pid_t grandchild = 0;
+        std::thread ringer([&] {
+            grandchild = std::stoi(heard.hear());
+            stop.ring();
+        });
+        const child_end end = run_child(options, gate, stop);
+        ringer.join();
+        EXPECT_TRUE(end.stopped);
+        EXPECT_EQ(end.exit_code(), 128 + (stubborn ? SIGKILL : SIGTERM));
+        // Whoever inherits an orphan may take its time to reap it.
+        const auto is_gone = [&] {
+            std::ifstream stat("/proc/" + std::to_string(grandchild) + "/stat");
+            std::string content{std::istreambuf_iterator<char>(stat), {}};
+            return content.empty() || content.find(") Z ") != std::string::npos;
+        };
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!is_gone() && std::chrono::steady_clock::now() < limit)
+            std::this_thread::yield();
+        EXPECT_TRUE(is_gone());
+    }
+}
+
+TEST(Process, child_dies_with_its_runner) {
+    ear heard;
+    const pid_t runner = fork();
+    if (runner == 0) {
+        shell("echo $$ >&" + heard.write_end() + "; exec sleep 60");
+        _exit(0);
+    }
+    const int child = std::stoi(heard.hear());
+    kill(runner, SIGKILL);
+    waitpid(runner, nullptr, 0);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto is_alive = [&] {
+        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+        std::string content{std::istreambuf_iterator<char>(stat), {}};
+        return !content.empty() && content.find(") Z ") == std::string::npos;
+    };
+    while (is_alive() && std::chrono::steady_clock::now() < limit)
+        std::this_thread::yield();
+    EXPECT_FALSE(is_alive());
+}
+
+TEST(Process, nobody_listening_does_not_end_the_command) {
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    const int saved = dup(1);
+    dup2(fds[1], 1);
+    close(fds[1]);
+    close(fds[0]);
+    const child_end end = shell("head -c 300000 /dev/zero && exit 5", true);
+    dup2(saved, 1);
+    close(saved);
+    EXPECT_EQ(end.exit_code(), 5);
+    EXPECT_EQ(end.out.size, 300000u);
+}
+
+} // namespace
+} // namespace idem::cli
