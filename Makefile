@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core check-sanitize bench psql down install-client help
+PROJECT_TARGETS := deps demo check check-core check-sanitize bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -31,6 +31,10 @@ install-client: ## build the C++ client and install it, into PREFIX (/usr/local)
 	@cmake -S . -B build/client -DIDEM_CLIENT_ONLY=ON
 	@cmake --build build/client --parallel $$(nproc)
 	@cmake --install build/client $(if $(PREFIX),--prefix $(PREFIX))
+install-command: ## build the command `idem` and install it with its man page, into PREFIX (/usr/local)
+	@cmake -S . -B build/cmake
+	@cmake --build build/cmake --target idem-cli --parallel $$(nproc)
+	@cmake --install build/cmake --component command $(if $(PREFIX),--prefix $(PREFIX))
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
 	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'

@@ -92,6 +92,8 @@ pooled() (
     exit "$status"
 )
 
+cli() { bats --tap --timing tests/cli; }
+
 # These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
 # All they leave is in the cluster's directory and goes with it; the servers' logs are kept.
 recovery() {
@@ -231,6 +233,7 @@ suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
 suite pgtap count_tap 'tests/pgtap/*.sql'
 suite pooled count_tap 'tests/pgtap/*.sql'
 suite client count_ctest 'tests/client/*_test.cpp'
+suite cli count_tap 'tests/cli/*.bats'
 suite consumer count_tap 'tests/consumer/run.sh'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize

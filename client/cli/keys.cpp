@@ -1,0 +1,52 @@
+// claim, lookup, forget
+#include <idem/once.hpp>
+
+#include "commands.hpp"
+#include "exit_code.hpp"
+#include "queries.hpp"
+
+namespace idem::cli {
+
+namespace {
+
+constexpr detail::statement lookup_statement{
+    "idem_cli_lookup",
+    "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM (SELECT state, status_code, attempt, created_at, expires_at, "
+    "lease_until, "
+    "recovery_point, response_omitted, response FROM @idem@.idem_lookup($1, NULL, $2)) r",
+    true};
+constexpr detail::statement forget_statement{
+    "idem_cli_forget", "SELECT pg_catalog.json_build_object('outcome', CASE WHEN @idem@.idem_forget($1, $2) "
+                       "THEN 'forgotten' ELSE 'not_found' END)::pg_catalog.text"};
+
+} // namespace
+
+int claim_key(context &c) {
+    c.db.schema(); // whoever cannot connect is told at once
+    request about(c.given.key);
+    about.in(c.given.scope).wait(c.given.wait);
+    if (c.given.ttl)
+        about.keep(*c.given.ttl);
+    // Nothing is done in between, but a reply that is lost is looked up.
+    const answer claimed = once(c.db, about, [](transaction &) {});
+    show_outcome(c, claimed.replayed ? R"({"outcome": "duplicate"})" : R"({"outcome": "acquired"})");
+    return claimed.replayed ? kNo : kDone;
+}
+
+int lookup_key(context &c) {
+    const auto found = query(c, lookup_statement, {c.given.key, c.given.scope}, {c.given.key, c.given.scope});
+    if (found.empty() && !c.given.quiet)
+        complain("there is no live key \"" + c.given.key + "\"" +
+                 (c.given.scope.empty() ? "" : " in scope \"" + c.given.scope + "\""));
+    if (!found.empty() || c.given.json)
+        show(c, found, {});
+    return found.empty() ? kNo : kDone;
+}
+
+int forget_key(context &c) {
+    const auto result = query(c, forget_statement, {c.given.key, c.given.scope}, {c.given.key, c.given.scope});
+    show_outcome(c, result.at(0));
+    return result[0].find("not_found") == std::string::npos ? kDone : kNo;
+}
+
+} // namespace idem::cli

@@ -1,0 +1,245 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "commands.hpp"
+#include "duration.hpp"
+#include "exit_code.hpp"
+#include "usage.hpp"
+
+namespace idem::cli {
+
+namespace {
+
+bool takes_command(const CLI::App *app) { return app->get_name() == "run" || app->get_name() == "lock"; }
+
+class help_format : public CLI::Formatter {
+  public:
+    std::string make_usage(const CLI::App *app, std::string name) const override {
+        std::string usage = CLI::Formatter::make_usage(app, name);
+        if (takes_command(app))
+            usage.insert(usage.find_last_not_of('\n') + 1, " -- COMMAND [ARGUMENT...]");
+        return usage;
+    }
+};
+
+CLI::Option *add_duration(CLI::App *app, const char *name, std::optional<duration> &to, const char *description) {
+    return app
+        ->add_option_function<std::string>(
+            name, [&to](const std::string &text) { to = parse_duration(text); }, description)
+        ->type_name("DURATION");
+}
+
+CLI::Option *add_duration(CLI::App *app, const char *name, duration &to, const char *description) {
+    return app
+        ->add_option_function<std::string>(
+            name, [&to](const std::string &text) { to = parse_duration(text); }, description)
+        ->type_name("DURATION");
+}
+
+void add_wait(CLI::App *app, patience &to) {
+    app->add_option_function<std::string>(
+           "--wait",
+           [&to](const std::string &text) { to = text == "forever" ? patience::forever() : patience(parse_duration(text)); },
+           "How long to wait for another holder, or \"forever\"; without it: not at all")
+        ->type_name("DURATION");
+}
+
+void add_scope(CLI::App *app, settings &given) {
+    app->add_option("--scope", given.scope, "The space in which the name is unique; without it: the empty one")
+        ->type_name("SCOPE");
+}
+
+void add_ttl(CLI::App *app, settings &given, const char *description) { add_duration(app, "--ttl", given.ttl, description); }
+
+CLI::App *add(CLI::App &root, const char *name, const char *description, settings &given, action run, const char *examples) {
+    CLI::App *app = root.add_subcommand(name, description);
+    app->fallthrough();
+    app->footer(std::string("Examples:\n") + examples);
+    app->callback([&given, run] { given.run = run; });
+    return app;
+}
+
+void add_run(CLI::App &root, settings &given) {
+    CLI::App *app = add(root, "run", "Run a command once per key, on whichever host comes first", given, run_once,
+                        "  idem run --key report-$(date +%F) -- make-report\n"
+                        "  idem run --key bill-7 --ttl 90d --lease 1min --store-output -- bill --customer 7\n"
+                        "  idem run --key import --wait 10min --on-failure complete -- import.sh\n");
+    app->add_option("--key", given.key, "The command's idempotency key")->required()->type_name("KEY");
+    add_scope(app, given);
+    add_ttl(app, given, "How long the key is kept once the command has ended; without it: as the scope says");
+    add_duration(app, "--lease", given.lease,
+                 "How long this host may be silent before others take over (renewed every third of it while the command runs)");
+    add_wait(app, given.wait);
+    app->add_flag("--store-output", given.store_output,
+                  "Also store what the command writes, and replay it to those who come again");
+    app->add_option("--max-output", given.max_output,
+                    "Bytes of stdout, and of stderr, that are stored at most; over it, nothing of that stream is (262144)")
+        ->type_name("BYTES");
+    app->add_option_function<std::string>(
+           "--on-failure", [&given](const std::string &text) { given.complete_failures = text == "complete"; },
+           "When the command fails: \"release\" the key, so that it can be run again (the default), or \"complete\" it: the "
+           "failure is the result")
+        ->type_name("POLICY")
+        ->check(CLI::IsMember({"release", "complete"}));
+    app->add_flag("--any-command", given.any_command,
+                  "Do not compare the command with the one that the key was first used for");
+    add_duration(app, "--grace", given.grace,
+                 "Between TERM and KILL, when the command is to stop because the lease is lost (10s)");
+}
+
+void add_lock(CLI::App &root, settings &given) {
+    CLI::App *app = add(root, "lock", "Run a command while holding a lock that all hosts share", given, run_locked,
+                        "  idem lock nightly -- nightly.sh\n"
+                        "  idem lock deploy --ttl 1min --wait 15min -- sh -c 'deploy --fence \"$IDEM_FENCE\"'\n");
+    app->add_option("NAME", given.key, "The lock's name")->required();
+    add_scope(app, given);
+    add_ttl(app, given, "How long this host may be silent before others may take the lock (renewed every third of it)");
+    add_wait(app, given.wait);
+    add_duration(app, "--grace", given.grace,
+                 "Between TERM and KILL, when the command is to stop because the lock is lost (10s)");
+}
+
+void add_keys(CLI::App &root, settings &given) {
+    CLI::App *claim =
+        add(root, "claim", "Claim a key: acquired (0) for the first, duplicate (1) for all others", given, claim_key,
+            "  idem claim mail-7f3a && send-mail 7f3a\n"
+            "  idem claim --ttl 7d --scope import row-17\n");
+    claim->add_option("KEY", given.key, "The key")->required();
+    add_scope(claim, given);
+    add_ttl(claim, given, "How long the key stays unique; without it: as the scope says");
+    add_wait(claim, given.wait);
+
+    CLI::App *lookup = add(root, "lookup", "Show what became of a key", given, lookup_key,
+                           "  idem lookup report-2026-01-31\n"
+                           "  idem lookup --json --scope payments pay-7f3a\n");
+    lookup->add_option("KEY", given.key, "The key")->required();
+    add_scope(lookup, given);
+
+    CLI::App *forget = add(root, "forget", "Delete a key, so that its work can be done again", given, forget_key,
+                           "  idem forget report-2026-01-31\n");
+    forget->add_option("KEY", given.key, "The key")->required();
+    add_scope(forget, given);
+}
+
+void add_tokens(CLI::App &root, settings &given) {
+    CLI::App *token = root.add_subcommand("token", "One-time tokens");
+    token->fallthrough();
+    token->require_subcommand(1);
+    token->footer("Examples:\n  idem token issue --subject alice --ttl 10min\n");
+    CLI::App *issue = add(*token, "issue", "Print a token that can be redeemed once", given, issue_token,
+                          "  idem token issue --subject alice --ttl 10min\n");
+    CLI::App *redeem = add(*token, "redeem", "Redeem a token: accepted (0), or why not (1)", given, redeem_token,
+                           "  idem token redeem --subject alice \"$TOKEN\"\n");
+    redeem->add_option("TOKEN", given.key, "The token")->required();
+    for (CLI::App *each : {issue, redeem}) {
+        each->add_option("--subject", given.subject, "Whom it is for: a user, a session, a form")->type_name("TEXT");
+        add_scope(each, given);
+    }
+    add_ttl(issue, given, "How long it can be redeemed, at most 7 days; without it: 30 minutes");
+}
+
+void add_rest(CLI::App &root, settings &given) {
+    CLI::App *id =
+        add(root, "next-id", "Print numbers that never repeat", given, next_ids, "  idem next-id\n  idem next-id --count 10\n");
+    id->add_option("-n,--count", given.count, "How many (1)")->type_name("N")->check(CLI::Range(1, 1'000'000));
+
+    CLI::App *move =
+        add(root, "transition", "Move a row of a state machine on: moved, already (0), or why not (1)", given, move_row,
+            "  idem transition orders '{\"id\": 7}' paid\n"
+            "  idem transition shop.orders '{\"id\": 7}' shipped --from paid\n");
+    move->add_option("TABLE", given.key, "The table, with its schema where the search_path lacks it")->required();
+    move->add_option("ROW", given.row_key, "The row's key as a JSON object")->required();
+    move->add_option("STATE", given.to_state, "The state to move to")->required();
+    move->add_option("--from", given.from_state, "Only from this state; else the answer is conflict")->type_name("STATE");
+
+    CLI::App *machine = root.add_subcommand("machine", "State machines");
+    machine->fallthrough();
+    machine->require_subcommand(1);
+    machine->footer("Examples:\n  idem machine dot order | dot -Tsvg > order.svg\n");
+    CLI::App *dot = add(*machine, "dot", "Print a machine as a graph, for Graphviz", given, draw_machine,
+                        "  idem machine dot order | dot -Tsvg > order.svg\n");
+    dot->add_option("NAME", given.key, "The machine")->required();
+}
+
+void add_operations(CLI::App &root, settings &given) {
+    CLI::App *clean = add(root, "sweep", "Delete what has expired, in short batches", given, sweep,
+                          "  idem sweep\n  idem sweep --batch 1000 --pause 100ms\n");
+    clean->add_option("--batch", given.batch, "Rows a transaction deletes at most (10000)")
+        ->type_name("ROWS")
+        ->check(CLI::Range(1, 1 << 30));
+    add_duration(clean, "--pause", given.pause, "Between two batches (0)");
+    add(root, "stats", "Show what was answered, scope by scope", given, show_stats, "  idem stats\n  idem stats --json\n");
+    add(root, "in-flight", "Show the keys that somebody is working on", given, show_in_flight, "  idem in-flight\n");
+    add(root, "health", "Show checks of the extension; 1 when one of them failed", given, show_health,
+        "  idem health\n  idem health --quiet || mail -s 'idem' ops < /dev/null\n");
+    CLI::App *completion = add(root, "completion", "Print the completion script for a shell", given, print_completion,
+                               "  idem completion bash > /etc/bash_completion.d/idem\n"
+                               "  idem completion zsh > /usr/local/share/zsh/site-functions/_idem\n");
+    completion->add_option("SHELL", given.shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+    add(root, "manual", "Print the man page", given, print_manual, "  idem manual | man -l -\n")->group("");
+}
+
+} // namespace
+
+std::unique_ptr<CLI::App> make_tree(settings &given) {
+    auto root = std::make_unique<CLI::App>("Makes work happen exactly once, with the help of a PostgreSQL database.", "idem");
+    auto format = std::make_shared<help_format>();
+    format->column_width(28);
+    format->label("REQUIRED", "(required)");
+    format->label("OPTIONS", "OPTION...");
+    format->label("SUBCOMMAND", "SUBCOMMAND");
+    root->formatter(format);
+    root->option_defaults()->take_last();
+    root->set_help_flag("-h,--help", "Print this and exit");
+    root->set_version_flag("--version", IDEM_VERSION, "Print the version and exit");
+    root->add_option("--dsn", given.dsn,
+                     "Connection string or URI; without it, libpq's environment: PGHOST, PGDATABASE, PGSERVICE …")
+        ->type_name("DSN");
+    root->add_flag("-q,--quiet", given.quiet, "No notes on stderr, only errors");
+    root->add_flag("--json", given.json, "The result as JSON");
+    root->require_subcommand(1);
+    add_run(*root, given);
+    add_lock(*root, given);
+    add_keys(*root, given);
+    add_tokens(*root, given);
+    add_rest(*root, given);
+    add_operations(*root, given);
+
+    std::string footer =
+        "Durations are numbers with units, added up: 500ms, 30s, \"5 min\", 1h30m, 7d, 2w; a day has 24 hours.\n"
+        "Results go to stdout, everything else to stderr. --dsn, --quiet and --json may also follow the subcommand.\n\n"
+        "Exit codes:\n";
+    for (const exit_meaning &each : exit_meanings())
+        footer +=
+            "  " + std::string(each.code) + std::string(8 - std::string_view(each.code).size(), ' ') + each.meaning + "\n";
+    footer += "\nExamples:\n"
+              "  idem run --key report-$(date +%F) -- make-report\n"
+              "  idem lock nightly --wait 5min -- nightly.sh\n"
+              "  idem run --help";
+    root->footer(footer);
+    return root;
+}
+
+split_words split_command(int argc, const char *const *argv) {
+    split_words words;
+    words.before.assign(argv + 1, argv + argc);
+    // The subcommand is the first word that is neither an option nor an option's value.
+    std::size_t i = 0;
+    while (i < words.before.size() && words.before[i].size() > 1 && words.before[i][0] == '-')
+        i += words.before[i] == "--dsn" ? 2 : 1;
+    if (i >= words.before.size() || !(words.before[i] == "run" || words.before[i] == "lock"))
+        return words;
+    const auto mark = std::find(words.before.begin() + static_cast<std::ptrdiff_t>(i), words.before.end(), "--");
+    if (mark == words.before.end())
+        return words;
+    words.split = true;
+    words.command.assign(mark + 1, words.before.end());
+    words.before.erase(mark, words.before.end());
+    return words;
+}
+
+} // namespace idem::cli

@@ -1,0 +1,68 @@
+// The option tree: what the subcommands take. --help, the man page and the shell completion are made from it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <idem/client.hpp>
+#include <idem/request.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace idem::cli {
+
+struct settings;
+
+struct context {
+    const settings &given;
+    const CLI::App &tree;
+    client &db;
+};
+
+/// A subcommand; returns the exit code. May throw everything that report() knows.
+using action = int (*)(context &);
+
+struct settings {
+    std::string dsn;
+    bool quiet = false;
+    bool json = false;
+
+    std::string key; ///< also the lock's name, the machine's, the token, the table
+    std::string scope;
+    std::optional<duration> ttl, lease;
+    patience wait;
+    std::vector<std::string> command;
+    bool store_output = false;
+    std::size_t max_output = 256 * 1024;
+    bool complete_failures = false;
+    bool any_command = false;
+    duration grace{10'000};
+
+    std::string subject;
+    int count = 1;
+    std::string row_key, to_state;
+    std::optional<std::string> from_state;
+    int batch = 10000;
+    duration pause{0};
+    std::string shell;
+
+    action run = nullptr;
+};
+
+/// Fills `given` when it parses.
+std::unique_ptr<CLI::App> make_tree(settings &given);
+
+/// The words before and after the `--` that `run` and `lock` want; for other subcommands everything is `before`.
+struct split_words {
+    std::vector<std::string> before, command;
+    bool split = false;
+};
+split_words split_command(int argc, const char *const *argv);
+
+} // namespace idem::cli

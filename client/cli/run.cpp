@@ -1,0 +1,147 @@
+// idem run
+#include <cstdio>
+
+#include <unistd.h>
+
+#include <idem/leased.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "exit_code.hpp"
+#include "holding.hpp"
+#include "outcome.hpp"
+#include "table.hpp"
+
+namespace idem::cli {
+
+namespace {
+
+/// The command failed, and its key is to be released.
+struct command_failed {
+    child_end end;
+};
+
+std::string quoted_key(const settings &given) {
+    return "key \"" + given.key + "\"" + (given.scope.empty() ? "" : " in scope \"" + given.scope + "\"");
+}
+
+/// What the key is compared by: the command's words.
+std::string command_json(const std::vector<std::string> &command) {
+    nlohmann::json words = nlohmann::json::array();
+    for (const std::string &word : command)
+        if (is_storable_text(word))
+            words.push_back(word);
+        else
+            words.push_back({{"base64", base64_encode(word)}});
+    return nlohmann::json{{"command", words}}.dump();
+}
+
+request make_request(const settings &given) {
+    request about(given.key);
+    about.in(given.scope);
+    if (!given.any_command)
+        about.of_json(command_json(given.command));
+    if (given.ttl)
+        about.keep(*given.ttl);
+    if (given.lease)
+        about.lease(*given.lease);
+    return about;
+}
+
+void write_all(std::FILE *to, const std::optional<stored_output> &output, const char *name, const settings &given) {
+    if (!output)
+        return;
+    if (output->omitted && !given.quiet)
+        complain("its " + std::string(name) + " was not stored: " + std::to_string(*output->omitted) +
+                 " bytes are over the limit");
+    if (std::fwrite(output->bytes.data(), 1, output->bytes.size(), to) != output->bytes.size() || std::fflush(to) != 0)
+        throw exit_error(kOutput, "could not write what the command had written to " + std::string(name));
+}
+
+/// The exit code of somebody else's run.
+int replay(const answer &stored, const settings &given) {
+    const std::optional<stored_run> known = from_answer(stored);
+    if (!known)
+        throw exit_error(kMismatch,
+                         quoted_key(given) + " was used before, but not for a command: there is no exit code to repeat");
+    if (!given.quiet) {
+        std::string note = quoted_key(given) + " was run before";
+        if (!known->when.empty())
+            note += ", until " + printable(known->when);
+        if (!known->where.empty())
+            note += " on " + printable(known->where);
+        complain(note + ": exit code " + std::to_string(known->exit_code));
+        if (known->omitted)
+            complain("what it wrote was not stored: it is over the scope's limit for responses");
+    }
+    write_all(stdout, known->out, "stdout", given);
+    write_all(stderr, known->err, "stderr", given);
+    return known->exit_code;
+}
+
+void warn_of_limits(const child_end &end, const settings &given) {
+    if (!given.store_output || given.quiet)
+        return;
+    for (const auto &[output, name] : {std::pair{&end.out, "stdout"}, std::pair{&end.err, "stderr"}})
+        if (!output->complete())
+            complain("the command wrote " + std::to_string(output->size) + " bytes to " + name +
+                     ", more than --max-output: it is not stored");
+}
+
+} // namespace
+
+int run_once(context &c) {
+    const settings &given = c.given;
+    signal_gate gate; // before the client's thread begins
+    c.db.schema();    // whoever cannot connect is told at once
+
+    child_options options;
+    options.command = given.command;
+    options.capture = given.store_output;
+    options.keep = given.max_output;
+    options.grace = given.grace;
+
+    std::optional<child_end> ran;
+    const auto work = [&](lease &held) -> response {
+        options.environment = {{"IDEM_KEY", given.key},
+                               {"IDEM_SCOPE", given.scope},
+                               {"IDEM_FENCE", std::to_string(held.fence())},
+                               {"IDEM_ATTEMPT", std::to_string(held.attempt())}};
+        ran = run_while_held(options, gate, held.stop());
+        held.throw_if_lost();
+        warn_of_limits(*ran, given);
+        if (!ran->succeeded() && !given.complete_failures)
+            throw command_failed{*ran};
+        return to_response(*ran, given.store_output);
+    };
+    request about = make_request(given);
+    leased_options terms;
+    terms.retry = patient_retry(gate, [&ran] { return ran.has_value(); });
+    try {
+        const answer result = wait_in_slices(given.wait, gate, [&](const patience &slice) {
+            about.wait(slice);
+            return leased(c.db, about, work, terms);
+        });
+        return ran ? ran->exit_code() : replay(result, given);
+    } catch (const command_failed &failure) {
+        return failure.end.exit_code();
+    } catch (const interrupted &by) {
+        return kSignal + by.signal;
+    } catch (const lease_lost &problem) {
+        throw exit_error(kLeaseLost,
+                         std::string("the lease was lost: ") + problem.what() +
+                             (ran ? "; the command " + std::string(ran->stopped ? "was stopped" : "had ended") +
+                                        " (exit code " + std::to_string(ran->exit_code()) + "), and that is not recorded"
+                                  : ""));
+    } catch (const error &problem) {
+        if (!ran)
+            throw;
+        // It ran to its end, but nobody who comes again will be told.
+        throw exit_error(dynamic_cast<const stale_fence *>(&problem) ? kLeaseLost : kUnknown,
+                         "the command ended with exit code " + std::to_string(ran->exit_code()) +
+                             ", but that could not be recorded: " + problem.what());
+    }
+}
+
+} // namespace idem::cli
