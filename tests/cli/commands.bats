@@ -141,10 +141,14 @@ expect_too_old() {
 @test "sweep: deletes what has expired, and shows how much" {
     has_function idem_sweep || { expect_too_old sweep; return; }
     sql "SELECT count(idem.idem_claim('sweep-' || i, '1 ms')) FROM generate_series(1, 3000) i"
-    run --separate-stderr idem sweep --batch 500 --pause 1ms
+    PGOPTIONS='' run --separate-stderr idem sweep --batch 500 --pause 1ms
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == "table "* ]]
+    [[ "$stderr" == *idem_keys*"rows deleted"* ]]
     [ "$(sql "SELECT count(*) FROM idem.idem_keys WHERE key LIKE 'sweep-%'")" = 0 ]
+    PGOPTIONS='' run --separate-stderr idem sweep --quiet
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "" ]
     run idem sweep --batch 0
     [ "$status" -eq 64 ]
 }

@@ -135,6 +135,15 @@ TEST(Process, output_of_exactly_the_limit_is_kept) {
     EXPECT_FALSE(shell("head -c 1001 /dev/zero", true, 1000).out.complete());
 }
 
+TEST(Process, what_lies_in_the_pipe_at_the_end_is_not_lost) {
+    for (int i = 0; i < 20; ++i) {
+        redirected files;
+        const child_end end = run({"head", "-c", "60000", "/dev/zero"}, true);
+        EXPECT_EQ(end.out.bytes.size(), 60000u);
+        EXPECT_EQ(files.out().size(), 60000u);
+    }
+}
+
 TEST(Process, who_keeps_the_pipe_open_is_not_waited_for) {
     redirected files;
     const auto start = std::chrono::steady_clock::now();
