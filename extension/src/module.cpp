@@ -16,6 +16,7 @@ bool require_registered_scope = false;
 int node_id = 0;
 int sweep_start_delay = 0;
 int sweep_interval = 10 * 60 * 1000;
+int sweep_pause = 2;
 char *databases = nullptr;
 
 } // namespace idem::settings
@@ -53,6 +54,9 @@ void define_settings() {
     DefineCustomIntVariable("idem.sweep_start_delay", "How long after the server's start nothing is swept.",
                             "Leaves expired rows alone after a downtime, in which nobody could send his messages again.",
                             &sweep_start_delay, sweep_start_delay, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr,
+                            nullptr);
+    DefineCustomIntVariable("idem.sweep_pause", "How long the background worker rests after each batch of a thousand rows.",
+                            nullptr, &sweep_pause, sweep_pause, 0, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr,
                             nullptr);
     DefineCustomIntVariable("idem.sweep_interval",
                             "How long after a sweep of a database the background worker begins the next.", nullptr,

@@ -10,6 +10,7 @@ extern bool require_registered_scope;
 extern int node_id;
 extern int sweep_start_delay; // seconds
 extern int sweep_interval;    // milliseconds
+extern int sweep_pause;       // milliseconds
 extern char *databases;       // a list of names
 
 } // namespace idem::settings

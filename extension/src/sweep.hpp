@@ -16,8 +16,6 @@ struct SweepOptions {
     core::Micros pause; // between two of them
 };
 
-inline constexpr int kDefaultSweepBatch = 10000;
-
 // Who sweeps, and how it goes from one transaction to the next.
 struct Sweeper {
     void (*next_transaction)(); // commits, and starts another

@@ -11,11 +11,6 @@ namespace idem {
 
 namespace {
 
-// A sweep that used up its time slices would keep everybody else who needs the processor waiting for as long: it works for a
-// moment at a time, and lets others in.
-constexpr core::Micros kSlice = 250;
-constexpr long kNap = 1; // with what the kernel adds, about 60 microseconds
-
 struct Candidate {
     OffsetNumber offset;
     core::KeyFacts facts;
@@ -143,17 +138,12 @@ Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, 
                    BufferAccessStrategy strategy) {
     Batch batch{};
     core::Micros now = clock_now();
-    core::Micros napped_at = now;
     do {
         if (position->block >= end)
             break;
         CHECK_FOR_INTERRUPTS();
         sweep_page(table, relation, position, limits.rows - batch.deleted, now, &batch, strategy);
         now = clock_now();
-        if (now - napped_at >= kSlice) {
-            pg_usleep(kNap);
-            napped_at = now = clock_now();
-        }
     } while (batch.deleted < limits.rows && now < limits.until);
     return batch;
 }

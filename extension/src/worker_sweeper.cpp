@@ -9,6 +9,9 @@ namespace {
 
 using namespace idem;
 
+// Nobody waits for the worker: it leaves the processor, and the flushes of the WAL, to those somebody waits for.
+constexpr int kGentleBatch = 1000;
+
 void next_transaction() {
     CommitTransactionCommand();
     SetCurrentStatementStartTimestamp();
@@ -45,7 +48,8 @@ SweepOutcome sweep_database() {
                      errmsg("extension \"idem\" in database \"%s\" is too old to be swept", get_database_name(MyDatabaseId)),
                      errhint("Run ALTER EXTENSION idem UPDATE.")));
         next_transaction();
-        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, {kDefaultSweepBatch, 0});
+        const SweepOptions gently = {kGentleBatch, settings::sweep_pause * core::Micros{1000}};
+        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, gently);
         outcome = finished ? SweepOutcome::swept : SweepOutcome::interrupted;
     }
     CommitTransactionCommand();

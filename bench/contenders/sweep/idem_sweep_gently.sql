@@ -1,0 +1,1 @@
+CALL idem_sweep(1000, '2 ms');
