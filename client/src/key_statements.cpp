@@ -20,8 +20,8 @@ constexpr statement begin_statement{
 // The response comes back as jsonb writes it, so that the first answer and every replay are the same text.
 constexpr statement complete_statement{
     "idem_complete",
-    "SELECT $2::pg_catalog.jsonb::pg_catalog.text "
-    "FROM @idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5)",
+    "SELECT $2::pg_catalog.jsonb::pg_catalog.text, "
+    "@idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5)",
     true}; // equal response, same fence: a no-op
 
 constexpr statement claim_many_statement{
