@@ -91,7 +91,7 @@ std::string proxy::dsn() const {
 void proxy::arm(const cut &where) {
     const std::lock_guard lock(lock_);
     armed_ = where;
-    done_ = false;
+    done_ = made_ = false;
     for (std::string &each : seen_)
         each.clear();
 }
@@ -99,14 +99,14 @@ void proxy::arm(const cut &where) {
 void proxy::count() {
     const std::lock_guard lock(lock_);
     armed_.reset();
-    done_ = false;
+    done_ = made_ = false;
     for (std::string &each : seen_)
         each.clear();
 }
 
 bool proxy::has_cut() const {
     const std::lock_guard lock(lock_);
-    return done_;
+    return made_;
 }
 
 std::string proxy::seen(side by) const {
@@ -171,13 +171,16 @@ bool proxy::pass(link &of, stream &through, const std::string &message, char typ
             }
         }
     }
+    of.cut_here = of.cut_here || here;
     if (!(here && here->when == moment::before) && !send_all(through.to, message))
         return false;
     if (!here)
         return true;
     if (here->unnoticed.count() == 0)
         return false;
+    const std::lock_guard lock(lock_);
     close_client(of);
+    made_ = true;
     of.hang_up = clock::now() + here->unnoticed;
     return true;
 }
@@ -244,7 +247,9 @@ void proxy::serve() {
             if (open)
                 ++each;
             else {
+                const std::lock_guard lock(lock_);
                 close_link(*each);
+                made_ = made_ || each->cut_here;
                 each = links_.erase(each);
             }
         }

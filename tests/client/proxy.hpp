@@ -43,6 +43,7 @@ class proxy {
     void arm(const cut &where);
     /// Counts from now on, and cuts nothing.
     void count();
+    /// Whether the cut was made, so that the client's end of the connection is closed; true for who has seen that.
     bool has_cut() const;
     /// The messages since, by their type bytes; '^' is a startup packet. Once the cut is made, nothing is added.
     std::string seen(side by) const;
@@ -62,6 +63,7 @@ class proxy {
         int client, server;
         stream up, down;
         std::optional<std::chrono::steady_clock::time_point> hang_up; // the server's end is to be closed then
+        bool cut_here = false;
     };
 
     void serve();
@@ -79,7 +81,8 @@ class proxy {
 
     mutable std::mutex lock_; // guards what follows
     std::optional<cut> armed_;
-    bool done_ = false;
+    bool done_ = false; // the place of the cut was reached
+    bool made_ = false; // and the client's end is closed
     std::string seen_[2];
 
     std::list<link> links_; // of the thread alone
