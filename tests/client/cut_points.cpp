@@ -26,6 +26,8 @@ void at_every_cut_point(const flow &run, const cut_options &options) {
     proxy between;
     idem::client_options through = options.client;
     through.dsn = between.dsn();
+    if (!options.application_name.empty())
+        through.dsn += " application_name=" + options.application_name;
     std::unique_ptr<idem::client> db;
     const auto prepare = [&] {
         if (!options.warm)

@@ -22,6 +22,8 @@ struct cut_options {
     std::chrono::milliseconds unnoticed{0};
     /// Whether the flow always gets as far as it does when calm; else a run may end without the cut.
     bool whole = true;
+    /// Of the client's connections, for who looks for them in the server; empty: the library's.
+    std::string application_name;
     /// Of the client; the connection string is put in.
     idem::client_options client;
 };

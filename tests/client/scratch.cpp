@@ -20,7 +20,7 @@ scratch::scratch() {
         "[\"sent\"]}}')",
         {machine_});
     ask("SELECT idem.idem_machine_attach($1::regclass, 'state', $2)", {table_, machine_});
-    ask("INSERT INTO " + table_ + " (id, sku, quantity) VALUES (1, 'A-1', 1), (2, 'A-2', 5)");
+    ask(insert());
 }
 
 scratch::~scratch() {
@@ -37,6 +37,12 @@ std::string scratch::look(const std::string &column, int id) const {
 }
 
 std::string scratch::count() const { return ask("SELECT count(*) FROM " + table_); }
+
+std::string scratch::insert() const {
+    return "INSERT INTO " + table_ + " (id, sku, quantity) VALUES (1, 'A-1', 1), (2, 'A-2', 5)";
+}
+
+void scratch::reset(pqxx::transaction_base &in) const { in.exec("DELETE FROM " + table_ + ';' + insert()); }
 
 void terminate(idem::transaction &tx, bool noticed) {
     const std::string pid = tx.exec("SELECT pg_catalog.pg_backend_pid()")[0][0].c_str();

@@ -27,8 +27,12 @@ class scratch {
     /// One column of one row, as text.
     std::string look(const std::string &column, int id) const;
     std::string count() const;
+    /// Makes the rows what they were at first; waits for transactions that have changed them.
+    void reset(pqxx::transaction_base &in) const;
 
   private:
+    std::string insert() const;
+
     std::string table_, machine_;
 };
 

@@ -2,14 +2,10 @@
 // file of its own.
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include <idem/consume.hpp>
-#include <idem/machine.hpp>
 #include <idem/once.hpp>
-#include <idem/rows.hpp>
 #include <idem/tokens.hpp>
 
+#include "flows.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -22,110 +18,9 @@ using test::scratch;
 using test::terminate;
 using test::unique_key;
 
-using work = std::function<void(idem::transaction &)>;
+using work = test::flow_work;
 
-struct setting {
-    const scratch &rows;
-    std::string word; // a message id, or a token
-    std::string token;
-};
-
-struct flow {
-    const char *name;
-    /// What it says when its step happened; it changes row 1, locks it, adds row 3, or uses up a message or a token.
-    const char *first;
-    /// When it is called again after that; empty: it throws. "again": the work runs again.
-    const char *second;
-    /// When it was its own COMMIT whose reply was lost; null: outcome_unknown.
-    const char *unknown;
-    std::function<std::string(idem::client &, const setting &, const work &, const idem::flow_options &)> run;
-};
-
-constexpr char kOne[] = R"({"id": 1})";
-
-const flow kFlows[] = {
-    {"transact", "done", "again", nullptr,
-     [](idem::client &db, const setting &, const work &w, const idem::flow_options &o) {
-         return idem::transact(
-             db,
-             [&](idem::transaction &tx) {
-                 w(tx);
-                 return std::string("done");
-             },
-             o);
-     }},
-    {"once", "new", "replayed", "new",
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(idem::once(db, idem::request{s.word}, w, o).replayed ? "replayed" : "new");
-     }},
-    {"optimistic", "updated", "again", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::optimistic(
-                                     db, s.rows.table(), kOne,
-                                     [&](idem::transaction &tx, const std::string &) {
-                                         w(tx);
-                                         return R"({"kind": "read"})";
-                                     },
-                                     o)
-                                     .outcome));
-     }},
-    {"pessimistic", "done", "again", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return idem::pessimistic(
-             db, s.rows.table(), kOne,
-             [&](idem::transaction &tx, const std::string &) {
-                 w(tx);
-                 return std::string("done");
-             },
-             idem::duration(0), o);
-     }},
-    {"conditional", "updated", "conflict", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::conditional(
-                                     db, s.rows.table(), kOne, R"({"kind": "thing"})", R"({"kind": "taken"})",
-                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
-                                     .outcome));
-     }},
-    {"unique", "inserted", "duplicate", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::unique(
-                                     db, s.rows.table(), R"({"id": 3, "sku": "A-3"})",
-                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, {}, o)
-                                     .outcome));
-     }},
-    {"guarded", "inserted", "duplicate", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::guarded(
-                                     db, s.rows.table(), R"({"id": 3, "sku": "A-3", "kind": "rare"})", {"kind"},
-                                     [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
-                                     .outcome));
-     }},
-    {"transition", "moved", "already", nullptr,
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::transition(db, s.rows.table(), kOne, "paid", std::nullopt, w, o).outcome));
-     }},
-    {"with_token", "accepted", "duplicate", "duplicate",
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         return std::string(name(idem::with_token(db, s.token, w, "me", o)));
-     }},
-    {"consume", "new", "seen", "new",
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         idem::consume_options options;
-         options.flow = o;
-         return std::string(idem::consume(db, "tests", s.word, w, options) ? "new" : "seen");
-     }},
-    {"consume_many", "2", "0", "0",
-     [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-         idem::consume_options options;
-         options.flow = o;
-         return std::to_string(idem::consume_many(
-                                   db, "tests", {s.word, s.word + "'"},
-                                   [&](idem::transaction &tx, const std::vector<std::string> &) { w(tx); }, options)
-                                   .size());
-     }},
-};
-
-class EveryFlow : public testing::TestWithParam<flow> {
+class EveryFlow : public testing::TestWithParam<test::transaction_flow> {
   protected:
     std::string run(const work &w, const idem::flow_options &options = {}) { return GetParam().run(db_, here_, w, options); }
     /// The step happens anew, its work too, and both stay.
@@ -137,7 +32,7 @@ class EveryFlow : public testing::TestWithParam<flow> {
     idem::client db_ = test::make_client();
     const scratch rows_;
     const std::string key_ = unique_key();
-    const setting here_{rows_, unique_key("it's \\ \"odd\"\n\xC3\xA9:"), idem::issue_token(db_, "me")};
+    const test::flow_setting here_{rows_, unique_key("it's \\ \"odd\"\n\xC3\xA9:"), idem::issue_token(db_, "me")};
     int runs_ = 0;
 };
 
@@ -328,7 +223,7 @@ TEST_P(EveryFlow, TroubleOfAnotherConnectionIsTheWorksOwn) {
     expect_untouched();
 }
 
-INSTANTIATE_TEST_SUITE_P(Flows, EveryFlow, testing::ValuesIn(kFlows),
+INSTANTIATE_TEST_SUITE_P(Flows, EveryFlow, testing::ValuesIn(test::transaction_flows()),
                          [](const auto &each) { return std::string(each.param.name); });
 
 TEST(Transact, ReturnsWhatTheWorkReturned) {

@@ -1,0 +1,105 @@
+#include "flows.hpp"
+
+#include <idem/consume.hpp>
+#include <idem/machine.hpp>
+#include <idem/once.hpp>
+#include <idem/rows.hpp>
+#include <idem/tokens.hpp>
+
+namespace test {
+
+namespace {
+
+using setting = flow_setting;
+using work = flow_work;
+
+constexpr char kOne[] = R"({"id": 1})";
+
+} // namespace
+
+const std::vector<transaction_flow> &transaction_flows() {
+    static const std::vector<transaction_flow> all{
+        {"transact", "done", "again", nullptr,
+         [](idem::client &db, const setting &, const work &w, const idem::flow_options &o) {
+             return idem::transact(
+                 db,
+                 [&](idem::transaction &tx) {
+                     w(tx);
+                     return std::string("done");
+                 },
+                 o);
+         }},
+        {"once", "new", "replayed", "new",
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(idem::once(db, idem::request{s.word}, w, o).replayed ? "replayed" : "new");
+         }},
+        {"optimistic", "updated", "again", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::optimistic(
+                                         db, s.rows.table(), kOne,
+                                         [&](idem::transaction &tx, const std::string &) {
+                                             w(tx);
+                                             return R"({"kind": "read"})";
+                                         },
+                                         o)
+                                         .outcome));
+         }},
+        {"pessimistic", "done", "again", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return idem::pessimistic(
+                 db, s.rows.table(), kOne,
+                 [&](idem::transaction &tx, const std::string &) {
+                     w(tx);
+                     return std::string("done");
+                 },
+                 idem::duration(0), o);
+         }},
+        {"conditional", "updated", "conflict", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::conditional(
+                                         db, s.rows.table(), kOne, R"({"kind": "thing"})", R"({"kind": "taken"})",
+                                         [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
+                                         .outcome));
+         }},
+        {"unique", "inserted", "duplicate", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::unique(
+                                         db, s.rows.table(), R"({"id": 3, "sku": "A-3"})",
+                                         [&](idem::transaction &tx, const std::string &) { w(tx); }, {}, o)
+                                         .outcome));
+         }},
+        {"guarded", "inserted", "duplicate", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::guarded(
+                                         db, s.rows.table(), R"({"id": 3, "sku": "A-3", "kind": "rare"})", {"kind"},
+                                         [&](idem::transaction &tx, const std::string &) { w(tx); }, o)
+                                         .outcome));
+         }},
+        {"transition", "moved", "already", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::transition(db, s.rows.table(), kOne, "paid", std::nullopt, w, o).outcome));
+         }},
+        {"with_token", "accepted", "duplicate", "duplicate",
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return std::string(name(idem::with_token(db, s.token, w, "me", o)));
+         }},
+        {"consume", "new", "seen", "new",
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             idem::consume_options options;
+             options.flow = o;
+             return std::string(idem::consume(db, "tests", s.word, w, options) ? "new" : "seen");
+         }},
+        {"consume_many", "2", "0", "0",
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             idem::consume_options options;
+             options.flow = o;
+             return std::to_string(idem::consume_many(
+                                       db, "tests", {s.word, s.word + "'"},
+                                       [&](idem::transaction &tx, const std::vector<std::string> &) { w(tx); }, options)
+                                       .size());
+         }},
+    };
+    return all;
+}
+
+} // namespace test
