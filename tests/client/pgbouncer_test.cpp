@@ -8,6 +8,9 @@
 #include <thread>
 #include <unistd.h>
 
+#include <idem/consume.hpp>
+#include <idem/leased.hpp>
+#include <idem/lock.hpp>
 #include <idem/once.hpp>
 #include <idem/target.hpp>
 
@@ -125,6 +128,127 @@ TEST_F(Pgbouncer, OnceStatementGoesOnWithoutPreparedStatements) {
         EXPECT_EQ(test::effects(mine), 1);
     }
     EXPECT_GT(retries_, 0);
+}
+
+// Renewals go through the pooler too; leases so short that none would be left without them.
+TEST_F(Pgbouncer, LeasesAreRenewed) {
+    constexpr int kThreads = 4;
+    idem::client db = make_client();
+    const std::string key = unique_key();
+    std::atomic<int> fresh{0};
+    const auto call = [&](int i, bool slow) {
+        return idem::leased(db, idem::request{key + "-" + std::to_string(i)}.lease(500ms), [&, i, slow](idem::lease &lease) {
+            EXPECT_EQ(lease.attempt(), 1);
+            lease.checkpoint("half");
+            if (slow) {
+                EXPECT_FALSE(lease.stop().wait_for(2s)) << "not renewed";
+            }
+            idem::transact(db, [&](idem::transaction &tx) {
+                test::leave_effect(tx, key);
+                lease.complete(tx, {201, "[" + std::to_string(i) + "]"});
+            });
+        });
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back([&, i] {
+            try {
+                const idem::answer told = call(i, true);
+                EXPECT_EQ(told.json, "[" + std::to_string(i) + "]");
+                fresh += !told.replayed;
+                EXPECT_TRUE(call(i, true).replayed);
+            } catch (const std::exception &e) {
+                ADD_FAILURE() << e.what();
+            }
+        });
+    for (std::thread &each : threads)
+        each.join();
+    // By now nothing is prepared any more; the server connections change with every statement.
+    for (int i = kThreads; i < kThreads + 20; ++i)
+        fresh += !call(i, false).replayed;
+    EXPECT_EQ(fresh, kThreads + 20);
+    EXPECT_EQ(test::effects(key), fresh);
+    EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
+}
+
+// Who waits for a lock keeps a server connection: fewer than there are.
+TEST_F(Pgbouncer, LocksExcludeEachOther) {
+    constexpr int kThreads = kServers - 1, kRounds = 30;
+    idem::client db = make_client();
+    const std::string name = unique_key("lock");
+    idem::lock_options brief;
+    brief.lease = 500ms;
+    int count = 0; // guarded by the lock alone
+    std::int64_t last = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back([&] {
+            for (int j = 0; j < kRounds; ++j)
+                try {
+                    idem::with_lock(
+                        db, name,
+                        [&](idem::held_lock &held) {
+                            EXPECT_GT(held.fence(), last);
+                            last = held.fence();
+                            const int before = count;
+                            EXPECT_FALSE(held.stop().wait_for(j == 0 ? 1500ms : 1ms)) << "not renewed";
+                            idem::transact(db, [&](idem::transaction &tx) {
+                                held.assert_fence(tx);
+                                test::leave_effect(tx, name);
+                            });
+                            EXPECT_FALSE(idem::try_lock(db, name, brief));
+                            count = before + 1;
+                        },
+                        brief);
+                } catch (const std::exception &e) {
+                    ADD_FAILURE() << e.what();
+                }
+        });
+    for (std::thread &each : threads)
+        each.join();
+    EXPECT_EQ(count, kThreads * kRounds);
+    EXPECT_EQ(test::effects(name), count);
+    EXPECT_TRUE(idem::try_lock(db, name, brief));
+    EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
+}
+
+// Every message is delivered to all workers, alone and in batches.
+TEST_F(Pgbouncer, EachMessageIsConsumedOnce) {
+    constexpr int kWorkers = 6, kMessages = 30;
+    idem::client db = make_client();
+    const idem::consume_options options;
+    const std::string key = unique_key();
+    std::vector<std::string> messages;
+    for (int i = 0; i < kMessages; ++i)
+        messages.push_back(key + "-" + std::to_string(i));
+    std::atomic<int> done{0};
+    std::vector<std::thread> workers;
+    for (int i = 0; i < kWorkers; ++i)
+        workers.emplace_back([&, i] {
+            try {
+                for (int j = 0; j < kMessages; j += 3) {
+                    const std::vector<std::string> batch(messages.begin() + j, messages.begin() + j + 3);
+                    if (i % 2 == 0) {
+                        const auto work = [](idem::transaction &tx, const std::vector<std::string> &fresh) {
+                            for (const std::string &each : fresh)
+                                test::leave_effect(tx, each);
+                        };
+                        done += static_cast<int>(idem::consume_many(db, "tests", batch, work, options).size());
+                    } else
+                        for (const std::string &each : batch)
+                            done += idem::consume(
+                                db, "tests", each, [&](idem::transaction &tx) { test::leave_effect(tx, each); }, options);
+                }
+            } catch (const std::exception &e) {
+                ADD_FAILURE() << e.what();
+            }
+        });
+    for (std::thread &each : workers)
+        each.join();
+    EXPECT_EQ(done, kMessages);
+    for (const std::string &each : messages)
+        EXPECT_EQ(test::effects(each), 1) << each;
+    EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
 }
 
 // Without preparing from the start, nothing has to be found out.
