@@ -28,7 +28,7 @@ struct cut_options {
     idem::client_options client;
 };
 
-/// How often each point is cut: IDEM_CUT_REPETITIONS, else 3.
+/// How often each point is cut: IDEM_CUT_REPETITIONS, else once.
 int cut_repetitions();
 
 /// A retry policy that does not make a test wait.
