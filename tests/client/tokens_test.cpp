@@ -96,4 +96,30 @@ TEST(Tokens, OwnTransactionOfBeforeIsWaitedFor) {
     EXPECT_EQ(effects(key), 1);
 }
 
+// The server says "expired" then, also of a token that this very call has redeemed.
+TEST(Tokens, LostCommitOfATokenThatRunsOutMeanwhileIsUnknown) {
+    const std::string key = test::unique_key();
+    idem::client db = test::make_client();
+    const std::string token = issue_token(db, "", std::chrono::milliseconds(1500));
+    idem::flow_options options;
+    options.retry = idem::retry_policy{};
+    options.retry->on_retry = [&](const idem::retry_event &) {
+        EXPECT_TRUE(test::eventually([&] { return redeem_token(db, token) == token_outcome::expired; }));
+    };
+    std::future<void> deaf;
+    EXPECT_THROW(with_token(
+                     db, token,
+                     [&](idem::transaction &tx) {
+                         leave_effect(tx, key);
+                         deaf = test::deafen_at_commit(tx);
+                     },
+                     "", options),
+                 idem::outcome_unknown);
+    deaf.get();
+    EXPECT_EQ(effects(key), 1);
+    EXPECT_EQ(with_token(
+                  db, token, [](idem::transaction &) { ADD_FAILURE() << "the work ran twice"; }, "", options),
+              token_outcome::expired);
+}
+
 } // namespace

@@ -42,7 +42,8 @@ token_outcome redeemed(const rows &answer);
 ///
 /// Two round trips on top of the work's own, one where the token is not accepted. Runs again as `transact` does. When the reply
 /// to COMMIT was lost, the token is redeemed once more: accepted means that nothing had been committed, and the work runs;
-/// duplicate means that the work is done, by this call or (had it not committed) by another that came in between.
+/// duplicate means that the work is done, by this call or (had it not committed) by another that came in between;
+/// outcome_unknown is thrown when the token has run out, or was revoked, meanwhile.
 template <typename F>
 token_outcome with_token(client &db, const std::string &token, F &&work, const std::string &subject = "",
                          const flow_options &options = {}, const std::string &scope = "") {
@@ -58,6 +59,12 @@ token_outcome with_token(client &db, const std::string &token, F &&work, const s
                     return outcome;
                 }
                 run.cancel();
+                // What the server says of a token that has run out, or was revoked, it says of a redeemed one too.
+                if (run.unknown() && (outcome == token_outcome::expired || outcome == token_outcome::invalid))
+                    throw outcome_unknown("08007",
+                                          "the connection was lost during commit, and the token is not good any more: how the "
+                                          "commit ended cannot be told",
+                                          {subject, scope});
                 // It may well be the lost connection's transaction that is at it.
                 if (outcome != token_outcome::in_flight || !run.still_held())
                     return outcome;
