@@ -78,7 +78,8 @@ void refuse(const row &ticket, const request &about) {
 }
 
 void throw_unless_it_tells(const error &last, const subject &about) {
-    for (const char *open : {"08", "40001", "40P01", "53300", "55P03", "57", "ID005"})
+    // Trouble on the way to the key, as a standby that lags, a full disk or a missing privilege have it, says nothing of it.
+    for (const char *open : {"08", "25", "3F000", "40001", "40P01", "42501", "42883", "53", "55P03", "57", "58", "ID005", "XX"})
         if (last.sqlstate().compare(0, std::char_traits<char>::length(open), open) == 0 &&
             !dynamic_cast<const in_doubt *>(&last))
             throw outcome_unknown("08007",

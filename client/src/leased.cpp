@@ -202,9 +202,9 @@ std::optional<answer> lease_state::own_answer() {
         found = repeat(client_.state(), retry_, [&](session &on) {
             return on.run({{&lookup_statement, {about_.key(), beat_->held.owner, about_.scope()}, about()}}).at(0);
         });
-    } catch (const connection_lost &e) {
-        throw outcome_unknown(
-            "08007", std::string("the connection was lost before it was known how a commit ended: ") + e.what(), about());
+    } catch (const error &e) {
+        throw_unless_it_tells(e, about());
+        throw;
     }
     if (found.empty() || found[0][0] != "completed")
         return std::nullopt;
@@ -271,11 +271,15 @@ answer lease_state::complete(const response &outcome) {
             if (worth_trying(std::current_exception(), began))
                 continue;
             heart_->end_completion(*beat_, unknown_);
-            if (!unknown_ || judge(std::current_exception()) == verdict::final)
+            if (!unknown_)
                 throw;
+            try {
+                throw;
+            } catch (const error &e) {
+                throw_unless_it_tells(e, about());
+                throw;
+            }
         }
-        throw outcome_unknown("08007", "the connection was lost before the response of key \"" + about_.key() + "\" was stored",
-                              about());
     }
 }
 

@@ -9,6 +9,7 @@
 #include <idem/target.hpp>
 
 #include "cut_points.hpp"
+#include "scratch.hpp"
 #include "server.hpp"
 
 namespace {
@@ -863,6 +864,31 @@ TEST(OnceStatement, AnErrorOfClass08IsNotTheConnections) {
         EXPECT_EQ(e->sqlstate(), code);
     }
     EXPECT_EQ(connects, 1);
+}
+
+// The reply to COMMIT was lost, and who answers next is a standby that lags: it does not know the key, and cannot run the work.
+TEST(Once, LostCommitAndAServerThatOnlyReadsIsUnknown) {
+    const std::string key = unique_key();
+    idem::client_options options;
+    options.retry = test::swift();
+    int connects = 0;
+    options.on_connect = [&](idem::connection &fresh) {
+        if (++connects == 1)
+            return;
+        EXPECT_TRUE(test::eventually([&] { return effects(key) == 1; }));
+        ask("SELECT idem.idem_forget($1)", {key});
+        pqxx::nontransaction(fresh).exec("SET default_transaction_read_only = on");
+    };
+    idem::client db = test::make_client(options);
+    std::future<void> deaf;
+    EXPECT_THROW(idem::once(db, key,
+                            [&](idem::transaction &tx) {
+                                test::leave_effect(tx, key);
+                                deaf = test::deafen_at_commit(tx);
+                            }),
+                 idem::outcome_unknown);
+    deaf.get();
+    EXPECT_EQ(effects(key), 1);
 }
 
 TEST(OnceStatement, TransientErrorsRunAgain) {
