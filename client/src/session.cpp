@@ -90,9 +90,14 @@ session::session(client_state &owner) : owner_(owner) {
         options.on_connect(adopted_->get());
 }
 
-session::~session() = default;
+session::~session() {
+    if (adopted_ && adopted_->freed())
+        static_cast<void>(raw_.release());
+}
 
 bool session::hung_up() noexcept {
+    if (broken())
+        return true;
     // What lies there to be read may be a notice, or the answer to the ROLLBACK; or it is the server's farewell.
     for (pollfd socket{PQsocket(raw_.get()), POLLIN, 0}; !broken() && poll(&socket, 1, 0) > 0;)
         if (!PQconsumeInput(raw_.get()))
@@ -100,12 +105,14 @@ bool session::hung_up() noexcept {
     return broken();
 }
 
-bool session::broken() const noexcept { return discarded_ || running_ || PQstatus(raw_.get()) != CONNECTION_OK; }
+bool session::broken() const noexcept { return discarded_ || running_ || !adopted_->get().is_open(); }
 
 void session::discard() noexcept { discarded_ = true; }
 
 void session::lost(const std::string &sqlstate, std::string message) {
-    if (message.empty())
+    if (adopted_->freed())
+        message = "the connection was closed";
+    else if (message.empty())
         message = error_of(raw_.get());
     discard();
     throw connection_lost(sqlstate.empty() ? "08006" : sqlstate, message.empty() ? "the connection was lost" : message, about_);

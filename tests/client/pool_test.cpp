@@ -262,6 +262,22 @@ TEST(Pool, NoticesReachTheOneWhoAsked) {
     EXPECT_EQ(seen, std::vector<std::string>{"WARNING look"});
 }
 
+TEST(Pool, AConnectionThatTheWorkClosedIsNotUsedAgain) {
+    idem::client_options options = named(unique_key("pool"));
+    options.max_connections = 1;
+    options.retry.attempts = 1;
+    idem::client db = test::make_client(options);
+    const std::string key = unique_key();
+    EXPECT_ANY_THROW(idem::once(db, key, [](idem::transaction &tx) {
+#if PQXX_VERSION_MAJOR < 7
+        tx.conn().disconnect();
+#else
+        tx.conn().close();
+#endif
+    }));
+    EXPECT_FALSE(idem::once(db, key, [](idem::transaction &tx) { tx.exec("SELECT 1"); }).replayed);
+}
+
 // Statements that the connections have prepared outlive the types that they were prepared against.
 TEST(Pool, ANewExtensionUnderneathIsNoObstacle) {
     test::private_server server;

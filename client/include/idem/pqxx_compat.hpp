@@ -42,6 +42,8 @@ class adopted_connection final : public pqxx::connection_base {
     ~adopted_connection() noexcept { close(); }
 
     pqxx::connection_base &get() noexcept { return *this; }
+    /// The caller closed it, and libpq's connection is freed: libpqxx 6 leaves that to its owner.
+    bool freed() const noexcept { return false; }
 
   private:
     // libpqxx 6 would open a new connection behind the back of a transaction when the old one broke: it is given this one or
@@ -77,6 +79,8 @@ class adopted_connection final {
     adopted_connection &operator=(const adopted_connection &) = delete;
 
     pqxx::connection &get() noexcept { return connection_; }
+    /// The caller closed it, and libpq's connection is freed.
+    bool freed() const noexcept { return connection_.username() == nullptr; }
 
   private:
     pqxx::connection connection_;
