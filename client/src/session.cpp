@@ -107,6 +107,10 @@ bool session::hung_up() noexcept {
 
 bool session::broken() const noexcept { return discarded_ || running_ || !adopted_->get().is_open(); }
 
+bool session::between_transactions() const noexcept {
+    return !broken() && !unsettled_ && PQtransactionStatus(raw_.get()) == PQTRANS_IDLE;
+}
+
 void session::discard() noexcept { discarded_ = true; }
 
 void session::lost(const std::string &sqlstate, std::string message) {
@@ -179,7 +183,7 @@ void session::synchronize(const deadline_t &deadline) {
 }
 
 void session::abandon() noexcept {
-    if (broken())
+    if (broken() || between_transactions())
         return;
     if (PQenterPipelineMode(raw_.get()) &&
         PQsendQueryParams(raw_.get(), "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 0) && PQpipelineSync(raw_.get()) &&

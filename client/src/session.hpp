@@ -37,6 +37,9 @@ class session {
     /// Sends ROLLBACK and does not wait: the next run() reads the answer before its own.
     void abandon() noexcept;
 
+    /// Whether the connection is whole, and no transaction open.
+    bool between_transactions() const noexcept;
+
     connection &adopted() { return adopted_->get(); }
     bool broken() const noexcept;
     /// broken(), or the server has closed the connection meanwhile. Does not wait.

@@ -56,7 +56,13 @@ transaction::~transaction() {
 // After a failed write libpq still calls the connection good, until somebody reads.
 bool transaction::lost() const noexcept { return session_->hung_up(); }
 
+void transaction::refuse_if_ended() const {
+    if (session_->between_transactions())
+        throw pqxx::usage_error("the transaction was ended by a statement of the work's: nothing more runs in it");
+}
+
 rows transaction::call(const command &command) {
+    refuse_if_ended();
     return std::move(noting_loss(db_, [&] { return session_->run({command}); }).front());
 }
 
@@ -71,6 +77,7 @@ void transaction::commit_now() {
         throw pqxx::usage_error("this transaction is committed by the flow that opened it");
     if (lost()) // COMMIT has not been sent, so there is nothing to be in doubt of
         throw connection_lost("08006", "the connection was lost before commit");
+    refuse_if_ended();
     std::vector<command> commands = *std::exchange(last_, nullptr);
     const subject about = commands.empty() ? subject{} : commands.front().about;
     commands.push_back({&commit_statement, {}});

@@ -86,6 +86,16 @@ TEST_P(EveryFlow, SwallowedErrorIsNoCommit) {
     expect_untouched();
 }
 
+TEST_P(EveryFlow, RollbackAsAStatementIsNoSuccess) {
+    EXPECT_THROW(run([&](idem::transaction &tx) {
+                     leave_effect(tx, key_);
+                     tx.exec("ROLLBACK");
+                 }),
+                 pqxx::usage_error);
+    EXPECT_EQ(effects(key_), 0);
+    expect_untouched();
+}
+
 TEST_P(EveryFlow, SerializationFailureIsRetried) {
     idem::flow_options options;
     options.level = idem::isolation::repeatable_read;

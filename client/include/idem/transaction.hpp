@@ -16,7 +16,8 @@ enum class isolation { read_committed, repeatable_read, serializable };
 
 /// An open transaction on a connection of a client's pool; everything that pqxx::dbtransaction can do (exec, subtransactions,
 /// quoting …) is there. The flow that opened it commits it: commit() of the callable's own is refused with pqxx::usage_error,
-/// and after abort() the flow cannot commit any more.
+/// and after abort() the flow cannot commit any more; nor, with pqxx::usage_error, after a COMMIT or ROLLBACK that was run as a
+/// statement.
 ///
 /// BEGIN travels with the flow's first statement, and COMMIT with its last (libpq's pipeline mode): neither costs a round trip
 /// of its own.
@@ -41,6 +42,7 @@ class transaction final : public detail::adopted_transaction {
   private:
     transaction(detail::session_lease lease, client &db, isolation level, const std::vector<detail::command> &first);
 
+    void refuse_if_ended() const;
     void commit_now() override;
     void abort_now() override;
 
