@@ -282,7 +282,7 @@ renewal heart::rhythm::try_renew(const beat &of, bool completing, milliseconds s
     } catch (const busy &) {
         return {renewal::outcome::blocked, {}};
     } catch (const transient &) {
-        if (line->broken())
+        if (line && line->broken())
             line.reset();
     } catch (...) {
         // Whatever it was, a new connection may be to a server that can do better.

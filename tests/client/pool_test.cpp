@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include <idem/lock.hpp>
 #include <idem/once.hpp>
 #include <idem/target.hpp>
 
@@ -276,6 +277,26 @@ TEST(Pool, AConnectionThatTheWorkClosedIsNotUsedAgain) {
 #endif
     }));
     EXPECT_FALSE(idem::once(db, key, [](idem::transaction &tx) { tx.exec("SELECT 1"); }).replayed);
+}
+
+TEST(Pool, ATransientErrorWhileConnectingDoesNotEndTheHeart) {
+    idem::client_options options = named(unique_key("pool"));
+    const auto here = std::this_thread::get_id();
+    std::atomic<int> refused{0}, accepted{0};
+    options.on_connect = [&](idem::connection &) {
+        if (std::this_thread::get_id() == here)
+            return;
+        if (++refused <= 2)
+            throw idem::transient("40001", "not now");
+        ++accepted;
+    };
+    idem::client db = test::make_client(options);
+    idem::lock_options terms;
+    terms.lease = 3s;
+    const std::optional<idem::held_lock> held = try_lock(db, unique_key(), terms);
+    ASSERT_TRUE(held);
+    EXPECT_TRUE(test::eventually([&] { return accepted == 1 && held->time_left() > 2s; }));
+    EXPECT_FALSE(held->lost());
 }
 
 // Statements that the connections have prepared outlive the types that they were prepared against.
