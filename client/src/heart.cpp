@@ -15,13 +15,15 @@ using state = beat::state;
 // The time that is left comes from the server: nobody else knows the scope's lease.
 constexpr statement renew_key_statement{
     "idem_renew",
-    "SELECT pg_catalog.floor(1000 * EXTRACT(epoch FROM renewed - pg_catalog.clock_timestamp()))::pg_catalog.int8 "
+    "SELECT pg_catalog.floor(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM renewed OPERATOR(pg_catalog.-) "
+    "pg_catalog.clock_timestamp()))::pg_catalog.int8 "
     "FROM @idem@.idem_renew($1, $2::pg_catalog.int8, $3::pg_catalog.interval, $4) AS renewed",
     true};
 constexpr statement renew_lock_statement{
     "idem_lock_renew", "SELECT @idem@.idem_lock_renew($1, $2::pg_catalog.int8, $3::pg_catalog.interval, $4)", true};
 constexpr statement completed_statement{
-    "idem_completed", "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state = 'completed'", true};
+    "idem_completed", "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state OPERATOR(pg_catalog.=) 'completed'",
+    true};
 
 // Short, as others wait meanwhile; many that are blocked must not take up the time of those that are not.
 milliseconds longest_lock_wait(milliseconds lease) { return std::clamp(lease / 100, milliseconds(2), milliseconds(50)); }

@@ -4,6 +4,8 @@
 #include <idem/consume.hpp>
 #include <idem/ids.hpp>
 #include <idem/keys.hpp>
+#include <idem/leased.hpp>
+#include <idem/lock.hpp>
 #include <idem/machine.hpp>
 #include <idem/once.hpp>
 #include <idem/rows.hpp>
@@ -31,10 +33,12 @@ END
 $do$;
 CREATE FUNCTION evil.eq(oid, oid) RETURNS boolean LANGUAGE sql AS $$SELECT evil.trap('=')::boolean$$;
 CREATE FUNCTION evil.eq(name, name) RETURNS boolean LANGUAGE sql AS $$SELECT evil.trap('=')::boolean$$;
+CREATE FUNCTION evil.eq(pg_catalog.text, pg_catalog.text) RETURNS boolean LANGUAGE sql AS $$SELECT evil.trap('=')::boolean$$;
 CREATE FUNCTION evil.times(int, numeric) RETURNS numeric LANGUAGE sql AS $$SELECT evil.trap('*')::numeric$$;
 CREATE FUNCTION evil.minus(timestamptz, timestamptz) RETURNS interval LANGUAGE sql AS $$SELECT evil.trap('-')::interval$$;
 CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = oid, RIGHTARG = oid);
 CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = name, RIGHTARG = name);
+CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text);
 CREATE OPERATOR evil.* (FUNCTION = evil.times, LEFTARG = int, RIGHTARG = numeric);
 CREATE OPERATOR evil.- (FUNCTION = evil.minus, LEFTARG = timestamptz, RIGHTARG = timestamptz);
 CREATE DOMAIN evil.text AS pg_catalog.text CHECK (false);
@@ -70,6 +74,10 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_EQ(hit(db, key), 1);
     EXPECT_TRUE(forget(db, key));
     idem::transact(db, [&](idem::transaction &tx) { serialize(tx, key); });
+
+    // Without a lease of its own the flow renews at once, to know the scope's.
+    EXPECT_FALSE(leased(db, key + "4", [](idem::lease &) { return "{}"; }).replayed);
+    EXPECT_TRUE(try_lock(db, key));
 
     EXPECT_TRUE(optimistic(db, rows.table(), one, [](const std::string &) { return R"({"kind": "x"})"; }));
     EXPECT_TRUE(conditional_update(db, rows.table(), one, R"({"kind": "x"})", R"({"kind": "y"})"));
