@@ -18,7 +18,11 @@ client::client(const std::string &dsn)
 
 const client_options &client::options() const noexcept { return state_->options(); }
 
-std::string client::schema() { return state_->schema(*state_->take()); }
+std::string client::schema() {
+    if (const std::string known = state_->schema(); !known.empty())
+        return known;
+    return state_->schema(*state_->take());
+}
 
 namespace detail {
 
@@ -34,6 +38,16 @@ std::string fnv_1a(std::string_view text) {
     for (int shift = 60; shift >= 0; shift -= 4)
         hex += digits[hash >> shift & 15];
     return hex;
+}
+
+/// A name as SQL has it between quotes; empty stays empty.
+std::string quoted(const std::string &name) {
+    if (name.empty())
+        return {};
+    std::string safe = "\"";
+    for (const char c : name)
+        safe.append(c == '"' ? 2 : 1, c);
+    return safe + '"';
 }
 
 } // namespace
@@ -53,7 +67,7 @@ session_lease::~session_lease() {
 }
 
 client_state::client_state(client_options options)
-    : options_(std::move(options)), prepare_(options_.prepare), schema_(options_.schema) {
+    : options_(std::move(options)), prepare_(options_.prepare), schema_(quoted(options_.schema)) {
     if (options_.max_connections == 0)
         throw bad_input("22023", "max_connections must be at least 1");
     if (options_.retry.attempts < 1)
@@ -120,6 +134,11 @@ void client_state::drop_idle() noexcept {
     }
     for (std::size_t i = 0; i < dropped.size(); ++i)
         returned_.notify_one();
+}
+
+std::string client_state::schema() {
+    const std::lock_guard lock(names_lock_);
+    return schema_;
 }
 
 const std::string &client_state::schema(session &on) {

@@ -39,6 +39,8 @@ class client_state {
 
     /// Quoted. `on`: a connection to ask when it is not known yet.
     const std::string &schema(session &on);
+    /// The same, empty while it is not known.
+    std::string schema();
     /// The statement with @idem@ replaced; valid as long as this object.
     const named_text &resolve(const statement &what, session &on);
     /// The same if it is known without asking, else null.

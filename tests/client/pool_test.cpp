@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include <idem/ids.hpp>
 #include <idem/lock.hpp>
 #include <idem/once.hpp>
 #include <idem/target.hpp>
@@ -297,6 +298,20 @@ TEST(Pool, ATransientErrorWhileConnectingDoesNotEndTheHeart) {
     ASSERT_TRUE(held);
     EXPECT_TRUE(test::eventually([&] { return accepted == 1 && held->time_left() > 2s; }));
     EXPECT_FALSE(held->lost());
+}
+
+TEST(Pool, AGivenSchemaIsQuotedAndNotLookedUp) {
+    idem::client_options options;
+    options.dsn = "host=/nonexistent";
+    options.schema = R"(Odd "one")";
+    EXPECT_EQ(test::make_client(options).schema(), R"("Odd ""one""")");
+    options.dsn = "";
+    options.schema = "idem";
+    idem::client db = test::make_client(options);
+    EXPECT_FALSE(idem::once(db, unique_key(), [](idem::transaction &) {}).replayed);
+    options.schema = "idem.idem_health(), idem"; // an injection, were it no name
+    idem::client wrong = test::make_client(options);
+    EXPECT_THROW(next_id(wrong), idem::not_installed);
 }
 
 // Statements that the connections have prepared outlive the types that they were prepared against.

@@ -24,7 +24,7 @@ struct client_options {
     /// Statements are prepared once per connection. Behind a pooler in transaction mode that does not carry them over the
     /// client notices, runs the attempt again and stops preparing; false spares it the discovery.
     bool prepare = true;
-    /// Where the extension lives; empty: looked up once.
+    /// The name, not quoted, of the schema that the extension lives in; empty: looked up once.
     std::string schema;
     /// For all flows that are not given one of their own.
     retry_policy retry;
