@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "heart.hpp"
+#include "longest.hpp"
 
 namespace idem {
 
@@ -97,7 +98,7 @@ session_lease client_state::take() {
 std::unique_ptr<session> client_state::take_idle() {
     std::unique_lock lock(pool_lock_);
     const auto available = [&] { return !idle_.empty() || open_ < options_.max_connections; };
-    if (!returned_.wait_for(lock, options_.connection_wait, available))
+    if (!returned_.wait_for(lock, bounded(options_.connection_wait), available))
         throw pool_exhausted("53300", "no connection became free within " + std::to_string(options_.connection_wait.count()) +
                                           " ms; all " + std::to_string(options_.max_connections) + " are in use");
     if (idle_.empty()) {

@@ -5,6 +5,7 @@
 #include "client_state.hpp"
 #include "heart.hpp"
 #include "key_statements.hpp"
+#include "longest.hpp"
 #include "repeat.hpp"
 
 namespace idem {
@@ -219,7 +220,7 @@ std::optional<answer> lease_state::own_answer() {
 
 // Work that is done is worth more patience than the policy may have.
 bool lease_state::worth_trying(const std::exception_ptr &problem, steady_clock::time_point began) const {
-    if (steady_clock::now() >= began + retry_.deadline.value_or(beat_->held.granted))
+    if (steady_clock::now() >= began + bounded(retry_.deadline.value_or(beat_->held.granted)))
         return false;
     try {
         std::rethrow_exception(problem);

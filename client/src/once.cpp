@@ -5,6 +5,7 @@
 
 #include "client_state.hpp"
 #include "key_statements.hpp"
+#include "longest.hpp"
 #include "session.hpp"
 
 namespace idem {
@@ -110,7 +111,7 @@ answer once_statement(client &db, const request &about, const std::string &state
                 if (what == "acquired" || what == "taken_over" || what == "completed")
                     return detail::answer_of(ticket, what == "completed");
                 // idem_execute never waits.
-                if (what != "in_flight" || (wait && std::chrono::steady_clock::now() - since >= *wait))
+                if (what != "in_flight" || (wait && std::chrono::steady_clock::now() - since >= detail::bounded(*wait)))
                     detail::refuse(ticket, about);
                 std::this_thread::sleep_for(kAskAgain);
             }

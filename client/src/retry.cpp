@@ -9,6 +9,8 @@
 #include <idem/error.hpp>
 #include <idem/pqxx_compat.hpp>
 
+#include "longest.hpp"
+
 namespace idem {
 
 namespace {
@@ -58,6 +60,8 @@ verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::str
 retry_loop::retry_loop(const retry_policy &policy) : policy_(policy), start_(std::chrono::steady_clock::now()) {
     if (policy.attempts < 1)
         throw bad_input("22023", "attempts must be at least 1");
+    if (policy.first_pause.count() < 0 || policy.longest_pause.count() < 0)
+        throw bad_input("22023", "pauses must not be negative");
 }
 
 std::optional<std::chrono::milliseconds> retry_loop::time_left() const {
@@ -85,11 +89,11 @@ void retry_loop::pause_or(const std::exception_ptr &give_up, const std::string &
         std::rethrow_exception(give_up);
     // 2^40 times any first pause is beyond every longest one.
     const double longest =
-        std::min(static_cast<double>(policy_.longest_pause.count()),
+        std::min(static_cast<double>(detail::bounded(policy_.longest_pause).count()),
                  static_cast<double>(policy_.first_pause.count()) * static_cast<double>(1ULL << std::min(attempt_ - 1, 40)));
     std::random_device random;
     const std::chrono::milliseconds pause(std::llround(std::uniform_real_distribution<>(0, longest)(random)));
-    if (policy_.deadline && std::chrono::steady_clock::now() + pause > start_ + *policy_.deadline)
+    if (policy_.deadline && std::chrono::steady_clock::now() + pause > start_ + detail::bounded(*policy_.deadline))
         std::rethrow_exception(give_up);
     if (policy_.on_retry)
         policy_.on_retry({attempt_, sqlstate, message, pause});

@@ -1,5 +1,7 @@
 #include <idem/stop_token.hpp>
 
+#include "longest.hpp"
+
 namespace idem {
 
 namespace detail {
@@ -61,7 +63,7 @@ void stop_state::remove(stop_link &link) noexcept {
 
 bool stop_state::wait_for(std::chrono::milliseconds longest) noexcept {
     std::unique_lock lock(lock_);
-    return changed_.wait_for(lock, longest, [&] { return requested(); });
+    return changed_.wait_for(lock, bounded(longest), [&] { return requested(); });
 }
 
 } // namespace detail
@@ -69,7 +71,7 @@ bool stop_state::wait_for(std::chrono::milliseconds longest) noexcept {
 bool stop_token::wait_for(std::chrono::milliseconds longest) const {
     if (state_)
         return state_->wait_for(longest);
-    std::this_thread::sleep_for(longest);
+    std::this_thread::sleep_for(detail::bounded(longest));
     return false;
 }
 

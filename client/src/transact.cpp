@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "key_statements.hpp"
+#include "longest.hpp"
 
 namespace idem::detail {
 
@@ -65,7 +66,7 @@ bool flow::still_held() {
     const auto now = std::chrono::steady_clock::now();
     if (!held_since_)
         held_since_ = now;
-    if (now - *held_since_ >= *wait(duration::zero()).bound)
+    if (now - *held_since_ >= bounded(*wait(duration::zero()).bound))
         return false;
     std::this_thread::sleep_for(kAskAgain);
     return true;

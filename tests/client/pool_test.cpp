@@ -300,6 +300,19 @@ TEST(Pool, ATransientErrorWhileConnectingDoesNotEndTheHeart) {
     EXPECT_FALSE(held->lost());
 }
 
+TEST(Pool, TheLongestWaitIsLong) {
+    idem::client_options options = named(unique_key("pool"));
+    options.max_connections = 1;
+    options.connection_wait = std::chrono::milliseconds::max();
+    idem::client db = test::make_client(options);
+    std::future<idem::answer> waiting;
+    idem::once(db, unique_key(), [&](idem::transaction &) {
+        waiting = std::async(std::launch::async, [&] { return idem::once(db, unique_key(), [](idem::transaction &) {}); });
+        EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+    });
+    EXPECT_NO_THROW(waiting.get());
+}
+
 TEST(Pool, AGivenSchemaIsQuotedAndNotLookedUp) {
     idem::client_options options;
     options.dsn = "host=/nonexistent";

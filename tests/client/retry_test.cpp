@@ -113,6 +113,23 @@ TEST(Retry, NoAttemptBeginsAfterTheDeadline) {
     EXPECT_FALSE(idem::retry_loop(policy).time_left());
 }
 
+TEST(Retry, TheLongestTimesAreLong) {
+    idem::retry_policy policy;
+    policy.deadline = std::chrono::milliseconds::max();
+    idem::retry_loop loop(policy);
+    EXPECT_NO_THROW(loop.failed(std::make_exception_ptr(idem::transient("40001", "again"))));
+    EXPECT_GT(*loop.time_left(), std::chrono::hours(24 * 365));
+}
+
+TEST(Retry, NegativePausesAreRefused) {
+    idem::retry_policy policy;
+    policy.first_pause = std::chrono::milliseconds(-1);
+    EXPECT_THROW(idem::retry_loop{policy}, idem::bad_input);
+    policy.first_pause = std::chrono::milliseconds(1);
+    policy.longest_pause = std::chrono::milliseconds(-1);
+    EXPECT_THROW(idem::retry_loop{policy}, idem::bad_input);
+}
+
 TEST(Retry, NoTimeNoRetry) {
     idem::retry_policy policy = quick(9);
     policy.first_pause = policy.longest_pause = 1ms;
