@@ -131,6 +131,10 @@ TEST(Errors, WhatTheServerRaisesKeepsItsSqlstate) {
     }
 }
 
+// As std::exception promises: an exception that is copied while it flies must not throw.
+static_assert(std::is_nothrow_copy_constructible_v<idem::error> && std::is_nothrow_copy_assignable_v<idem::error>);
+static_assert(std::is_nothrow_copy_constructible_v<idem::in_flight>);
+
 TEST(Errors, AMissingExtensionIsNamedSo) {
     const std::string name = "client_bare_" + idem::detail::make_nonce().substr(0, 8);
     test::ask("CREATE DATABASE " + name + " TEMPLATE template0");

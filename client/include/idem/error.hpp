@@ -26,6 +26,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -37,18 +38,21 @@ struct subject {
     std::string scope{};
 };
 
-/// Base of everything that idem throws. Copying does not throw more than std::runtime_error's.
+/// Base of everything that idem throws. Copying does not throw.
 class error : public std::runtime_error {
   public:
     error(std::string sqlstate, const std::string &message, subject about = {});
 
-    const std::string &sqlstate() const noexcept { return sqlstate_; }
-    const std::string &key() const noexcept { return about_.key; }
-    const std::string &scope() const noexcept { return about_.scope; }
+    const std::string &sqlstate() const noexcept { return details_->sqlstate; }
+    const std::string &key() const noexcept { return details_->about.key; }
+    const std::string &scope() const noexcept { return details_->about.scope; }
 
   private:
-    std::string sqlstate_;
-    subject about_;
+    struct details {
+        std::string sqlstate;
+        subject about;
+    };
+    std::shared_ptr<const details> details_;
 };
 
 struct stale_fence : error {
