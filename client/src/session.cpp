@@ -206,7 +206,7 @@ void session::send(const command &command, const named_text &what, bool prepare)
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {
     for (const command &command : commands)
-        refuse_zero_bytes(command);
+        refuse_unsendable(command);
     std::vector<const named_text *> texts;
     texts.reserve(commands.size());
     // Names first: looking them up is a round trip of its own.

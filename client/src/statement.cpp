@@ -41,7 +41,13 @@ std::int64_t to_integer(const std::string &text) {
     return value;
 }
 
-void refuse_zero_bytes(const command &command) {
+void refuse_unsendable(const command &command) {
+    // The server's limit is 1 GB - 1; the rest is for lengths, names and the text.
+    constexpr std::size_t most = (std::size_t{1} << 30) - (std::size_t{1} << 16);
+    std::size_t all = 0;
+    for (const parameter &value : command.values)
+        if (value && (all += value->size()) > most)
+            throw bad_input("54000", "the parameters are together larger than 1 GB", command.about);
     for (const parameter &value : command.values)
         if (value && value->find('\0') != std::string::npos)
             throw bad_input("22021", "invalid byte sequence for encoding \"UTF8\": 0x00", command.about);

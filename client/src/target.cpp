@@ -33,7 +33,7 @@ rows target::call(const detail::command &command) const {
         return own_->call(command);
     detail::client_state &state = db_->state();
     if (foreign_) {
-        detail::refuse_zero_bytes(command);
+        detail::refuse_unsendable(command);
         const detail::named_text *known = state.resolved(*command.what);
         const std::string &text = (known ? *known : state.resolve(*command.what, *state.take())).text;
         try {

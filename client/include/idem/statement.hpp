@@ -42,8 +42,9 @@ parameter interval_text(const std::optional<std::chrono::milliseconds> &duration
 std::string array_text(const std::vector<parameter> &elements);
 std::int64_t to_integer(const std::string &text);
 /// Throws bad_input (22021) when a parameter has a zero byte in it: no text of the server's can hold one, and libpq would send
-/// what comes before it.
-void refuse_zero_bytes(const command &command);
+/// what comes before it. Throws bad_input (54000) when the parameters are more than the server takes in one message: it would
+/// hang up, which is no reason to try again.
+void refuse_unsendable(const command &command);
 /// 128 random bits as 32 hexadecimal digits: the owner's nonce of a call.
 std::string make_nonce();
 
