@@ -1,5 +1,6 @@
 #include "client_state.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -125,16 +126,26 @@ void client_state::give_back(std::unique_ptr<session> used) noexcept {
 }
 
 void client_state::drop_idle() noexcept {
-    std::vector<std::unique_ptr<session>> dropped;
     {
         const std::lock_guard lock(pool_lock_);
         for (std::unique_ptr<session> &each : idle_)
             each->discard();
-        open_ -= idle_.size();
-        dropped.swap(idle_);
     }
-    for (std::size_t i = 0; i < dropped.size(); ++i)
+    // One by one: closing waits for nobody else's lock, and idle_ keeps the room that give_back counts on.
+    for (;;) {
+        std::unique_ptr<session> dropped;
+        {
+            const std::lock_guard lock(pool_lock_);
+            const auto found = std::find_if(idle_.begin(), idle_.end(), [](const auto &each) { return each->broken(); });
+            if (found == idle_.end())
+                return;
+            dropped = std::move(*found);
+            idle_.erase(found);
+            --open_;
+        }
+        dropped.reset();
         returned_.notify_one();
+    }
 }
 
 std::string client_state::schema() {

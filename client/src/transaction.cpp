@@ -35,9 +35,9 @@ transaction::transaction(client &db, isolation level, const std::vector<command>
 
 transaction::transaction(detail::session_lease lease, client &db, isolation level, const std::vector<command> &first)
     : IDEM_PQXX_TRANSACTION(lease->adopted()), db_(db), session_(std::move(lease)) {
-    std::vector<command> commands{{&begin_statements[static_cast<int>(level)], {}}};
-    commands.insert(commands.end(), first.begin(), first.end());
     try {
+        std::vector<command> commands{{&begin_statements[static_cast<int>(level)], {}}};
+        commands.insert(commands.end(), first.begin(), first.end());
         opening_ = noting_loss(db, [&] { return session_->run(commands); });
     } catch (...) {
         shut(); // the destructor will not run
