@@ -160,6 +160,7 @@ bool heart::lost(beat &of) noexcept {
 }
 
 void heart::lose(beat &of) noexcept {
+    const std::shared_ptr<stop_state> stop = of.stop; // a callback may destroy who holds `of`
     {
         const std::lock_guard guard(rhythm_->lock);
         if (of.now == state::over)
@@ -168,7 +169,7 @@ void heart::lose(beat &of) noexcept {
         if (std::exchange(of.told, true))
             return;
     }
-    of.stop->request();
+    stop->request();
 }
 
 duration heart::time_left(beat &of) noexcept {

@@ -75,7 +75,8 @@ class stop_token {
 };
 
 /// Calls a function when stop is requested, or at once when it has been. The call comes from a thread of the client's, which
-/// signals all leases and locks of that client: keep it short (set a flag, cancel a request, signal a process). What it throws
+/// signals all leases and locks of that client, or from whoever finds the loss out first: lost(), throw_if_lost(), checkpoint(),
+/// complete() and assert_fence() run it in their own thread. So hold no mutex over those that it takes, and keep it short (set a flag, cancel a request, signal a process). What it throws
 /// is dropped.
 ///
 /// The destructor waits for a call that is under way in another thread; a callback may destroy itself.
