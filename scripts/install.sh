@@ -10,7 +10,7 @@ is_installed() {
     extensions=$("$PG_CONFIG" --sharedir)/extension
     cmp --silent idem.so "$("$PG_CONFIG" --pkglibdir)/idem.so" || return
     cmp --silent extension/idem.control "$extensions/idem.control" || return
-    for script in build/idem--*.sql; do
+    for script in "build/idem--$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control).sql" sql/idem--*--*.sql; do
         cmp --silent "$script" "$extensions/$(basename "$script")" || return
     done
 }

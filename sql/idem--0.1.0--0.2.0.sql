@@ -1,0 +1,356 @@
+\echo Use "ALTER EXTENSION idem UPDATE TO '0.2.0'" to load this file. \quit
+
+-- 0.2.0 adds sweeping, statistics, idem_in_flight and idem_health. Nothing that 0.1.0 made changes but the functions that grant.
+
+-- Sweeping: the deletion of what has expired, and how far it has come.
+
+-- No foreign key and no index but this one: rows are few, and each is its sweep's alone.
+CREATE TABLE idem_sweeps (
+    swept         regclass    NOT NULL,
+    slot          integer     NOT NULL,
+    pid           integer     NOT NULL,
+    started_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL,
+    finished_at   timestamptz,
+    complete_from timestamptz,
+    next_block    bigint      NOT NULL DEFAULT 0,
+    blocks_total  bigint      NOT NULL,
+    blocks_done   bigint      NOT NULL DEFAULT 0,
+    rows_deleted  bigint      NOT NULL DEFAULT 0,
+    rows_held     bigint      NOT NULL DEFAULT 0,
+    batches       bigint      NOT NULL DEFAULT 0,
+    PRIMARY KEY (swept, slot)
+) WITH (fillfactor = 20);
+COMMENT ON TABLE idem_sweeps IS
+'The last sweep of each table, and where to go on when it was interrupted; several at the same time have a slot each. Read the view idem_sweep_progress. Not dumped.';
+COMMENT ON COLUMN idem_sweeps.swept IS 'The table.';
+COMMENT ON COLUMN idem_sweeps.slot IS '0, and more when several sweep the table at the same time.';
+COMMENT ON COLUMN idem_sweeps.pid IS 'The process that swept.';
+COMMENT ON COLUMN idem_sweeps.started_at IS 'When the sweep began.';
+COMMENT ON COLUMN idem_sweeps.updated_at IS 'When the row was last written.';
+COMMENT ON COLUMN idem_sweeps.finished_at IS 'When the sweep came to its end; NULL: it has not.';
+COMMENT ON COLUMN idem_sweeps.complete_from IS 'When the last sweep that came to its end began: what expired before was swept, except rows in use.';
+COMMENT ON COLUMN idem_sweeps.next_block IS 'Where the next sweep begins.';
+COMMENT ON COLUMN idem_sweeps.blocks_total IS 'Blocks of the table when the sweep began.';
+COMMENT ON COLUMN idem_sweeps.blocks_done IS 'Blocks that were looked at.';
+COMMENT ON COLUMN idem_sweeps.rows_deleted IS 'Rows that were deleted.';
+COMMENT ON COLUMN idem_sweeps.rows_held IS 'Expired rows that were left alone, because somebody held them.';
+COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
+REVOKE ALL ON idem_sweeps FROM PUBLIC;
+
+-- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp). The body is parsed here and now, so its
+-- names are those of this schema, whatever the schema's name.
+CREATE FUNCTION idem_sweep_status(OUT table_name text, OUT state text, OUT pid integer, OUT started_at timestamptz, OUT updated_at timestamptz,
+                                  OUT finished_at timestamptz, OUT blocks_total bigint, OUT blocks_done bigint, OUT rows_deleted bigint,
+                                  OUT rows_held bigint, OUT batches bigint, OUT complete_from timestamptz)
+RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER ROWS 4
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT c.relname::text,
+           CASE WHEN l.pid IS NOT NULL THEN 'running' WHEN s.finished_at IS NOT NULL THEN 'finished' ELSE 'interrupted' END,
+           coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
+           s.rows_deleted, s.rows_held, s.batches, s.complete_from
+    FROM idem_sweeps s
+    JOIN pg_class c ON c.oid = s.swept
+    LEFT JOIN pg_locks l
+      ON l.locktype = 'advisory' AND l.objsubid = 7651 AND l.mode = 'ExclusiveLock' AND l.granted
+         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+         AND l.objid = s.swept::oid AND l.classid = s.slot::oid
+    ORDER BY c.relname, s.slot;
+END;
+COMMENT ON FUNCTION idem_sweep_status() IS 'Internal: what the view idem_sweep_progress shows, to whom EXECUTE is granted. Operators.';
+
+CREATE VIEW idem_sweep_progress AS
+    SELECT table_name, state, pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_held, batches,
+           complete_from
+      FROM idem_sweep_status();
+COMMENT ON VIEW idem_sweep_progress IS
+'Sweeps that are running, and the last one of each table: as of its last committed batch. Operators.';
+COMMENT ON COLUMN idem_sweep_progress.table_name IS 'The table that is swept.';
+COMMENT ON COLUMN idem_sweep_progress.state IS 'running, finished, or interrupted: the next sweep goes on where it stopped.';
+COMMENT ON COLUMN idem_sweep_progress.pid IS 'The process that sweeps, or swept.';
+COMMENT ON COLUMN idem_sweep_progress.started_at IS 'When the sweep of the table began.';
+COMMENT ON COLUMN idem_sweep_progress.updated_at IS 'When the row was last written.';
+COMMENT ON COLUMN idem_sweep_progress.finished_at IS 'When the sweep of the table came to its end.';
+COMMENT ON COLUMN idem_sweep_progress.blocks_total IS 'Blocks of the table when the sweep began.';
+COMMENT ON COLUMN idem_sweep_progress.blocks_done IS 'Blocks that were looked at.';
+COMMENT ON COLUMN idem_sweep_progress.rows_deleted IS 'Rows that were deleted.';
+COMMENT ON COLUMN idem_sweep_progress.rows_held IS 'Expired rows that were left alone, because somebody held them.';
+COMMENT ON COLUMN idem_sweep_progress.batches IS 'Transactions that deleted rows.';
+COMMENT ON COLUMN idem_sweep_progress.complete_from IS 'When the last sweep that came to its end began: what expired before was swept, except rows in use.';
+
+-- Whoever may execute the function behind it sees something; that is what idem_grant grants.
+GRANT SELECT ON idem_sweep_progress TO PUBLIC;
+
+CREATE PROCEDURE idem_sweep(batch integer DEFAULT 10000, pause interval DEFAULT '0')
+LANGUAGE c AS 'MODULE_PATHNAME';
+COMMENT ON PROCEDURE idem_sweep(integer, interval) IS
+'Deletes what has expired: keys, redeemed tokens, counters, and locks that have been free for a day. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
+Errors: 2D000 inside a transaction block, function or exception block; 22004 an argument is null; 22023 batch not positive, pause negative; 25006 in a read-only transaction or on a standby.';
+
+-- What was answered, scope by scope: counted in shared memory, so only when the library is preloaded.
+
+CREATE FUNCTION idem_stats_counters(OUT scope text, OUT is_other boolean, OUT acquired bigint, OUT duplicates bigint, OUT in_flight bigint,
+                                    OUT in_doubt bigint, OUT mismatches bigint, OUT takeovers bigint, OUT stale_fences bigint,
+                                    OUT swept bigint)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_stats_counters() IS 'Internal: what the view idem_stats shows, to whom EXECUTE is granted.';
+
+CREATE VIEW idem_stats AS
+    SELECT scope, acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept, is_other
+      FROM idem_stats_counters();
+COMMENT ON VIEW idem_stats IS
+'What was answered in each scope of this database since idem_stats_reset, or since the counters began; keys, tokens and locks of a scope together. Empty unless idem is in shared_preload_libraries.
+Answers are counted when they are given, also in transactions that roll back afterwards: a claim that was rolled back and made again was acquired twice. Calls that end in another error than ID001 or ID005 are not counted.
+Counters survive a restart of the server, not a crash. A scope with an owner is shown to roles that have the owner''s privileges. Scopes beyond idem.stats_max_scopes are counted together, in a row with is_other.';
+COMMENT ON COLUMN idem_stats.scope IS 'The scope; NULL where is_other.';
+COMMENT ON COLUMN idem_stats.acquired IS 'Claims that were granted: keys, tokens, locks; not counting takeovers.';
+COMMENT ON COLUMN idem_stats.duplicates IS 'Claims of keys whose work had committed, and of tokens that were redeemed.';
+COMMENT ON COLUMN idem_stats.in_flight IS 'Claims that found another holder, also where the answer is ID005; locks that were busy.';
+COMMENT ON COLUMN idem_stats.in_doubt IS 'Claims of keys in doubt, also where the answer is ID005.';
+COMMENT ON COLUMN idem_stats.mismatches IS 'Claims with another fingerprint than the stored one.';
+COMMENT ON COLUMN idem_stats.takeovers IS 'Claims that took over from a holder whose lease had run out.';
+COMMENT ON COLUMN idem_stats.stale_fences IS 'Changes that were refused because the fence was not, or no longer, the holder''s: ID001, and false from idem_lock_renew and idem_unlock.';
+COMMENT ON COLUMN idem_stats.swept IS 'Expired rows that were swept.';
+COMMENT ON COLUMN idem_stats.is_other IS 'True: not one scope, but all for which idem.stats_max_scopes left no room.';
+
+-- Whoever may execute the function behind it sees something; that is what idem_grant grants.
+GRANT SELECT ON idem_stats TO PUBLIC;
+
+CREATE FUNCTION idem_stats_reset() RETURNS void LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_stats_reset() IS
+'Sets the counters of idem_stats back to zero, in this database, for the scopes that the caller may use. Holds at once, and is not undone by a rollback. Operators.';
+
+-- Whose work is not done yet.
+
+CREATE FUNCTION idem_in_flight(OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamptz, OUT lease_until timestamptz)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100 COST 100000 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_in_flight() IS
+'The keys that somebody is working on: those that a transaction claimed, changed or deleted and has not committed (pid: its process; NULL: it is prepared), and those that are leased or in doubt (pid is NULL, lease_until may have passed). mode: transactional or leased; since: when it was claimed. In order of place, for the scopes that the caller may use.
+Shows the moment, not the snapshot: a key that changes hands meanwhile may be shown twice, or not at all. On a standby only what is committed and leased. Reads the whole table idem_keys once, past the cache for the most part; waits for nobody, writes nothing, can be cancelled. Operators.';
+
+-- What an operator would want to know before a night's sleep.
+
+CREATE FUNCTION idem_health_library(OUT version text, OUT is_preloaded boolean, OUT trouble text)
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_health_library() IS
+'Internal, for idem_health: the version of the library, whether it was preloaded, and what it finds changed on the extension''s tables.';
+
+CREATE FUNCTION idem_health_sample(space text, budget interval, OUT pages bigint, OUT pages_read bigint, OUT live_rows bigint,
+                                   OUT expired bigint, OUT oldest_expiry timestamptz, OUT leases bigint, OUT oldest_lease timestamptz,
+                                   OUT lapsed bigint, OUT oldest_lapse timestamptz, OUT in_doubt bigint)
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_health_sample(text, interval) IS
+'Internal, for idem_health: what is in idem_keys, idem_tokens or idem_locks, from as many pages, evenly spread, as can be read in the time given.';
+
+CREATE FUNCTION idem_health(OUT check_name text, OUT ok boolean, OUT detail text)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    most_expired CONSTANT bigint := 10000;
+    library   record;
+    installed text := (SELECT extversion FROM pg_extension WHERE extname = 'idem');
+    home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    space     text;
+    shared    bigint;
+    sample    record;
+    factor    float8;
+BEGIN
+    -- The library and the SQL
+    BEGIN
+        EXECUTE format('SELECT * FROM %s.idem_health_library()', home) INTO library;
+    EXCEPTION WHEN undefined_function OR undefined_file THEN
+        RETURN QUERY SELECT 'version', false,
+            format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
+        RETURN;
+    END;
+    RETURN QUERY SELECT 'version', library.version = installed,
+        format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
+        CASE WHEN library.version = installed THEN ''
+             ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
+    RETURN QUERY SELECT 'preload', library.is_preloaded,
+        CASE WHEN library.is_preloaded THEN 'The library is preloaded.'
+             ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
+    RETURN QUERY SELECT 'tables', library.trouble IS NULL AND count(*) = 0,
+        concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
+                  'triggers that make sessions read the definitions anew are not enabled: ' ||
+                      string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
+        FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
+                          AND tgname = 'idem_definitions_changed' AND tgenabled <> 'A';
+
+    -- The server
+    RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),
+        CASE WHEN datcollversion <> pg_database_collation_actual_version(oid)
+             THEN format('The database was made with version %s of its collation, the system has %s: unique indexes on your text columns may '
+                         'let duplicates pass. Keys of idem compare bytewise, and are not concerned.',
+                         datcollversion, pg_database_collation_actual_version(oid))
+             ELSE 'The collation is of the version that the database was made with.' END
+        FROM pg_database WHERE datname = current_database();
+    RETURN QUERY
+        WITH ours AS (
+            SELECT c.oid, age(c.relfrozenxid) AS xids, mxid_age(c.relminmxid) AS multixacts
+              FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+              JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'idem'
+             WHERE c.relkind = 'r'),
+        worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
+        SELECT 'wraparound', xids <= 1.25 * current_setting('autovacuum_freeze_max_age')::int
+                             AND multixacts <= 1.25 * current_setting('autovacuum_multixact_freeze_max_age')::int,
+            format('The oldest row of idem''s tables is %s transactions old, the oldest row lock %s multixacts; autovacuum acts at %s and %s.',
+                   xids, multixacts, current_setting('autovacuum_freeze_max_age'), current_setting('autovacuum_multixact_freeze_max_age'))
+          FROM worst;
+    RETURN QUERY SELECT 'prepared_transactions', coalesce(min(prepared) > clock_timestamp() - interval '1 hour', true),
+        format('%s transactions are prepared%s, and go on holding the keys that they claimed.', count(*),
+               coalesce(', the first since ' || min(prepared), ''))
+        FROM pg_prepared_xacts WHERE database = current_database();
+
+    -- The tables of others
+    RETURN QUERY SELECT 'guards', count(*) = 0,
+        CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
+             ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
+                         string_agg(format('%I on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname)
+                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', …' ELSE '' END END
+        FROM (SELECT t.tgname, t.tgrelid, row_number() OVER (ORDER BY t.tgrelid, t.tgname) AS place
+                FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
+               WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')
+                 AND d.refobjid IN (to_regproc(home || '.idem_state_guard'), to_regproc(home || '.idem_version_guard'))) disabled;
+
+    -- What is in the tables, if they are those
+    IF library.trouble IS NOT NULL THEN
+        RETURN;
+    END IF;
+    EXECUTE format('SELECT count(*) FROM %s.idem_stats_counters() WHERE is_other', home) INTO shared;
+    RETURN QUERY SELECT 'statistics', shared = 0,
+        CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'
+             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END;
+    RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
+        string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
+        FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
+                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
+    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks'] LOOP
+        EXECUTE format('SELECT * FROM %s.idem_health_sample($1, $2)', home) INTO sample USING space, interval '500 ms';
+        factor := sample.pages::float8 / greatest(sample.pages_read, 1);
+        RETURN QUERY SELECT 'sweep_lag_of_' || space,
+            sample.expired * factor <= greatest(most_expired, 0.2 * sample.live_rows * factor),
+            format('%s of %s rows have expired and were not swept', round(sample.expired * factor), round(sample.live_rows * factor)) ||
+            coalesce(', the first at ' || sample.oldest_expiry, '') ||
+            CASE WHEN factor > 1 THEN format(' (estimated from %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+        CONTINUE WHEN space <> 'idem_keys';
+        RETURN QUERY SELECT 'leases', coalesce(sample.oldest_lapse > clock_timestamp() - interval '1 hour', true),
+            format('%s leases are live%s; %s have run out and were not taken over%s', sample.leases,
+                   coalesce(', the oldest claimed at ' || sample.oldest_lease, ''), sample.lapsed,
+                   coalesce(', the first at ' || sample.oldest_lapse, '')) ||
+            CASE WHEN factor > 1 THEN format(' (in %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+        RETURN QUERY SELECT 'in_doubt', sample.in_doubt = 0,
+            format('%s keys are in doubt, and wait for idem_resolve or idem_forget', sample.in_doubt) ||
+            CASE WHEN factor > 1 THEN format(' (in %s of %s pages)', sample.pages_read, sample.pages) ELSE '' END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION idem_health() IS
+'What an operator would want to know: one row per check, ok or not, with the figures it rests on. docs/monitoring.md says what each means and what to do. Reads each table of keys for half a second at most; beyond what can be read in that time, figures are estimates. Counts all scopes and names no key. Operators.';
+
+CREATE OR REPLACE FUNCTION idem_functions(operator boolean)
+RETURNS SETOF regprocedure LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT p.oid::regprocedure
+    FROM pg_depend d
+    JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+    JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+    WHERE e.extname = 'idem'
+      -- Guards are put on the callers' own tables.
+      AND (p.prorettype <> 'trigger'::regtype OR p.proname LIKE 'idem\_%\_guard')
+      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
+      AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
+      AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
+                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_sweep', 'idem_sweep_status',
+                         'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
+$$;
+COMMENT ON FUNCTION idem_functions(boolean) IS
+'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';
+
+CREATE OR REPLACE FUNCTION idem_grant(role regrole, operator boolean DEFAULT false)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    function regprocedure;
+BEGIN
+    IF role IS NULL OR operator IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role and operator must not be null';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
+        RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
+    END IF;
+    IF NOT has_schema_privilege(role, home, 'USAGE') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
+    END IF;
+    FOR function IN EXECUTE
+        format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true) WHERE $1', home) USING operator
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', function, role);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION idem_grant(regrole, boolean) IS
+'Lets a role use idem: the functions for applications, and with operator => true also those for operators. Grants USAGE on the extension''s schema where it is missing. To be called by the extension''s owner or a superuser.';
+
+CREATE OR REPLACE FUNCTION idem_revoke(role regrole)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    function regprocedure;
+BEGIN
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
+        RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
+    END IF;
+    FOR function IN EXECUTE
+        format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true)', home)
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM %s', function, role);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION idem_revoke(regrole) IS 'Takes back what idem_grant gave, except USAGE on the schema. To be called by the extension''s owner or a superuser.';
+
+-- What is new is for those who hold the rest of its set, as idem_grant gave it to them. Only the new functions are touched: GRANT and
+-- REVOKE in an extension's script go into pg_init_privs, and pg_dump leaves out what stands there, as CREATE EXTENSION will make it
+-- again. So what applications and operators are given here must not stay there.
+DO $$
+DECLARE
+    home  CONSTANT regnamespace := (SELECT extnamespace FROM pg_catalog.pg_extension WHERE extname = 'idem');
+    added CONSTANT text[] := '{idem_sweep,idem_sweep_status,idem_stats_counters,idem_stats_reset,idem_in_flight,idem_health,'
+                             'idem_health_library,idem_health_sample}';
+    function     regprocedure;
+    holder       regrole;
+    as_installed aclitem[];
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    FOR function IN SELECT oid FROM pg_proc WHERE pronamespace = home AND proname = ANY (added) LOOP
+        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', function);
+    END LOOP;
+    FOR function, holder IN EXECUTE format($query$
+        WITH members AS (
+            SELECT p.oid, p.proacl, p.proowner, s.operator, p.proname = ANY ($1) AS is_new
+              FROM (VALUES (false), (true)) s (operator), %s.idem_functions(s.operator) f JOIN pg_proc p ON p.oid = f),
+        holders AS (
+            SELECT m.operator, a.grantee
+              FROM members m, aclexplode(m.proacl) a
+             WHERE NOT m.is_new AND a.privilege_type = 'EXECUTE' AND a.grantee NOT IN (0, m.proowner)
+             GROUP BY m.operator, a.grantee
+            HAVING count(DISTINCT m.oid) = (SELECT count(*) FROM members o WHERE o.operator = m.operator AND NOT o.is_new))
+        SELECT m.oid, h.grantee FROM members m JOIN holders h USING (operator) WHERE m.is_new
+        $query$, home) USING added
+    LOOP
+        SELECT initprivs INTO STRICT as_installed FROM pg_init_privs
+         WHERE objoid = function AND classoid = 'pg_proc'::regclass AND objsubid = 0;
+        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', function, holder);
+        UPDATE pg_init_privs SET initprivs = as_installed
+         WHERE objoid = function AND classoid = 'pg_proc'::regclass AND objsubid = 0;
+    END LOOP;
+END
+$$;
