@@ -46,7 +46,7 @@ BEGIN
                   'triggers that make sessions read the definitions anew are not enabled: ' ||
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
         FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
-                          AND tgname = 'idem_definitions_changed' AND tgenabled <> 'A';
+                          AND tgname IN ('idem_definitions_changed', 'idem_definitions_truncated') AND tgenabled <> 'A';
 
     -- The server
     RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),

@@ -1,6 +1,25 @@
 \echo Use "ALTER EXTENSION idem UPDATE TO '0.2.0'" to load this file. \quit
 
--- 0.2.0 adds sweeping, statistics, idem_in_flight and idem_health. Nothing that 0.1.0 made changes but the functions that grant.
+-- 0.2.0 adds sweeping, statistics, idem_in_flight and idem_health. Of what 0.1.0 made, the functions that grant
+-- change, and the triggers that tell sessions of changed scopes and machines. The update waits only for
+-- transactions that change those, so not for claims.
+
+-- For each row: a subscriber of logical replication fires no others.
+CREATE OR REPLACE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_scopes
+    FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
+CREATE OR REPLACE TRIGGER idem_definitions_truncated AFTER TRUNCATE ON idem_scopes
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE ALWAYS TRIGGER idem_definitions_truncated;
+COMMENT ON TRIGGER idem_definitions_changed ON idem_scopes IS 'Makes every session read the table again.';
+COMMENT ON TRIGGER idem_definitions_truncated ON idem_scopes IS 'Makes every session read the table again.';
+
+CREATE OR REPLACE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_machines
+    FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
+CREATE OR REPLACE TRIGGER idem_definitions_truncated AFTER TRUNCATE ON idem_machines
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE ALWAYS TRIGGER idem_definitions_truncated;
+COMMENT ON TRIGGER idem_definitions_changed ON idem_machines IS 'Makes every session read the table again.';
+COMMENT ON TRIGGER idem_definitions_truncated ON idem_machines IS 'Makes every session read the table again.';
 
 -- Sweeping: the deletion of what has expired, and how far it has come.
 
@@ -177,7 +196,7 @@ BEGIN
                   'triggers that make sessions read the definitions anew are not enabled: ' ||
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
         FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
-                          AND tgname = 'idem_definitions_changed' AND tgenabled <> 'A';
+                          AND tgname IN ('idem_definitions_changed', 'idem_definitions_truncated') AND tgenabled <> 'A';
 
     -- The server
     RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),

@@ -163,12 +163,19 @@ REVOKE ALL ON SEQUENCE idem_fence_high_water, idem_id_high_water FROM PUBLIC;
 CREATE FUNCTION idem_definitions_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_definitions_changed() IS 'Internal: makes every session read the table again.';
 
-CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_scopes
+-- For each row: a subscriber of logical replication fires no others.
+CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_scopes
+    FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
+CREATE TRIGGER idem_definitions_truncated AFTER TRUNCATE ON idem_scopes
     FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
-ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_definitions_changed;
+ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE ALWAYS TRIGGER idem_definitions_truncated;
 COMMENT ON TRIGGER idem_definitions_changed ON idem_scopes IS 'Makes every session read the table again.';
+COMMENT ON TRIGGER idem_definitions_truncated ON idem_scopes IS 'Makes every session read the table again.';
 
-CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_machines
+CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_machines
+    FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
+CREATE TRIGGER idem_definitions_truncated AFTER TRUNCATE ON idem_machines
     FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
-ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed;
+ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE ALWAYS TRIGGER idem_definitions_truncated;
 COMMENT ON TRIGGER idem_definitions_changed ON idem_machines IS 'Makes every session read the table again.';
+COMMENT ON TRIGGER idem_definitions_truncated ON idem_machines IS 'Makes every session read the table again.';
