@@ -10,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $primary = start_server('primary', streaming => 1, conf => <<'CONF');
+shared_preload_libraries = 'idem'
 wal_consistency_checking = 'all'
 wal_receiver_status_interval = 1s
 max_prepared_transactions = 2
@@ -65,6 +66,17 @@ answers(q{SELECT outcome FROM idem_begin('leased', wait => NULL)}, 'in_flight');
 answers(q{SELECT idem_try_claim('leased')}, 'in_flight');
 answers(q{SELECT outcome FROM idem_begin('doubtful', scope => 'manual')}, 'in_doubt');
 
+# What operators ask. The standby counts its own answers, and knows of in flight what is committed.
+answers(q{SELECT bool_and(duplicates > 0 AND in_flight > 0 AND mismatches > 0) FROM idem_stats WHERE scope = ''}, 't');
+answers(q{SELECT acquired + takeovers + stale_fences + swept FROM idem_stats WHERE scope = ''}, '0');
+answers(
+    q{SELECT string_agg(concat_ws(' ', key, mode, pid, lease_until < now()), ', ' ORDER BY key) FROM idem_in_flight()},
+    'doubtful leased t, lapsed leased t, leased leased f');
+answers(q{SELECT check_name, ok FROM idem_health() WHERE NOT ok}, 'in_doubt|f');
+answers(q{SELECT count(*) > 10 FROM idem_health()}, 't');
+answers(q{SELECT count(*) FROM idem_sweep_progress}, '0');
+answers(q{SELECT idem_stats_reset(); SELECT count(*) FILTER (WHERE duplicates > 0) FROM idem_stats}, lines('', '0'));
+
 my $fp = q{idem_fingerprint('{"a": 1}')};
 answers("SELECT $fp IS NOT NULL, idem_key('a', 1) IS NOT NULL", 't|t');
 
@@ -88,6 +100,10 @@ foreach my $refused (
     q{SELECT idem_forget('claimed')},
     q{SELECT idem_resolve('doubtful', 'released', scope => 'manual')},
     q{SELECT idem_scope_set('manual', lease => '1 min')},
+    q{SELECT idem_scope_drop('manual')},
+    q{SELECT idem_lock('lock')},
+    q{SELECT idem_next_id()},
+    q{CALL idem_sweep()},
     "SELECT idem_renew('leased', $fences[0])",
     "SELECT idem_checkpoint('leased', 'charged', $fences[0])",
     "SELECT idem_complete('leased', NULL, 200, $fences[0])",
@@ -104,6 +120,7 @@ $primary->stop('immediate');
 eval { $_->quit } foreach $claiming, $completing;
 $standby->promote;
 
+answers(q{CALL idem_sweep(); SELECT state, rows_deleted FROM idem_sweep_progress WHERE table_name = 'idem_keys'}, 'finished|1');
 answers(q{SELECT idem_claim('claimed')}, 'f');
 answers(q{SELECT outcome, response FROM idem_begin('paid')}, 'completed|[{"amount": 5}]');
 answers(q{SELECT idem_try_claim('leased'), idem_try_claim('doubtful', scope => 'manual')}, 'in_flight|in_doubt');
