@@ -43,7 +43,7 @@ std::string fnv_1a(std::string_view text) {
 }
 
 /// A name as SQL has it between quotes; empty stays empty.
-std::string quoted(const std::string &name) {
+std::string quoted_name(const std::string &name) {
     if (name.empty())
         return {};
     std::string safe = "\"";
@@ -69,7 +69,7 @@ session_lease::~session_lease() {
 }
 
 client_state::client_state(client_options options)
-    : options_(std::move(options)), prepare_(options_.prepare), schema_(quoted(options_.schema)) {
+    : options_(std::move(options)), prepare_(options_.prepare), schema_(quoted_name(options_.schema)) {
     if (options_.max_connections == 0)
         throw bad_input("22023", "max_connections must be at least 1");
     if (options_.retry.attempts < 1)
