@@ -624,6 +624,25 @@ TEST(CutPoints, LeasedWhileTheServerDoesNotNotice) {
     test::at_every_cut_point(leased_alone(beside), slow);
 }
 
+// The claim was executed, not committed: as long as the server does not notice, its transaction holds the key.
+TEST(Leased, OwnClaimOfALostConnectionIsWaitedFor) {
+    test::proxy between;
+    idem::client_options through;
+    through.dsn = between.dsn();
+    idem::client db = test::make_client(through);
+    int runs = 0;
+    const auto call = [&] {
+        return idem::leased(
+            db, idem::request{unique_key()}.lease(60s), [&](idem::lease &) { ++runs; }, swift_leased());
+    };
+    call();
+    between.arm({test::side::frontend, 4, test::moment::before, 300ms});
+    EXPECT_FALSE(call().replayed);
+    EXPECT_TRUE(between.has_cut());
+    EXPECT_EQ(between.seen(test::side::frontend), "BDES"); // the sync, at which the server commits
+    EXPECT_EQ(runs, 2);
+}
+
 // The transaction of the work's own is not run again by leased: it may fail, but then nothing of it is there and the key is
 // free; and when it did not, the answer says so, also when the reply to COMMIT was lost.
 TEST(CutPoints, LeasedThatCompletesInATransaction) {

@@ -313,6 +313,22 @@ TEST(Lock, OutlivesAServerRestart) {
 }
 
 // The holder may be the last to know the client.
+// The renewals that would find out that it is not held any more are over, or their answer does not count.
+TEST(Lock, NothingIsSignalledAfterTheEnd) {
+    idem::client db = test::make_client();
+    idem::held_lock other = idem::lock(db, unique_key("lock"), leased_for(150ms)); // keeps the heart going
+    for (const bool unlocks : {true, false}) {
+        std::optional<idem::held_lock> held = idem::lock(db, unique_key("lock"), leased_for(150ms));
+        const idem::stop_token stop = held->stop();
+        if (unlocks) {
+            EXPECT_TRUE(held->unlock());
+        }
+        held.reset();
+        EXPECT_FALSE(stop.wait_for(600ms));
+    }
+    EXPECT_TRUE(other.unlock());
+}
+
 TEST(Lock, KeepsItsClientAlive) {
     std::optional<idem::held_lock> held;
     {
