@@ -534,6 +534,7 @@ TEST(LeasedChild, Work) {
     bool told_late = false, lost = false;
     try {
         idem::leased(db, idem::request{key}.lease(500ms), [&](idem::lease &lease) {
+            lease.checkpoint("at work");
             while (!lease.lost()) // stopped in here, and somebody else took over meanwhile
                 usleep(1000);
             lost = true;
@@ -558,7 +559,7 @@ TEST(Leased, PausedProcessLearnsThatItIsLate) {
         execl("/proc/self/exe", "idem-client-tests", "--gtest_filter=LeasedChild.Work", nullptr);
         _exit(127);
     }
-    ASSERT_TRUE(eventually([&] { return state_of(key) == "in_progress"; }));
+    ASSERT_TRUE(eventually([&] { return ask("SELECT recovery_point FROM idem.idem_lookup($1)", {key}) == "at work"; }));
     ASSERT_EQ(kill(child, SIGSTOP), 0);
     idem::client db = test::make_client();
     const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
