@@ -6,6 +6,7 @@
 #include <idem/tokens.hpp>
 
 #include "flows.hpp"
+#include "proxy.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -216,6 +217,34 @@ TEST_P(EveryFlow, CommitWhoseReplyWasLostHasOneEffect) {
     gate.get();
     EXPECT_EQ(runs_, 1);
     EXPECT_TRUE(test::eventually([&] { return effects(key_) == 1; }));
+}
+
+// COMMIT never arrived. A flow that finds that out is not in doubt any more, whatever ends its next attempt.
+TEST_P(EveryFlow, NoDoubtIsLeftWhenTheStepHappensAnew) {
+    if (GetParam().unknown == nullptr)
+        return; // it has no way to find out
+    test::proxy between;
+    idem::client_options through;
+    through.dsn = between.dsn();
+    idem::client db = test::make_client(through);
+    idem::flow_options twice;
+    twice.retry = idem::retry_policy{};
+    twice.retry->attempts = 2;
+    const auto call = [&] {
+        GetParam().run(
+            db, here_,
+            [&](idem::transaction &tx) {
+                leave_effect(tx, key_);
+                if (++runs_ == 2)
+                    throw idem::transient("40001", "once more");
+                between.arm({test::side::frontend, 1, test::moment::before, {}});
+            },
+            twice);
+    };
+    EXPECT_THROW(call(), idem::transient);
+    EXPECT_TRUE(between.has_cut());
+    EXPECT_EQ(runs_, 2);
+    EXPECT_EQ(effects(key_), 0);
 }
 
 TEST_P(EveryFlow, TroubleOfAnotherConnectionIsTheWorksOwn) {
