@@ -84,7 +84,9 @@ psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --command='CREATE SCHEMA idem' --
 
 check 'installs' install_package || exit
 check 'idem.hpp includes every header' umbrella_is_complete
-check 'builds by find_package' find_package "$work/consumer" \
+# Who asks for this minor version gets it.
+version=$(sed -n "s/^default_version *= *'\([0-9]*\.[0-9]*\).*/\1/p" extension/idem.control)
+check 'builds by find_package' find_package "$work/consumer" "-DIDEM_VERSION=$version" \
     "-DPROGRAMS=$work/document/document.cpp;$(printf '%s;' "$work"/examples/*.cpp)"
 for program in consumer consumer-20 consumer-static; do check "runs: $program" "$work/consumer/build/$program"; done
 for standard in $(printf '%s\n' "$(pkg-config --variable=cxx_standard idem-client)" 20 | uniq); do
