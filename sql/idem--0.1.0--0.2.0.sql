@@ -70,7 +70,7 @@ BEGIN ATOMIC
            coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
            s.rows_deleted, s.rows_held, s.batches, s.complete_from
     FROM idem_sweeps s
-    JOIN pg_class c ON c.oid = s.swept
+    JOIN pg_class c ON c.oid = s.swept::oid
     LEFT JOIN pg_locks l
       ON l.locktype = 'advisory' AND l.objsubid = 7651 AND l.mode = 'ExclusiveLock' AND l.granted
          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
@@ -130,7 +130,7 @@ COMMENT ON COLUMN idem_stats.in_doubt IS 'Claims of keys in doubt, also where th
 COMMENT ON COLUMN idem_stats.mismatches IS 'Claims with another fingerprint than the stored one.';
 COMMENT ON COLUMN idem_stats.takeovers IS 'Claims that took over from a holder whose lease had run out.';
 COMMENT ON COLUMN idem_stats.stale_fences IS 'Changes that were refused because the fence was not, or no longer, the holder''s: ID001, and false from idem_lock_renew and idem_unlock.';
-COMMENT ON COLUMN idem_stats.swept IS 'Expired rows that were swept.';
+COMMENT ON COLUMN idem_stats.swept IS 'Expired keys that were swept.';
 COMMENT ON COLUMN idem_stats.is_other IS 'True: not one scope, but all for which idem.stats_max_scopes left no room.';
 
 -- Whoever may execute the function behind it sees something; that is what idem_grant grants.
@@ -349,7 +349,11 @@ DECLARE
     as_installed aclitem[];
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    FOR function IN SELECT oid FROM pg_proc WHERE pronamespace = home AND proname = ANY (added) LOOP
+    FOR function IN
+        SELECT p.oid FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+        JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+        WHERE e.extname = 'idem' AND p.proname = ANY (added)
+    LOOP
         EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', function);
     END LOOP;
     FOR function, holder IN EXECUTE format($query$

@@ -71,6 +71,8 @@ DO $$
 DECLARE
     function regprocedure;
 BEGIN
+    -- The path of CREATE EXTENSION is this schema, where others may have made an operator that fits better than pg_catalog's.
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     FOR function IN
         SELECT p.oid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
         JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid

@@ -35,7 +35,7 @@ COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
 REVOKE ALL ON idem_sweeps FROM PUBLIC;
 
 -- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp). The body is parsed here and now, so its
--- names are those of this schema, whatever the schema's name.
+-- names are those of this schema, whatever the schema's name; and its operators may be, where pg_catalog has none of just these types.
 CREATE FUNCTION idem_sweep_status(OUT table_name text, OUT state text, OUT pid integer, OUT started_at timestamptz, OUT updated_at timestamptz,
                                   OUT finished_at timestamptz, OUT blocks_total bigint, OUT blocks_done bigint, OUT rows_deleted bigint,
                                   OUT rows_held bigint, OUT batches bigint, OUT complete_from timestamptz)
@@ -47,7 +47,7 @@ BEGIN ATOMIC
            coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
            s.rows_deleted, s.rows_held, s.batches, s.complete_from
     FROM idem_sweeps s
-    JOIN pg_class c ON c.oid = s.swept
+    JOIN pg_class c ON c.oid = s.swept::oid
     LEFT JOIN pg_locks l
       ON l.locktype = 'advisory' AND l.objsubid = 7651 AND l.mode = 'ExclusiveLock' AND l.granted
          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())

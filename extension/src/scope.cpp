@@ -94,6 +94,10 @@ CachedScope look_up(const text *name) {
     if (table_is_empty)
         return kUnregistered;
     CachedScope scope = kUnregistered;
+    if (VARSIZE_ANY_EXHDR(name) > kMaxScopeBytes)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("a row of idem's tables has a scope of more than %d bytes", kMaxScopeBytes),
+                        errdetail("No function of idem makes such a row.")));
     memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
     if (auto *known = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
         return *known;

@@ -39,7 +39,7 @@ struct Entry {
 
 struct Shared {
     LWLock *lock;
-    TimestampTz reclaimed_at;
+    pg_atomic_uint64 reclaimed_at;  // a TimestampTz
     Oid bucket_databases[kBuckets]; // InvalidOid: free; the last stays so
     int free_slots;
     int free[FLEXIBLE_ARRAY_MEMBER];
@@ -93,7 +93,7 @@ void prepare_slots() {
                 pg_atomic_init_u64(&counter, 0);
     for (Oid &database : shared->bucket_databases)
         database = InvalidOid;
-    shared->reclaimed_at = 0;
+    pg_atomic_init_u64(&shared->reclaimed_at, 0);
     shared->free_slots = max_scopes;
     for (int i = 0; i < max_scopes; i++)
         shared->free[i] = max_scopes - 1 - i; // from the first on
@@ -210,12 +210,10 @@ bool reclaim() {
     if (!IsTransactionState())
         return false;
     const TimestampTz now = GetCurrentTimestamp();
-    LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-    const bool is_due = TimestampDifferenceExceeds(shared->reclaimed_at, now, kReclaimEveryMs) || shared->reclaimed_at > now;
-    if (is_due)
-        shared->reclaimed_at = now;
-    LWLockRelease(shared->lock);
-    if (!is_due)
+    uint64 last = pg_atomic_read_u64(&shared->reclaimed_at);
+    const auto reclaimed_at = static_cast<TimestampTz>(last);
+    const bool is_due = TimestampDifferenceExceeds(reclaimed_at, now, kReclaimEveryMs) || reclaimed_at > now;
+    if (!is_due || !pg_atomic_compare_exchange_u64(&shared->reclaimed_at, &last, static_cast<uint64>(now)))
         return false;
     AcceptInvalidationMessages(); // what is dropped must not seem to be there
     List *dropped = NIL;
@@ -335,6 +333,9 @@ Slot *existing_slot(const ScopeCounts &which) {
 
 void count(const text *scope, Counter counter, uint64 n) {
     if (shared == nullptr || !track_stats || n == 0)
+        return;
+    // No function lets a longer one through, but whoever writes the tables by hand may.
+    if (unlikely(VARSIZE_ANY_EXHDR(scope) > kMaxScopeBytes))
         return;
     Slot *slot = slot_of(scope);
     Stripe *stripe = &slot->stripes[static_cast<uint32>(compat_process_number()) % kStripes];

@@ -53,7 +53,11 @@ PGDLLEXPORT Datum idem_stats_counters(PG_FUNCTION_ARGS) {
 
 PGDLLEXPORT Datum idem_stats_reset(PG_FUNCTION_ARGS) {
     (void)fcinfo;
-    for_each_shown([](const ScopeCounts &item) { stats::reset(item); });
+    for_each_shown([](const ScopeCounts &item) {
+        // The bucket of databases without one is not of this database alone.
+        if (OidIsValid(item.database))
+            stats::reset(item);
+    });
     PG_RETURN_VOID();
 }
 

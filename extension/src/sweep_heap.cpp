@@ -16,11 +16,12 @@ struct Candidate {
     core::KeyFacts facts;
     const text *scope; // of a key
     bool asks_policy;  // a key in progress, whose scope's policy has yet to be asked for
+    int held_before;   // expired rows of the page before this one that somebody holds
 };
 
 struct Candidates {
     int count;
-    int64 held;
+    int held;
     Candidate rows[MaxHeapTuplesPerPage];
 };
 
@@ -63,7 +64,7 @@ void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber fr
             continue;
         const bool is_key = table == SweptTable::keys;
         const bool asks_policy = is_key && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {at, facts, is_key ? scope_of(layout, &row) : nullptr, asks_policy};
+        found->rows[found->count++] = {at, facts, is_key ? scope_of(layout, &row) : nullptr, asks_policy, found->held};
     }
 }
 
@@ -83,9 +84,11 @@ bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
     return compat_heap_delete(relation, &version, GetCurrentCommandId(true), &failure, false) == TM_Ok;
 }
 
-// One page, from the position's row on; at most `room` deletions. Moves the position behind what it has done.
-void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int64 room, core::Micros now, Batch *batch,
+// One page, from the position's row on; at most `room` deletions, none after `until`: to delete one row of a large response
+// takes hundreds of its pieces. Moves the position behind what it has done.
+void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int64 room, core::Micros until, Batch *batch,
                 BufferAccessStrategy strategy) {
+    const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
     heap_page_prune_opt(relation, buffer); // as any scan does
     Candidates found;
@@ -96,8 +99,10 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
     LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
-        if (room == 0) {
+        CHECK_FOR_INTERRUPTS();
+        if (room == 0 || (i > 0 && clock_now() >= until)) {
             position->offset = row.offset;
+            batch->held += row.held_before;
             ReleaseBuffer(buffer);
             return;
         }
@@ -137,14 +142,12 @@ Relation open_swept(SweptTable table) {
 Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
                    BufferAccessStrategy strategy) {
     Batch batch{};
-    core::Micros now = clock_now();
     do {
         if (position->block >= end)
             break;
         CHECK_FOR_INTERRUPTS();
-        sweep_page(table, relation, position, limits.rows - batch.deleted, now, &batch, strategy);
-        now = clock_now();
-    } while (batch.deleted < limits.rows && now < limits.until);
+        sweep_page(table, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
+    } while (batch.deleted < limits.rows && clock_now() < limits.until);
     return batch;
 }
 

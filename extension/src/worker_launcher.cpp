@@ -122,8 +122,10 @@ Oid find_database(const char *name, Obstacle *obstacle) {
         const auto *form = reinterpret_cast<Form_pg_database>(GETSTRUCT(row));
         if (strcmp(NameStr(form->datname), name) != 0)
             continue;
-        *obstacle = form->datallowconn ? Obstacle::none : Obstacle::closed;
-        database = form->datallowconn ? form->oid : InvalidOid;
+        // -2: its DROP was interrupted.
+        const bool is_open = form->datallowconn && form->datconnlimit != -2;
+        *obstacle = is_open ? Obstacle::none : Obstacle::closed;
+        database = is_open ? form->oid : InvalidOid;
     }
     table_endscan(scan);
     table_close(table, AccessShareLock);

@@ -14,6 +14,7 @@ constexpr int kGentleBatch = 1000;
 
 void next_transaction() {
     CommitTransactionCommand();
+    pgstat_report_stat(false); // autovacuum is to see what was deleted
     SetCurrentStatementStartTimestamp();
     StartTransactionCommand();
 }

@@ -165,5 +165,41 @@ $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->co
 is($node->safe_psql('restored', "SELECT $schema.idem_claim('dumped'), $schema.idem_claim('new')"), 'f|t',
     'restored in its schema');
 
+# CREATE EXTENSION looks into the extension's schema, where somebody may have made operators that fit better than pg_catalog's: they must not
+# run, neither now as a superuser nor later in a function that was parsed meanwhile.
+$node->safe_psql('postgres', 'CREATE DATABASE planted');
+my $planted = $node->safe_psql('planted', <<'SQL');
+CREATE SCHEMA home;
+DO $$
+DECLARE
+    l regtype;
+    r regtype;
+    types CONSTANT regtype[] := '{oid,regclass,regproc,regprocedure,regtype,regnamespace,regrole,name,text,bpchar,int2,int4,int8,xid,tid}';
+    operator name;
+BEGIN
+    FOREACH operator IN ARRAY '{=,<>,<,>}'::name[] LOOP
+        FOREACH l IN ARRAY types LOOP
+            FOREACH r IN ARRAY types LOOP
+                CONTINUE WHEN EXISTS (SELECT FROM pg_operator WHERE oprname = operator AND oprleft = l AND oprright = r
+                                                                AND oprnamespace = 'pg_catalog'::regnamespace);
+                EXECUTE format('CREATE OR REPLACE FUNCTION home.trap(%s, %s) RETURNS boolean LANGUAGE plpgsql AS %L', l, r,
+                               'BEGIN RAISE EXCEPTION ''trap''; END');
+                EXECUTE format('CREATE OPERATOR home.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = home.trap)', operator, l, r);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END
+$$;
+SELECT count(*) > 300 FROM pg_operator WHERE oprnamespace = 'home'::regnamespace;
+CREATE EXTENSION idem SCHEMA home;
+SELECT home.idem_claim('k');
+CALL home.idem_sweep();
+SELECT count(*) FROM home.idem_sweep_progress;
+SELECT count(*) >= 0 FROM home.idem_stats;
+SELECT count(*) FROM home.idem_in_flight();
+SELECT count(*) > 5 FROM home.idem_health();
+SQL
+is($planted, lines('t', 't', '4', 't', '0', 't'), 'operators planted in the schema before the installation do not run');
+
 $node->stop;
 done_testing();
