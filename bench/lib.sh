@@ -51,8 +51,8 @@ start_cluster() {
 
 # start_proxy MICROSECONDS: holds every message back for so long (bench/delay.cpp); points PGHOST at it and sets `proxy`.
 start_proxy() {
-    local directory=$scratch/delay-$1
-    mkdir "$directory"
+    local directory
+    directory=$(mktemp -d "$scratch/delay.XXXXXX")
     "$drivers/idem-bench-delay" "$directory/.s.PGSQL.$PGPORT" "$PGHOST/.s.PGSQL.$PGPORT" "$1" &
     proxy=$!
     children+=("$proxy")
