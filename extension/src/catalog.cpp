@@ -163,17 +163,22 @@ void check_columns(Relation table, const Column *columns, int count, const char 
 
 // The primary key arbitrates who holds a key: it must be a live B-tree over (scope, key) with the bytewise collation.
 void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const char *name) {
-    const Oid index_oid = compat_primary_key(table);
-    if (!OidIsValid(index_oid))
-        not_as_installed(name, "It has no primary key.");
-    Relation index = index_open(index_oid, AccessShareLock);
-    Form_pg_index form = index->rd_index;
-    const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate && form->indisvalid &&
-                       form->indnkeyatts == 2 && form->indkey.values[0] == scope && form->indkey.values[1] == key &&
-                       index->rd_indcollation[0] == C_COLLATION_OID && index->rd_indcollation[1] == C_COLLATION_OID;
-    index_close(index, AccessShareLock);
-    if (!right)
-        not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
+    for (;;) {
+        const Oid index_oid = compat_primary_key(table);
+        if (!OidIsValid(index_oid))
+            not_as_installed(name, "It has no primary key.");
+        Relation index = index_open(index_oid, AccessShareLock);
+        Form_pg_index form = index->rd_index;
+        const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate && form->indisvalid &&
+                           form->indnkeyatts == 2 && form->indkey.values[0] == scope && form->indkey.values[1] == key &&
+                           index->rd_indcollation[0] == C_COLLATION_OID && index->rd_indcollation[1] == C_COLLATION_OID;
+        index_close(index, AccessShareLock);
+        if (right)
+            return;
+        // REINDEX CONCURRENTLY may have put another in its place before we had it open.
+        if (compat_primary_key(table) == index_oid)
+            not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
+    }
 }
 
 // What a write past the executor would not check must not be there: CHECK constraints besides our own, and uniqueness that
