@@ -169,9 +169,10 @@ void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const c
             not_as_installed(name, "It has no primary key.");
         Relation index = index_open(index_oid, AccessShareLock);
         Form_pg_index form = index->rd_index;
-        const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate && form->indisvalid &&
-                           form->indnkeyatts == 2 && form->indkey.values[0] == scope && form->indkey.values[1] == key &&
-                           index->rd_indcollation[0] == C_COLLATION_OID && index->rd_indcollation[1] == C_COLLATION_OID;
+        const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate &&
+                           form->indisvalid && form->indnkeyatts == 2 && form->indkey.values[0] == scope &&
+                           form->indkey.values[1] == key && index->rd_indcollation[0] == C_COLLATION_OID &&
+                           index->rd_indcollation[1] == C_COLLATION_OID;
         index_close(index, AccessShareLock);
         if (right)
             return;
