@@ -1,4 +1,5 @@
 // claim, lookup, forget
+#include <idem/keys.hpp>
 #include <idem/once.hpp>
 
 #include "commands.hpp"
@@ -15,9 +16,6 @@ constexpr detail::statement lookup_statement{
     "lease_until, "
     "recovery_point, response_omitted, response FROM @idem@.idem_lookup($1, NULL, $2)) r",
     true};
-constexpr detail::statement forget_statement{
-    "idem_cli_forget", "SELECT pg_catalog.json_build_object('outcome', CASE WHEN @idem@.idem_forget($1, $2) "
-                       "THEN 'forgotten' ELSE 'not_found' END)::pg_catalog.text"};
 
 } // namespace
 
@@ -29,7 +27,7 @@ int claim_key(context &c) {
         about.keep(*c.given.ttl);
     // Nothing is done in between, but a reply that is lost is looked up.
     const answer claimed = once(c.db, about, [](transaction &) {});
-    show_outcome(c, claimed.replayed ? R"({"outcome": "duplicate"})" : R"({"outcome": "acquired"})");
+    show_word(c, claimed.replayed ? "duplicate" : "acquired");
     return claimed.replayed ? kNo : kDone;
 }
 
@@ -44,9 +42,9 @@ int lookup_key(context &c) {
 }
 
 int forget_key(context &c) {
-    const auto result = query(c, forget_statement, {c.given.key, c.given.scope}, {c.given.key, c.given.scope});
-    show_outcome(c, result.at(0));
-    return result[0].find("not_found") == std::string::npos ? kDone : kNo;
+    const bool was_there = ask(c, [&] { return forget(c.db, c.given.key, c.given.scope); });
+    show_word(c, was_there ? "forgotten" : "not_found");
+    return was_there ? kDone : kNo;
 }
 
 } // namespace idem::cli

@@ -8,29 +8,22 @@
 
 namespace idem::cli {
 
-namespace {
-
-[[noreturn]] void too_old(const error &problem) {
+void too_old(const error &problem) {
     throw not_installed(
         "42883",
         std::string(problem.what()) +
             "\nHINT:  The extension \"idem\" in this database is too old for this; ALTER EXTENSION idem UPDATE may help.");
 }
 
-} // namespace
-
 std::vector<std::string> query(context &c, const detail::statement &what, detail::parameters values, subject about) {
     const bool names_only_ours = values.empty(); // with parameters, a relation that is missing may be the user's
     try {
-        c.db.schema(); // whoever cannot connect is told at once
-        std::vector<std::string> firsts;
-        for (const detail::row &row : target(c.db).call({&what, std::move(values), std::move(about)}))
-            firsts.push_back(row.at(0).value_or(""));
-        return firsts;
-    } catch (const not_installed &problem) {
-        if (problem.sqlstate() == "42883")
-            too_old(problem);
-        throw;
+        return ask(c, [&] {
+            std::vector<std::string> firsts;
+            for (const detail::row &row : target(c.db).call({&what, std::move(values), std::move(about)}))
+                firsts.push_back(row.at(0).value_or(""));
+            return firsts;
+        });
     } catch (const bad_input &problem) {
         if (problem.sqlstate() == "42P01" && names_only_ours)
             too_old(problem);
@@ -52,5 +45,7 @@ void show_outcome(const context &c, const std::string &object) {
             line += (line.empty() ? "" : " ") + printable(value.is_string() ? value.get<std::string>() : value.dump());
     print(line + "\n");
 }
+
+void show_word(const context &c, const std::string &outcome) { show_outcome(c, "{\"outcome\": \"" + outcome + "\"}"); }
 
 } // namespace idem::cli

@@ -10,6 +10,21 @@
 
 namespace idem::cli {
 
+/// The same error as not_installed, with a hint.
+[[noreturn]] void too_old(const error &problem);
+
+/// What `call()` returns; a function of the extension that this server lacks is not_installed, with a hint.
+template <typename F> auto ask(context &c, F &&call) {
+    c.db.schema(); // whoever cannot connect is told at once
+    try {
+        return call();
+    } catch (const not_installed &problem) {
+        if (problem.sqlstate() == "42883")
+            too_old(problem);
+        throw;
+    }
+}
+
 /// The first column of all rows. An object of the extension that this server lacks is not_installed, whatever kind it is of.
 std::vector<std::string> query(context &c, const detail::statement &what, detail::parameters values = {}, subject about = {});
 
@@ -18,5 +33,7 @@ void show(const context &c, const std::vector<std::string> &objects, const std::
 
 /// A word that scripts read, or {"outcome": …} with more of the object.
 void show_outcome(const context &c, const std::string &object);
+/// The same for an outcome of one word.
+void show_word(const context &c, const std::string &outcome);
 
 } // namespace idem::cli

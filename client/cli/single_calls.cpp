@@ -1,4 +1,8 @@
 // token, next-id, transition, machine: one call each.
+#include <idem/ids.hpp>
+#include <idem/machine.hpp>
+#include <idem/tokens.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
@@ -8,62 +12,45 @@
 
 namespace idem::cli {
 
-namespace {
-
-constexpr detail::statement issue_statement{
-    "idem_cli_token_issue",
-    "SELECT @idem@.idem_token_issue($1, COALESCE($2::pg_catalog.interval, '30 min'::pg_catalog.interval), $3)", true};
-constexpr detail::statement redeem_statement{
-    "idem_cli_token_redeem",
-    "SELECT pg_catalog.json_build_object('outcome', @idem@.idem_token_redeem($1, $2, $3))::pg_catalog.text"};
-constexpr detail::statement ids_statement{
-    "idem_cli_next_ids", "SELECT @idem@.idem_next_id() FROM pg_catalog.generate_series(1, $1::pg_catalog.int4)", true};
-constexpr detail::statement transition_statement{
-    "idem_cli_transition",
-    "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM @idem@.idem_transition($1::pg_catalog.regclass, "
-    "$2::pg_catalog.jsonb, $3, $4) r"};
-constexpr detail::statement dot_statement{"idem_cli_machine_dot", "SELECT @idem@.idem_machine_dot($1)", true};
-
-std::string outcome_of(const std::string &object) { return nlohmann::json::parse(object).at("outcome").get<std::string>(); }
-
-} // namespace
-
 int issue_token(context &c) {
-    const std::string token =
-        query(c, issue_statement, {c.given.subject, detail::interval_text(c.given.ttl), c.given.scope}, {"", c.given.scope})
-            .at(0);
-    print(c.given.json ? nlohmann::json{{"token", token}}.dump() + "\n" : token + "\n");
+    const settings &given = c.given;
+    const std::string token = ask(c, [&] {
+        return given.ttl ? idem::issue_token(c.db, given.subject, *given.ttl, given.scope)
+                         : idem::issue_token(c.db, given.subject, std::chrono::minutes(30), given.scope);
+    });
+    print(given.json ? nlohmann::json{{"token", token}}.dump() + "\n" : token + "\n");
     return kDone;
 }
 
 int redeem_token(context &c) {
-    const std::string result =
-        query(c, redeem_statement, {c.given.key, c.given.subject, c.given.scope}, {"", c.given.scope}).at(0);
-    show_outcome(c, result);
-    const std::string outcome = outcome_of(result);
-    return outcome == "accepted" ? kDone : outcome == "in_flight" ? kTryAgain : kNo;
+    const token_outcome outcome = ask(c, [&] { return idem::redeem_token(c.db, c.given.key, c.given.subject, c.given.scope); });
+    show_word(c, name(outcome));
+    return outcome == token_outcome::accepted ? kDone : outcome == token_outcome::in_flight ? kTryAgain : kNo;
 }
 
 int next_ids(context &c) {
-    const std::vector<std::string> ids = query(c, ids_statement, {std::to_string(c.given.count)});
+    std::vector<std::string> ids;
     std::string lines;
-    for (const std::string &id : ids)
-        lines += id + "\n";
+    for (const std::int64_t id : ask(c, [&] { return idem::next_ids(c.db, static_cast<std::size_t>(c.given.count)); })) {
+        ids.push_back(std::to_string(id));
+        lines += ids.back() + "\n";
+    }
     print(c.given.json ? as_json(ids) : lines);
     return kDone;
 }
 
 int move_row(context &c) {
-    const std::string result =
-        query(c, transition_statement, {c.given.key, c.given.row_key, c.given.to_state, c.given.from_state}, {c.given.key, ""})
-            .at(0);
-    show_outcome(c, result);
-    const std::string outcome = outcome_of(result);
-    return outcome == "moved" || outcome == "already" ? kDone : kNo;
+    const transition_result result =
+        ask(c, [&] { return transition(c.db, c.given.key, c.given.row_key, c.given.to_state, c.given.from_state); });
+    nlohmann::ordered_json object{{"outcome", name(result.outcome)}, {"state", nullptr}};
+    if (result.state)
+        object["state"] = *result.state;
+    show_outcome(c, object.dump());
+    return result || result.outcome == transition_outcome::already ? kDone : kNo;
 }
 
 int draw_machine(context &c) {
-    const std::string graph = query(c, dot_statement, {c.given.key}, {c.given.key, ""}).at(0);
+    const std::string graph = ask(c, [&] { return machine_dot(c.db, c.given.key); });
     print(c.given.json ? nlohmann::json{{"dot", graph}}.dump() + "\n"
                        : graph + (graph.empty() || graph.back() != '\n' ? "\n" : ""));
     return kDone;
