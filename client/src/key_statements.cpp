@@ -4,18 +4,30 @@ namespace idem::detail {
 
 namespace {
 
+// The columns of a ticket but its lease, and the fingerprint that a request's $2 to $4 stand for.
+#define TICKET                                                                                                                 \
+    "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "              \
+    "recovery_point, pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
+#define FINGERPRINT                                                                                                            \
+    "CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "                                                     \
+    "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) "                                 \
+    "WHEN $4::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint_text($4) END"
+
 constexpr statement begin_statement{
     "idem_begin",
-    "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
-    "recovery_point, "
-    "pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
-    "pg_catalog.floor(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM lease_until OPERATOR(pg_catalog.-) "
-    "pg_catalog.clock_timestamp()))::pg_catalog.int8 "
-    "FROM @idem@.idem_begin($1, CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "
-    "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) WHEN $4::pg_catalog.text IS NOT "
-    "NULL THEN "
-    "@idem@.idem_fingerprint_text($4) END, $5::pg_catalog.interval, $6::pg_catalog.interval, $7, $8::pg_catalog.interval, $9)",
+    TICKET "pg_catalog.floor(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM lease_until OPERATOR(pg_catalog.-) "
+           "pg_catalog.clock_timestamp()))::pg_catalog.int8 "
+           "FROM @idem@.idem_begin($1, " FINGERPRINT
+           ", $5::pg_catalog.interval, $6::pg_catalog.interval, $7, $8::pg_catalog.interval, $9)",
     true}; // under the owner's nonce
+
+// Under the key, so that running it again after a lost answer finds the first run.
+constexpr statement execute_statement{
+    "idem_execute",
+    TICKET "NULL FROM @idem@.idem_execute($1, $6, $7::pg_catalog.text[], " FINGERPRINT ", $5::pg_catalog.interval, $8)", true};
+
+#undef TICKET
+#undef FINGERPRINT
 
 // The response comes back as jsonb writes it, so that the first answer and every replay are the same text.
 constexpr statement complete_statement{
@@ -28,15 +40,25 @@ constexpr statement claim_many_statement{
     "idem_claim_many",
     "SELECT k FROM @idem@.idem_claim_many($1::pg_catalog.text[], $2::pg_catalog.interval, $3::pg_catalog.text) k"};
 
+parameter fingerprint_of(const request &about) {
+    if (!about.fingerprint())
+        return std::nullopt;
+    return "\\x" + *about.fingerprint();
+}
+
 } // namespace
 
 command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait) {
-    parameter fingerprint = about.fingerprint();
-    if (fingerprint)
-        fingerprint = "\\x" + *fingerprint;
     return {&begin_statement,
-            {about.key(), fingerprint, about.json(), about.text(), interval_text(about.ttl()), lease, owner,
+            {about.key(), fingerprint_of(about), about.json(), about.text(), interval_text(about.ttl()), lease, owner,
              interval_text(wait.bound), about.scope()},
+            {about.key(), about.scope()}};
+}
+
+command execute_command(const request &about, const std::string &statement, const parameters &arguments) {
+    return {&execute_statement,
+            {about.key(), fingerprint_of(about), about.json(), about.text(), interval_text(about.ttl()), statement,
+             array_text(arguments), about.scope()},
             {about.key(), about.scope()}};
 }
 

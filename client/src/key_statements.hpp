@@ -22,6 +22,8 @@ enum ticket_column : std::size_t {
 
 /// idem_begin for this request; `lease` nothing: transactional. `wait` overrides the request's.
 command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait);
+/// idem_execute for this request; a ticket too.
+command execute_command(const request &about, const std::string &statement, const parameters &arguments);
 /// idem_complete; answers with the response as the server stores it.
 command complete_command(const request &about, const response &outcome, const parameter &fence);
 

@@ -60,32 +60,13 @@ answer once_flow::complete(response outcome) {
 
 namespace {
 
-// Under the key, so that running it again after a lost answer finds the first run.
-constexpr detail::statement execute_statement{
-    "idem_execute",
-    "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "
-    "recovery_point, "
-    "pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, NULL "
-    "FROM @idem@.idem_execute($1, $2, $3::pg_catalog.text[], CASE WHEN $4::pg_catalog.text IS NOT NULL THEN "
-    "$4::pg_catalog.bytea "
-    "WHEN $5::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($5::pg_catalog.jsonb) WHEN $6::pg_catalog.text IS NOT "
-    "NULL THEN "
-    "@idem@.idem_fingerprint_text($6) END, $7::pg_catalog.interval, $8)",
-    true};
-
 constexpr std::chrono::milliseconds kAskAgain{20};
 
 } // namespace
 
 answer once_statement(client &db, const request &about, const std::string &statement,
                       const std::vector<std::optional<std::string>> &arguments, const once_options &options) {
-    detail::parameter fingerprint = about.fingerprint();
-    if (fingerprint)
-        fingerprint = "\\x" + *fingerprint;
-    const detail::command command{&execute_statement,
-                                  {about.key(), statement, detail::array_text(arguments), fingerprint, about.json(),
-                                   about.text(), detail::interval_text(about.ttl()), about.scope()},
-                                  {about.key(), about.scope()}};
+    const detail::command command = detail::execute_command(about, statement, arguments);
     const retry_policy retry = options.retry ? *options.retry : db.options().retry;
     std::optional<duration> wait = about.wait().bound;
     auto since = std::chrono::steady_clock::now();
@@ -103,7 +84,7 @@ answer once_statement(client &db, const request &about, const std::string &state
         try {
             sent = false;
             detail::session_lease session = db.state().take();
-            db.state().resolve(execute_statement, *session);
+            db.state().resolve(*command.what, *session);
             sent = true;
             for (;;) {
                 const detail::row ticket = session->run({command}).at(0).at(0);
