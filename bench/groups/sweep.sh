@@ -2,7 +2,7 @@
 # one statement of one session, on a table that was vacuumed, after a checkpoint. First alone, with the WAL they write; then while 8
 # clients claim fresh keys. A claim's time is that of its transaction, commit included; p99 "beside" are those that ended during the
 # deletion, "alone" those of the four seconds before it, in the same run. `idem_sweep_gently` is what the background worker does: batches of
-# 1000 rows with 2 ms in between.
+# 200 rows with 2 ms in between.
 # shellcheck shell=bash
 
 run_sweep() {

@@ -10,7 +10,7 @@ namespace {
 using namespace idem;
 
 // Nobody waits for the worker: it leaves the processor, and the flushes of the WAL, to those somebody waits for.
-constexpr int kGentleBatch = 1000;
+constexpr int kGentleBatch = 200;
 
 void next_transaction() {
     CommitTransactionCommand();

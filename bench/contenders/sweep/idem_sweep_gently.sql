@@ -1,1 +1,1 @@
-CALL idem_sweep(1000, '2 ms');
+CALL idem_sweep(200, '2 ms');
