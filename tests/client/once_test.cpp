@@ -187,6 +187,16 @@ TEST(Once, AnotherRequestUnderTheKeyIsAMismatch) {
     }
 }
 
+TEST(Once, OfSeveralFingerprintsTheLastOneCounts) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    const auto call = [&](const idem::request &about) { return idem::once(db, about, [](idem::transaction &) {}).replayed; };
+    call(idem::request{key}.of_text("one"));
+    EXPECT_TRUE(call(idem::request{key}.of_json("{}").with_fingerprint("cafe").of_text("one")));
+    EXPECT_THROW(call(idem::request{key}.of_text("one").of_json("{}")), idem::mismatch);
+    EXPECT_THROW(call(idem::request{key}.of_text("one").with_fingerprint("cafe")), idem::mismatch);
+}
+
 TEST(Once, InDoubtIsThrownAndWrittenDown) {
     idem::client db = test::make_client();
     const std::string key = unique_key(), scope = unique_key("scope");
