@@ -5,7 +5,6 @@
 #include <random>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include <idem/error.hpp>
 #include <idem/pqxx_compat.hpp>
@@ -58,10 +57,10 @@ verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::str
     }
 }
 
-retry_loop::retry_loop(retry_policy policy) : policy_(std::move(policy)), start_(std::chrono::steady_clock::now()) {
-    if (policy_.attempts < 1)
+retry_loop::retry_loop(const retry_policy &policy) : policy_(policy), start_(std::chrono::steady_clock::now()) {
+    if (policy.attempts < 1)
         throw bad_input("22023", "attempts must be at least 1");
-    if (policy_.first_pause.count() < 0 || policy_.longest_pause.count() < 0)
+    if (policy.first_pause.count() < 0 || policy.longest_pause.count() < 0)
         throw bad_input("22023", "pauses must not be negative");
 }
 

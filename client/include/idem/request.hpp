@@ -39,21 +39,18 @@ class request {
         return *this;
     }
     /// What was asked for; the same key with another request is a mismatch. Hashed by the server: key order and white space do
-    /// not matter. Of this and the next two the last one called counts.
+    /// not matter. One of these three is enough: with_fingerprint counts before of_json, and that before of_text.
     request &of_json(std::string json) {
-        forget_fingerprint();
         json_ = std::move(json);
         return *this;
     }
     /// The same for a request that is text and no JSON.
     request &of_text(std::string text) {
-        forget_fingerprint();
         text_ = std::move(text);
         return *this;
     }
     /// The same with a hash of the caller's own, as hexadecimal digits.
     request &with_fingerprint(std::string hex) {
-        forget_fingerprint();
         fingerprint_ = std::move(hex);
         return *this;
     }
@@ -83,12 +80,6 @@ class request {
     const patience &wait() const noexcept { return wait_; }
 
   private:
-    void forget_fingerprint() {
-        json_.reset();
-        text_.reset();
-        fingerprint_.reset();
-    }
-
     std::string key_, scope_;
     std::optional<std::string> json_, text_, fingerprint_;
     std::optional<duration> ttl_, lease_;

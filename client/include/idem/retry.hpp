@@ -39,7 +39,8 @@ struct retry_policy {
 ///     }
 class retry_loop {
   public:
-    explicit retry_loop(retry_policy policy);
+    /// Reads `policy` anew at each failure; it must outlive the loop.
+    explicit retry_loop(const retry_policy &policy);
 
     /// Pauses and returns when the error may be retried and attempts and time are left; else rethrows it. Call it outside of
     /// any transaction. `can_tell`: the flow finds out by itself how a commit ended whose answer was lost, so that it may be
@@ -55,7 +56,7 @@ class retry_loop {
   private:
     void pause_or(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message);
 
-    const retry_policy policy_;
+    const retry_policy &policy_;
     std::chrono::steady_clock::time_point start_;
     int attempt_ = 1;
 };
