@@ -45,6 +45,13 @@ core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 // Database time. PostgreSQL's timestamptz counts microseconds, and so does everything here; 'infinity' is core::kForever.
 inline core::Micros clock_now() { return GetCurrentTimestamp(); }
 
+// For how long something lasts, within one process: goes on at its pace when somebody sets the clock.
+inline core::Micros monotonic_now() {
+    instr_time now;
+    INSTR_TIME_SET_CURRENT(now);
+    return static_cast<core::Micros>(INSTR_TIME_GET_MICROSEC(now));
+}
+
 // What is left of a wait, as wait_argument has it: core::kForever, or 0 and less when it is over.
 inline core::Micros time_left(core::Micros wait_until) {
     return wait_until == 0 || wait_until == core::kForever ? wait_until : wait_until - clock_now();

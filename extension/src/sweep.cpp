@@ -43,7 +43,7 @@ void begin_pass(Pass *pass, Relation relation, BlockNumber blocks, MemoryContext
     pass->start = pass->progress.next_block;
     pass->position = {pass->start, FirstOffsetNumber};
     pass->has_begun = true;
-    pass->reported_at = clock_now();
+    pass->reported_at = monotonic_now();
 }
 
 // Whether the pass has come to its end. `end`: of the part that it is in.
@@ -69,8 +69,8 @@ bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) 
     // What is behind the blocks that were there at the beginning is new.
     SweepProgress &progress = pass->progress;
     const auto end = static_cast<BlockNumber>(Min(int64{blocks}, pass->wrapped ? int64{pass->start} : progress.blocks));
-    const Batch batch =
-        sweep_blocks(pass->table, relation, &pass->position, end, {options.batch, clock_now() + kLongestBatch}, pass->strategy);
+    const Batch batch = sweep_blocks(pass->table, relation, &pass->position, end,
+                                     {options.batch, monotonic_now() + kLongestBatch}, pass->strategy);
     table_close(relation, NoLock);
     progress.blocks_done += batch.blocks;
     progress.deleted += batch.deleted;
@@ -78,7 +78,7 @@ bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) 
     progress.batches += batch.deleted > 0;
     const bool is_complete = turn_around(pass, end);
     progress.next_block = pass->position.block;
-    const Micros now = clock_now();
+    const Micros now = monotonic_now();
     if (is_complete || batch.deleted > 0 || now - pass->written_at >= kBetweenIdleWrites) {
         write_progress(progress, is_complete);
         pass->written_at = now;
@@ -109,7 +109,7 @@ bool sweep_batch_in_transaction(const Sweeper &sweeper, Pass *pass, const SweepO
 
 void report_progress(const Sweeper &sweeper, Pass *pass) {
     const SweepProgress &progress = pass->progress;
-    const Micros now = clock_now();
+    const Micros now = monotonic_now();
     if (now - pass->reported_at < kBetweenReports)
         return;
     pass->reported_at = now;
@@ -127,12 +127,12 @@ void report_completion(const Sweeper &sweeper, const Pass &pass) {
 
 // False: told to stop.
 bool rest(const Sweeper &sweeper, Micros pause) {
-    const Micros until = clock_now() + pause;
+    const Micros until = monotonic_now() + pause;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         if (sweeper.must_stop())
             return false;
-        const Micros left = until - clock_now();
+        const Micros left = until - monotonic_now();
         if (left <= 0)
             return true;
         (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -170,7 +170,11 @@ bool sweep_all(const Sweeper &sweeper, const SweepOptions &options) {
     return go_on;
 }
 
-core::Micros sweep_start() { return PgStartTime + settings::sweep_start_delay * USECS_PER_SEC; }
+core::Micros sweep_start() {
+    if (settings::sweep_start_delay == 0)
+        return PG_INT64_MIN;
+    return PgStartTime + settings::sweep_start_delay * USECS_PER_SEC;
+}
 
 } // namespace idem
 

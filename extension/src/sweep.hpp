@@ -28,7 +28,8 @@ struct Sweeper {
 // written; there is another one afterwards.
 bool sweep_all(const Sweeper &sweeper, const SweepOptions &options);
 
-// When the first sweep after the server's start may begin (idem.sweep_start_delay).
+// When, by the clock, the first sweep after the server's start may begin (idem.sweep_start_delay); PG_INT64_MIN without a
+// delay, for the clock may have been set back since the start.
 core::Micros sweep_start();
 
 } // namespace idem

@@ -100,7 +100,7 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
         CHECK_FOR_INTERRUPTS();
-        if (room == 0 || (i > 0 && clock_now() >= until)) {
+        if (room == 0 || (i > 0 && monotonic_now() >= until)) {
             position->offset = row.offset;
             batch->held += row.held_before;
             ReleaseBuffer(buffer);
@@ -147,7 +147,7 @@ Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, 
             break;
         CHECK_FOR_INTERRUPTS();
         sweep_page(table, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
-    } while (batch.deleted < limits.rows && clock_now() < limits.until);
+    } while (batch.deleted < limits.rows && monotonic_now() < limits.until);
     return batch;
 }
 

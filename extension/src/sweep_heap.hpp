@@ -25,7 +25,7 @@ struct HeapPosition {
 
 struct BatchLimits {
     int64 rows;         // delete no more than that
-    core::Micros until; // and begin no page after that, except the first
+    core::Micros until; // monotonic_now(): and begin no page after that, except the first
 };
 
 struct Batch {

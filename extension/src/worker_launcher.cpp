@@ -1,4 +1,4 @@
-// The launcher: one entry for each database in idem.databases.
+// The launcher: one entry for each database in idem.databases. It keeps the time by a clock that nobody sets.
 #include "worker.hpp"
 
 #include "arguments.hpp"
@@ -17,7 +17,7 @@ enum class Obstacle { none, missing, closed, no_extension, no_worker };
 
 struct Entry {
     char name[NAMEDATALEN];
-    Micros due;
+    Micros due; // monotonic_now()
     BackgroundWorkerHandle *sweeper; // or nullptr
     Obstacle obstacle;
     int failures; // in a row
@@ -27,6 +27,8 @@ struct Entry {
 
 // Entry i's sweeper reports in slot i.
 constinit Entry entries[kMostDatabases] = {};
+
+constinit Micros launched_at = 0; // monotonic_now()
 
 Micros interval() { return settings::sweep_interval * Micros{1000}; }
 
@@ -75,7 +77,7 @@ void read_list() {
         if (!entry.wanted && entry.sweeper == nullptr)
             entry = {};
         // A new interval, or a new delay, holds at once.
-        entry.due = Min(entry.due, GetCurrentTimestamp() + back_off(entry.failures));
+        entry.due = Min(entry.due, monotonic_now() + back_off(entry.failures));
     }
     list_free(names);
     pfree(list);
@@ -156,7 +158,7 @@ bool start_sweeper(Entry *entry, int slot, Oid database) {
 }
 
 void begin_sweep(Entry *entry, int slot) {
-    entry->due = clock_now() + interval();
+    entry->due = monotonic_now() + interval();
     Obstacle obstacle;
     const Oid database = find_database(entry->name, &obstacle);
     if (OidIsValid(database) && !start_sweeper(entry, slot, database))
@@ -175,9 +177,15 @@ void end_sweep(Entry *entry, int slot) {
     if (report.outcome != SweepOutcome::unknown)
         entry->error = report.error;
     meet(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
-    entry->due = clock_now() + back_off(entry->failures);
+    entry->due = monotonic_now() + back_off(entry->failures);
     if (!entry->wanted)
         *entry = {};
+}
+
+// When idem.sweep_start_delay is over: by the clock, or because this process has been there for that long.
+Micros first_sweep() {
+    const Micros wait = Max(sweep_start(), clock_now()) - clock_now();
+    return Min(monotonic_now() + wait, launched_at + settings::sweep_start_delay * USECS_PER_SEC);
 }
 
 // When to look at the entry again.
@@ -190,8 +198,8 @@ Micros attend(Entry *entry, int slot) {
     }
     if (entry->name[0] == '\0')
         return core::kForever;
-    const Micros due = Max(entry->due, sweep_start());
-    if (due > clock_now())
+    const Micros due = Max(entry->due, first_sweep());
+    if (due > monotonic_now())
         return due;
     begin_sweep(entry, slot);
     return entry->sweeper != nullptr ? core::kForever : entry->due;
@@ -201,7 +209,7 @@ void sleep_until(Micros when) {
     long timeout = -1;
     int events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
     if (when != core::kForever) {
-        timeout = static_cast<long>(Max(Min((when - clock_now() + 999) / 1000, Micros{INT_MAX}), Micros{0}));
+        timeout = static_cast<long>(Max(Min((when - monotonic_now() + 999) / 1000, Micros{INT_MAX}), Micros{0}));
         events |= WL_TIMEOUT;
     }
     (void)WaitLatch(MyLatch, events, timeout, PG_WAIT_EXTENSION);
@@ -221,6 +229,7 @@ void idem_launcher_main(Datum) {
     BackgroundWorkerUnblockSignals();
     // The catalogs that all databases share, and no database.
     BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+    launched_at = monotonic_now();
     read_list();
     while (!ShutdownRequestPending) {
         if (ConfigReloadPending) {
