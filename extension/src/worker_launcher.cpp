@@ -30,6 +30,9 @@ constinit Entry entries[kMostDatabases] = {};
 
 constinit Micros launched_at = 0; // monotonic_now()
 
+// Names on the list that found no entry.
+constinit bool list_has_rest = false;
+
 Micros interval() { return settings::sweep_interval * Micros{1000}; }
 
 Micros back_off(int failures) {
@@ -37,6 +40,14 @@ Micros back_off(int failures) {
     for (int i = 0; i < failures && wait < kLongestBackOff; i++)
         wait *= 2;
     return Max(Min(wait, kLongestBackOff), interval());
+}
+
+bool is_on_list(const List *names, const char *name) {
+    ListCell *cell;
+    foreach (cell, names)
+        if (strcmp(static_cast<const char *>(lfirst(cell)), name) == 0)
+            return true;
+    return false;
 }
 
 Entry *find_entry(const char *name) {
@@ -51,8 +62,7 @@ void want_database(const char *name) {
     if (entry == nullptr) {
         entry = find_entry("");
         if (entry == nullptr) {
-            ereport(LOG, (errmsg("database \"%s\" is not swept", name),
-                          errdetail("idem.databases has more than %d names.", kMostDatabases)));
+            list_has_rest = true;
             return;
         }
         *entry = {};
@@ -61,24 +71,31 @@ void want_database(const char *name) {
     entry->wanted = true;
 }
 
-// Entries keep what is known of a database that stays on the list. One whose sweeper is still running goes when that has
-// ended.
+// Entries keep what is known of a database that stays on the list; others make room for new ones. One whose sweeper is still
+// running does when that has ended, and then the list is read again.
 void read_list() {
     char *list = pstrdup(settings::databases);
     List *names;
     if (!SplitIdentifierString(list, ',', &names)) // checked when it was set
         names = NIL;
-    for (Entry &entry : entries)
-        entry.wanted = false;
+    for (Entry &entry : entries) {
+        entry.wanted = entry.name[0] != '\0' && is_on_list(names, entry.name);
+        if (!entry.wanted && entry.sweeper == nullptr)
+            entry = {};
+    }
+    list_has_rest = false;
     ListCell *cell;
     foreach (cell, names)
         want_database(static_cast<const char *>(lfirst(cell)));
+    int wanted = 0;
     for (Entry &entry : entries) {
-        if (!entry.wanted && entry.sweeper == nullptr)
-            entry = {};
+        wanted += entry.wanted;
         // A new interval, or a new delay, holds at once.
         entry.due = Min(entry.due, monotonic_now() + back_off(entry.failures));
     }
+    if (list_has_rest && wanted == kMostDatabases)
+        ereport(LOG, (errmsg("some databases in idem.databases are not swept"),
+                      errdetail("It has more than %d names; those after them are left out.", kMostDatabases)));
     list_free(names);
     pfree(list);
 }
@@ -178,8 +195,11 @@ void end_sweep(Entry *entry, int slot) {
         entry->error = report.error;
     meet(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
     entry->due = monotonic_now() + back_off(entry->failures);
-    if (!entry->wanted)
+    if (!entry->wanted) {
         *entry = {};
+        if (list_has_rest)
+            read_list();
+    }
 }
 
 // When idem.sweep_start_delay is over: by the clock, or because this process has been there for that long.

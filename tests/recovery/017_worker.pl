@@ -134,6 +134,31 @@ $node->reload;
 is_swept('aside', 'a database that is put on the list is swept');
 is(sqlstate($node, q{ALTER SYSTEM SET idem.databases = 'a b'}), '22023', 'what is no list is refused');
 
+# More names than there is room for beside those that went; the last one's place is taken until a sweep has ended that is still running.
+sub set_databases
+{
+    my (@names) = @_;
+    $node->safe_psql('postgres', q{ALTER SYSTEM SET idem.databases = '} . join(',', @names) . q{'});
+    $node->reload;
+}
+set_databases(map { "gone$_" } 1 .. 64);
+$node->wait_for_log(qr/database "gone64" in idem.databases does not exist/);
+set_databases(map({ "absent$_" } 1 .. 63), 'aside');
+expire('aside', 'e');
+is_swept('aside', 'a list of new names takes the place of the old one');
+set_databases('copy');
+$node->poll_query_until('copy', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'idem sweep' AND datname = 'copy'})
+  or die 'there is no sweep';
+set_databases(map({ "absent$_" } 1 .. 63), 'aside');
+expire('aside', 'f');
+$node->safe_psql('copy', 'DROP TRIGGER slow ON idem_sweeps');
+is_swept('aside', 'also the one that finds no place before a sweep has ended');
+my $end = -s $node->logfile;
+set_databases(map { "absent$_" } 1 .. 65);
+$node->wait_for_log(qr/some databases in idem.databases are not swept/, $end);
+pass('names beyond the 64th are told');
+set_databases('aside');
+
 my $launcher = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'idem launcher'};
 my $pid = $node->safe_psql('postgres', $launcher);
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
