@@ -6,12 +6,19 @@ namespace {
 
 constinit shmem_request_hook_type next_request = nullptr;
 constinit shmem_startup_hook_type next_startup = nullptr;
-constinit SweepReport *reports = nullptr;
+
+// `mutex` guards the rest.
+struct Slot {
+    slock_t mutex;
+    uint64 number; // of the sweep that reports here
+    SweepReport report;
+};
+constinit Slot *slots = nullptr;
 
 void request_memory() {
     if (next_request != nullptr)
         next_request();
-    RequestAddinShmemSpace(sizeof(SweepReport) * kMostDatabases);
+    RequestAddinShmemSpace(sizeof(Slot) * kMostDatabases);
 }
 
 void attach_memory() {
@@ -19,9 +26,12 @@ void attach_memory() {
         next_startup();
     bool found;
     LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-    reports = static_cast<SweepReport *>(ShmemInitStruct("idem sweeps", sizeof(SweepReport) * kMostDatabases, &found));
+    slots = static_cast<Slot *>(ShmemInitStruct("idem sweeps", sizeof(Slot) * kMostDatabases, &found));
     if (!found)
-        memset(reports, 0, sizeof(SweepReport) * kMostDatabases);
+        for (int i = 0; i < kMostDatabases; i++) {
+            slots[i] = {};
+            SpinLockInit(&slots[i].mutex);
+        }
     LWLockRelease(AddinShmemInitLock);
 }
 
@@ -39,7 +49,27 @@ void register_launcher() {
 
 } // namespace
 
-SweepReport *sweep_report(int slot) { return &reports[slot]; }
+uint64 open_report(int slot) {
+    SpinLockAcquire(&slots[slot].mutex);
+    const uint64 number = ++slots[slot].number;
+    slots[slot].report = {SweepOutcome::unknown, 0};
+    SpinLockRelease(&slots[slot].mutex);
+    return number;
+}
+
+void leave_report(int slot, uint64 number, SweepReport report) {
+    SpinLockAcquire(&slots[slot].mutex);
+    if (slots[slot].number == number)
+        slots[slot].report = report;
+    SpinLockRelease(&slots[slot].mutex);
+}
+
+SweepReport read_report(int slot) {
+    SpinLockAcquire(&slots[slot].mutex);
+    const SweepReport report = slots[slot].report;
+    SpinLockRelease(&slots[slot].mutex);
+    return report;
+}
 
 void worker_initialize() {
     if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)

@@ -163,9 +163,8 @@ bool start_sweeper(Entry *entry, int slot, Oid database) {
     strlcpy(sweeper.bgw_function_name, "idem_sweeper_main", BGW_MAXLEN);
     sweeper.bgw_main_arg = Int32GetDatum(slot);
     sweeper.bgw_notify_pid = MyProcPid;
-    const SweepTask task = {database, entry->error};
+    const SweepTask task = {database, entry->error, open_report(slot)};
     memcpy(sweeper.bgw_extra, &task, sizeof task);
-    *sweep_report(slot) = {SweepOutcome::unknown, 0};
     const MemoryContext outer = MemoryContextSwitchTo(TopMemoryContext);
     const bool registered = RegisterDynamicBackgroundWorker(&sweeper, &entry->sweeper);
     MemoryContextSwitchTo(outer);
@@ -188,7 +187,7 @@ void begin_sweep(Entry *entry, int slot) {
 void end_sweep(Entry *entry, int slot) {
     pfree(entry->sweeper);
     entry->sweeper = nullptr;
-    const SweepReport report = *sweep_report(slot);
+    const SweepReport report = read_report(slot);
     const bool failed = report.outcome == SweepOutcome::failed || report.outcome == SweepOutcome::unknown;
     entry->failures = failed ? entry->failures + 1 : 0;
     if (report.outcome != SweepOutcome::unknown)

@@ -93,7 +93,7 @@ void idem_sweeper_main(Datum slot) {
     PG_CATCH();
     { report = report_failure(task.known_error); }
     PG_END_TRY();
-    *sweep_report(DatumGetInt32(slot)) = report;
+    leave_report(DatumGetInt32(slot), task.number, report);
     proc_exit(0); // an open transaction is aborted
 }
 
