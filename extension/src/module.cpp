@@ -17,6 +17,7 @@ int node_id = 0;
 int sweep_start_delay = 0;
 int sweep_interval = 10 * 60 * 1000;
 int sweep_pause = 2;
+int sweep_workers = 1;
 char *databases = nullptr;
 
 } // namespace idem::settings
@@ -61,6 +62,9 @@ void define_settings() {
     DefineCustomIntVariable("idem.sweep_interval",
                             "How long after a sweep of a database the background worker begins the next.", nullptr,
                             &sweep_interval, sweep_interval, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+    DefineCustomIntVariable("idem.sweep_workers", "How many databases the background worker sweeps at the same time.",
+                            "Each takes one of max_worker_processes.", &sweep_workers, sweep_workers, 1, kMostDatabases,
+                            PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
     DefineCustomStringVariable("idem.databases", "The databases that the background worker sweeps.",
                                "There is one when idem is in shared_preload_libraries.", &databases, "", PGC_SIGHUP,
                                GUC_LIST_INPUT, check_databases, nullptr, nullptr);

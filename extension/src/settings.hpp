@@ -11,6 +11,7 @@ extern int node_id;
 extern int sweep_start_delay; // seconds
 extern int sweep_interval;    // milliseconds
 extern int sweep_pause;       // milliseconds
-extern char *databases;       // a list of names
+extern int sweep_workers;
+extern char *databases; // a list of names
 
 } // namespace idem::settings

@@ -11,13 +11,14 @@ using namespace idem;
 using core::Micros;
 
 constexpr Micros kLongestBackOff = USECS_PER_HOUR;
+constexpr Micros kFirstRetry = 100 * 1000;
 
 // What keeps a database from being swept: logged when it is new.
-enum class Obstacle { none, missing, closed, no_extension, no_worker };
+enum class Obstacle { none, missing, closed, no_extension };
 
 struct Entry {
     char name[NAMEDATALEN];
-    Micros due; // monotonic_now()
+    Micros due;                      // monotonic_now()
     BackgroundWorkerHandle *sweeper; // or nullptr
     Obstacle obstacle;
     int failures; // in a row
@@ -33,14 +34,20 @@ constinit Micros launched_at = 0; // monotonic_now()
 // Names on the list that found no entry.
 constinit bool list_has_rest = false;
 
+// How often in a row the server had no room for a sweeper, whichever it was, and when to ask again.
+constinit int refusals = 0;
+constinit Micros retry_at = 0; // monotonic_now()
+
 Micros interval() { return settings::sweep_interval * Micros{1000}; }
 
-Micros back_off(int failures) {
-    Micros wait = interval();
-    for (int i = 0; i < failures && wait < kLongestBackOff; i++)
+// `wait`, twice as long for each time that it was in vain.
+Micros grown(Micros wait, int times, Micros longest) {
+    for (int i = 0; i < times && wait < longest; i++)
         wait *= 2;
-    return Max(Min(wait, kLongestBackOff), interval());
+    return Min(wait, longest);
 }
+
+Micros back_off(int failures) { return grown(interval(), failures, Max(kLongestBackOff, interval())); }
 
 bool is_on_list(const List *names, const char *name) {
     ListCell *cell;
@@ -113,10 +120,6 @@ void log_obstacle(const Entry &entry, Obstacle obstacle) {
         ereport(LOG, (errmsg("database \"%s\" in idem.databases does not have the extension \"idem\"", entry.name),
                       errdetail("It is swept as soon as it does.")));
         break;
-    case Obstacle::no_worker:
-        ereport(LOG, (errmsg("could not start a sweep of database \"%s\"", entry.name),
-                      errhint("You might need to increase max_worker_processes.")));
-        break;
     case Obstacle::none:
         break;
     }
@@ -173,15 +176,45 @@ bool start_sweeper(Entry *entry, int slot, Oid database) {
     return registered;
 }
 
+// The entry stays due.
+void note_refusal(const Entry &entry) {
+    const Micros wait = grown(kFirstRetry, refusals, interval());
+    ereport(refusals == 0 ? LOG : DEBUG1,
+            (errmsg("could not start a sweep of database \"%s\"", entry.name),
+             errdetail("No background worker is free. The next attempt is in %lld ms.", static_cast<long long>(wait / 1000)),
+             errhint("You might need to increase max_worker_processes.")));
+    refusals++;
+    retry_at = monotonic_now() + wait;
+}
+
 void begin_sweep(Entry *entry, int slot) {
-    entry->due = monotonic_now() + interval();
     Obstacle obstacle;
     const Oid database = find_database(entry->name, &obstacle);
-    if (OidIsValid(database) && !start_sweeper(entry, slot, database))
-        obstacle = Obstacle::no_worker;
+    if (OidIsValid(database)) {
+        if (!start_sweeper(entry, slot, database))
+            return note_refusal(*entry);
+        refusals = 0;
+    }
+    entry->due = monotonic_now() + interval();
     // Whether there is an extension is the sweeper's to find out.
     if (obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
         meet(entry, obstacle);
+}
+
+const char *word_for(SweepOutcome outcome) {
+    switch (outcome) {
+    case SweepOutcome::swept:
+        return "finished";
+    case SweepOutcome::interrupted:
+        return "interrupted";
+    case SweepOutcome::no_extension:
+        return "no extension";
+    case SweepOutcome::failed:
+        return "failed";
+    case SweepOutcome::unknown:
+        break;
+    }
+    return "terminated";
 }
 
 void end_sweep(Entry *entry, int slot) {
@@ -193,7 +226,10 @@ void end_sweep(Entry *entry, int slot) {
     if (report.outcome != SweepOutcome::unknown)
         entry->error = report.error;
     meet(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
-    entry->due = monotonic_now() + back_off(entry->failures);
+    const Micros wait = back_off(entry->failures);
+    entry->due = monotonic_now() + wait;
+    ereport(DEBUG1, (errmsg_internal("sweep of database \"%s\" ended (%s), the next is due in %lld ms", entry->name,
+                                     word_for(report.outcome), static_cast<long long>(wait / 1000))));
     if (!entry->wanted) {
         *entry = {};
         if (list_has_rest)
@@ -207,21 +243,43 @@ Micros first_sweep() {
     return Min(monotonic_now() + wait, launched_at + settings::sweep_start_delay * USECS_PER_SEC);
 }
 
-// When to look at the entry again.
-Micros attend(Entry *entry, int slot) {
-    if (entry->sweeper != nullptr) {
+// Takes note of the sweeps that have ended; returns how many have not.
+int count_sweepers() {
+    int running = 0;
+    for (int slot = 0; slot < kMostDatabases; slot++) {
+        Entry *entry = &entries[slot];
+        if (entry->sweeper == nullptr)
+            continue;
         pid_t pid;
-        if (GetBackgroundWorkerPid(entry->sweeper, &pid) != BGWH_STOPPED)
-            return core::kForever; // its end wakes us
-        end_sweep(entry, slot);
+        if (GetBackgroundWorkerPid(entry->sweeper, &pid) == BGWH_STOPPED)
+            end_sweep(entry, slot);
+        else
+            running++;
     }
-    if (entry->name[0] == '\0')
-        return core::kForever;
-    const Micros due = Max(entry->due, first_sweep());
-    if (due > monotonic_now())
-        return due;
-    begin_sweep(entry, slot);
-    return entry->sweeper != nullptr ? core::kForever : entry->due;
+    return running;
+}
+
+// The one that is due first, so that none is passed over for ever. nullptr: all are being swept.
+Entry *first_in_line() {
+    Entry *first = nullptr;
+    for (Entry &entry : entries)
+        if (entry.name[0] != '\0' && entry.sweeper == nullptr && (first == nullptr || entry.due < first->due))
+            first = &entry;
+    return first;
+}
+
+// Starts what is due, and says when to look again; the end of a sweep wakes us as well.
+Micros attend() {
+    while (count_sweepers() < settings::sweep_workers) {
+        Entry *entry = first_in_line();
+        if (entry == nullptr)
+            break;
+        const Micros due = Max(Max(entry->due, retry_at), first_sweep());
+        if (due > monotonic_now())
+            return due;
+        begin_sweep(entry, static_cast<int>(entry - entries));
+    }
+    return core::kForever;
 }
 
 void sleep_until(Micros when) {
@@ -256,10 +314,7 @@ void idem_launcher_main(Datum) {
             ProcessConfigFile(PGC_SIGHUP);
             read_list();
         }
-        Micros next = core::kForever;
-        for (int slot = 0; slot < kMostDatabases; slot++)
-            next = Min(next, attend(&entries[slot], slot));
-        sleep_until(next);
+        sleep_until(attend());
     }
     proc_exit(1); // so that the server starts another, unless it shuts down
 }

@@ -12,6 +12,9 @@ using namespace idem;
 // Nobody waits for the worker: it leaves the processor, and the flushes of the WAL, to those somebody waits for.
 constexpr int kGentleBatch = 200;
 
+// Whoever keeps a table locked keeps other databases waiting for their sweep.
+constexpr const char *kLongestLockWait = "10s";
+
 void next_transaction() {
     CommitTransactionCommand();
     pgstat_report_stat(false); // autovacuum is to see what was deleted
@@ -87,6 +90,8 @@ void idem_sweeper_main(Datum slot) {
     SweepTask task;
     memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof task);
     BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
+    if (LockTimeout == 0)
+        SetConfigOption("lock_timeout", kLongestLockWait, PGC_SUSET, PGC_S_OVERRIDE);
     SweepReport report;
     PG_TRY();
     { report = {sweep_database(), 0}; }
