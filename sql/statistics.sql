@@ -21,7 +21,7 @@ COMMENT ON COLUMN idem_stats.in_doubt IS 'Claims of keys in doubt, also where th
 COMMENT ON COLUMN idem_stats.mismatches IS 'Claims with another fingerprint than the stored one.';
 COMMENT ON COLUMN idem_stats.takeovers IS 'Claims that took over from a holder whose lease had run out.';
 COMMENT ON COLUMN idem_stats.stale_fences IS 'Changes that were refused because the fence was not, or no longer, the holder''s: ID001, and false from idem_lock_renew and idem_unlock.';
-COMMENT ON COLUMN idem_stats.swept IS 'Expired keys that were swept.';
+COMMENT ON COLUMN idem_stats.swept IS 'Expired keys, redeemed tokens and locks that were swept.';
 COMMENT ON COLUMN idem_stats.is_other IS 'True: not one scope, but all for which idem.stats_max_scopes left no room.';
 
 -- Whoever may execute the function behind it sees something; that is what idem_grant grants.

@@ -14,7 +14,7 @@ namespace {
 struct Candidate {
     OffsetNumber offset;
     core::KeyFacts facts;
-    const text *scope; // of a key
+    const text *scope; // nullptr: of a counter
     bool asks_policy;  // a key in progress, whose scope's policy has yet to be asked for
     int held_before;   // expired rows of the page before this one that somebody holds
 };
@@ -62,9 +62,9 @@ void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber fr
             found->held++;
         if (version != TM_Ok)
             continue;
-        const bool is_key = table == SweptTable::keys;
-        const bool asks_policy = is_key && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {at, facts, is_key ? scope_of(layout, &row) : nullptr, asks_policy, found->held};
+        const text *scope = table != SweptTable::counters ? scope_of(layout, &row) : nullptr;
+        const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
+        found->rows[found->count++] = {at, facts, scope, asks_policy, found->held};
     }
 }
 

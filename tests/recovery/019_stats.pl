@@ -73,6 +73,35 @@ foreach my $case (
     is(stats($scope), $expected, "counted with $state: $scope");
 }
 
+# --- What is swept --------------------------------------------------------------------------------------------------------
+
+# As many as were acquired.
+$node->safe_psql('postgres', <<'SQL');
+SELECT idem_token_issue(scope => 'gone') AS token \gset
+SELECT idem_claim('k', scope => 'gone'), idem_token_redeem(:'token', scope => 'gone'), idem_lock('k', scope => 'gone'), idem_hit('k', '1 h', 'gone');
+UPDATE idem_keys SET expires_at = '2000-01-01' WHERE scope = 'gone';
+UPDATE idem_tokens SET expires_at = '2000-01-01' WHERE scope = 'gone';
+UPDATE idem_locks SET expires_at = '2000-01-01', lease_until = '2000-01-01' WHERE scope = 'gone';
+UPDATE idem_counters SET expires_at = '2000-01-01' WHERE scope = 'gone';
+CALL idem_sweep();
+SQL
+is(stats('gone'), '3|0|0|0|0|0|0|3', 'swept: keys, tokens and locks');
+
+# A scope that no function lets through, written by hand: what needs no policy is swept, though not counted; the rest is refused.
+$node->safe_psql('postgres', <<'SQL');
+INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key)
+VALUES (now(), '2000-01-01', 1, 'c', repeat('s', 256), 'a'), (now(), '2000-01-01', 1, 'c', repeat('s', 300), 'a');
+INSERT INTO idem_locks (created_at, expires_at, attempt, state, scope, key, fence) VALUES (now(), '2000-01-01', 1, 'r', repeat('s', 300), 'a', 1);
+CALL idem_sweep();
+SQL
+is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM idem_keys WHERE length(scope) > 255) + (SELECT count(*) FROM idem_locks WHERE length(scope) > 255)}),
+    '0', 'scopes that are too long are swept');
+is($node->safe_psql('postgres', 'SELECT sum(swept) FROM idem_stats'), '3', 'but not counted');
+$node->safe_psql('postgres', q{INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key, lease_until, fence)
+    VALUES (now(), '2000-01-01', 1, 'p', repeat('s', 300), 'b', '2000-01-01', 1)});
+is(sqlstate($node, $_), '55000', "nobody knows the policy of a scope that is too long: $_") foreach 'CALL idem_sweep()', 'SELECT idem_in_flight()';
+$node->safe_psql('postgres', 'DELETE FROM idem_keys WHERE length(scope) > 255');
+
 # --- Who sees it ----------------------------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', <<'SQL');
@@ -223,6 +252,11 @@ ok( $node->poll_query_until('two', q{SELECT idem_claim('k', scope => 's2') IS NU
     'a dropped database makes room');
 $node->safe_psql('two', q{SELECT idem_claim('k', scope => 's' || i) FROM generate_series(3, 13) i});
 is($node->safe_psql('two', 'SELECT count(scope) FROM idem_stats'), '12', 'all of it');
+is($node->safe_psql('two', q{SELECT string_agg(DISTINCT acquired::text, ',') FROM idem_stats WHERE scope NOT IN ('s1', 's2')}), '1',
+    'whose counters begin at zero');
+$node->safe_psql('postgres', 'CREATE DATABASE successor');
+$node->safe_psql('successor', q{CREATE EXTENSION idem; SELECT idem_claim('k', scope => 's1')});
+is(other('successor'), '1', 'so does the bucket of the database that went');
 $node->safe_psql('postgres', 'CREATE DATABASE three TEMPLATE two');
 is($node->safe_psql('three', 'SELECT count(*) FROM idem_stats'), '0', 'a copy of a database starts from zero');
 
