@@ -208,9 +208,10 @@ BEGIN
         FROM pg_database WHERE datname = current_database();
     RETURN QUERY
         WITH ours AS (
-            SELECT c.oid, age(c.relfrozenxid) AS xids, mxid_age(c.relminmxid) AS multixacts
+            SELECT stored.oid, age(stored.relfrozenxid) AS xids, mxid_age(stored.relminmxid) AS multixacts
               FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
               JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'idem'
+              JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)
              WHERE c.relkind = 'r'),
         worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
         SELECT 'wraparound', xids <= 1.25 * current_setting('autovacuum_freeze_max_age')::int
