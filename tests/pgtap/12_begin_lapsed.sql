@@ -1,6 +1,6 @@
 -- idem_begin when a lease, or the retention, has run out: takeover, doubt, expiry.
 \ir include/helpers.psql
-SELECT plan(37);
+SELECT plan(38);
 CALL pg_temp.clean('lapse:');
 
 -- Takeover, the default policy.
@@ -138,6 +138,7 @@ SELECT is((SELECT string_agg(format('%s %s %s', how, key_fence > 410244480000000
 ROLLBACK;
 SELECT pg_advisory_unlock(hashtext('idem pgtap tables'));
 DELETE FROM idem_locks WHERE key LIKE 'lapse:back %';
+SELECT ok(last_value + log_cnt > 1, 'and_the_generator_is_where_it_was') FROM idem_fence_high_water;
 
 CALL pg_temp.clean('lapse:');
 SELECT * FROM finish();

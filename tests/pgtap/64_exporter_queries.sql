@@ -1,7 +1,7 @@
 -- monitoring/queries.yaml: every query runs, as a role that has what docs/monitoring.md says it needs, and gives the columns that its
 -- metrics name.
 \ir include/helpers.psql
-SELECT plan(10);
+SELECT plan(11);
 CALL pg_temp.clean('exporter:');
 \set yaml `cat monitoring/queries.yaml`
 
@@ -57,5 +57,6 @@ SELECT is((SELECT row ->> 'keys' FROM queries, jsonb_array_elements(pg_temp.resu
 SELECT ok((SELECT bool_and(row ->> 'ok' IN ('0', '1')) FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row
             WHERE name = 'idem_health'), 'verdicts_are_numbers');
 ROLLBACK;
+SELECT ok(NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tap_exporter'), 'role_is_gone');
 CALL pg_temp.clean('exporter:');
 SELECT * FROM finish();
