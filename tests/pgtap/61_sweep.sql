@@ -1,6 +1,6 @@
 -- idem_sweep: what it deletes and what it does not, its batches, its errors, who may call it.
 \ir include/helpers.psql
-SELECT plan(34);
+SELECT plan(39);
 CALL pg_temp.clean('sweep:');
 SET client_min_messages = warning;
 SELECT idem_scope_set('sweep:manual', on_lease_expiry => 'manual');
@@ -75,6 +75,40 @@ CALL pg_temp.sleep('5 ms');
 CALL idem_sweep(3);
 SELECT is((SELECT array[rows_deleted, batches] FROM idem_sweep_progress WHERE table_name = 'idem_keys'), '{7,3}', 'no_batch_is_larger_than_asked_for');
 
+-- A batch that ends within a page: by its number of rows, or because deleting what belongs to a row takes long. The rows
+-- are on one page or two, their responses in a table of their own.
+CREATE PROCEDURE pg_temp.answer_at_length(number int, lines int) LANGUAGE plpgsql AS $$
+DECLARE
+    answer jsonb := (SELECT to_jsonb(string_agg(encode(sha256(i::text::bytea), 'base64'), '')) -- hardly to be compressed
+                     FROM generate_series(1, lines) i);
+BEGIN
+    DELETE FROM idem.idem_keys WHERE starts_with(key, 'sweep:');
+    INSERT INTO idem.idem_keys (created_at, expires_at, attempt, state, scope, key, response)
+    SELECT now(), now(), 1, 'c', '', 'sweep:large ' || i, answer FROM generate_series(1, number) i;
+END $$;
+CREATE FUNCTION pg_temp.pieces() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    pieces bigint;
+BEGIN
+    EXECUTE 'SELECT count(*) FROM ' || (SELECT reltoastrelid::regclass FROM pg_class WHERE oid = 'idem.idem_keys'::regclass) INTO pieces;
+    RETURN pieces;
+END $$;
+VACUUM idem_keys;
+CALL pg_temp.answer_at_length(40, 1000);
+SELECT ok((SELECT count(DISTINCT split_part(ctid::text, ',', 1)) < 3 FROM idem_keys WHERE starts_with(key, 'sweep:large')) AND pg_temp.pieces() > 800,
+    'large_responses_of_a_page');
+CALL idem_sweep(7);
+SELECT is((SELECT array[rows_deleted, rows_held] FROM idem_sweep_progress WHERE table_name = 'idem_keys') || pg_temp.pieces(), '{40,0,0}',
+    'batches_that_end_within_a_page_leave_nothing_out');
+SELECT ok((SELECT batches >= 6 FROM idem_sweep_progress WHERE table_name = 'idem_keys'), 'and_hold_no_more_rows_than_asked_for');
+DELETE FROM idem_keys WHERE starts_with(key, 'sweep:');
+VACUUM idem_keys;
+CALL pg_temp.answer_at_length(30, 120000);
+SELECT count(DISTINCT split_part(ctid::text, ',', 1)) AS pages FROM idem_keys WHERE starts_with(key, 'sweep:large') \gset
+CALL idem_sweep();
+SELECT is((SELECT array[rows_deleted, rows_held, (batches > :pages)::int] FROM idem_sweep_progress WHERE table_name = 'idem_keys') || pg_temp.pieces(),
+    '{30,0,1,0}', 'a_batch_ends_in_time_among_large_responses');
+
 -- A sweep that is cancelled keeps what it has committed, and the next one goes on from there.
 SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'sweep:more ' || i FROM generate_series(1, 2000) i), '1 ms');
 CALL pg_temp.sleep('5 ms');
@@ -119,6 +153,11 @@ SELECT is(
     (SELECT string_agg(pg_temp.state_of('CALL idem.idem_sweep(' || arguments || ')'), ' ')
        FROM unnest(ARRAY['NULL', '1, NULL', '0', '-1', '1, ''-1 s''', '1, ''178000000 years''']) arguments),
     '22004 22004 22023 22023 22023 22023', 'bad_arguments');
+ALTER TABLE idem_tokens SET UNLOGGED;
+CALL idem_sweep();
+\set replaced :SQLSTATE
+ALTER TABLE idem_tokens SET LOGGED;
+SELECT is(:'replaced'::text, '55000', 'table_that_is_not_the_one_that_was_installed');
 SET default_transaction_read_only = on;
 CALL idem_sweep();
 \set read_only :SQLSTATE

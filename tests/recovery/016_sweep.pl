@@ -109,5 +109,17 @@ is( $node->safe_psql(
     '0',
     'race: and nothing is left in the end');
 
+# --- Replaced ---------------------------------------------------------------------------------------------------------------
+
+$node->safe_psql('postgres', q{SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'old ' || n FROM generate_series(1, 1000) AS n), '1 ms')});
+my $sweeper = $node->background_psql('postgres', on_error_stop => 0);
+$sweeper->query_until(qr/under way/, "\\echo under way\nCALL idem_sweep(1, '5 s');\n");
+$node->poll_query_until('postgres', "SELECT count(*) > 0 $progress AND state = 'running' AND rows_deleted > 0") or die 'the sweep did not start';
+$node->safe_psql('postgres', q{DROP EXTENSION idem; CREATE EXTENSION idem; SELECT idem_claim('new')});
+$sweeper->query('SELECT 1');
+like($sweeper->{stderr}, qr/ERROR:  table "idem_keys" was replaced during the sweep/, 'a sweep ends when its table is replaced');
+eval { $sweeper->quit };
+is($node->safe_psql('postgres', 'SET client_min_messages = warning; CALL idem_sweep(); SELECT key FROM idem_keys'), 'new', 'the next sweeps the new one');
+
 $node->stop;
 done_testing();
