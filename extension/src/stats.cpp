@@ -171,18 +171,39 @@ Slot *assign_bucket(Oid database) {
     return bucket(free);
 }
 
+// Takes the lock, shared, with memory for as many items as there are slots in use and buckets: none is allocated while it is
+// held.
+template <typename Item> Item *lock_with_room() {
+    Item *items = nullptr;
+    for (Size room = 0;;) {
+        LWLockAcquire(shared->lock, LW_SHARED);
+        const Size needed = static_cast<Size>(hash_get_num_entries(entries)) + kBuckets;
+        if (needed <= room)
+            return items;
+        LWLockRelease(shared->lock);
+        if (items != nullptr)
+            pfree(items);
+        room = needed + needed / 8;
+        items = static_cast<Item *>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Item) * room));
+    }
+}
+
 // The databases that something was counted for, each once.
 List *counted_databases() {
-    List *databases = NIL;
-    LWLockAcquire(shared->lock, LW_SHARED);
+    Oid *counted = lock_with_room<Oid>();
+    Size number = 0;
     HASH_SEQ_STATUS walk;
     hash_seq_init(&walk, entries);
     while (auto *entry = static_cast<Entry *>(hash_seq_search(&walk)))
-        databases = list_append_unique_oid(databases, entry->key.database);
+        counted[number++] = entry->key.database;
     for (const Oid database : shared->bucket_databases)
         if (database != InvalidOid)
-            databases = list_append_unique_oid(databases, database);
+            counted[number++] = database;
     LWLockRelease(shared->lock);
+    List *databases = NIL;
+    for (Size i = 0; i < number; i++)
+        databases = list_append_unique_oid(databases, counted[i]);
+    pfree(counted);
     return databases;
 }
 
@@ -298,10 +319,7 @@ void add_entry(ScopeCountsList *list, Slot *slot, Oid database, bool is_other, c
 }
 
 template <typename Concerns> ScopeCountsList list_counts(Concerns concerns) {
-    ScopeCountsList list{};
-    LWLockAcquire(shared->lock, LW_SHARED);
-    const Size most = static_cast<Size>(hash_get_num_entries(entries)) + kBuckets;
-    list.items = static_cast<ScopeCounts *>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(ScopeCounts) * most));
+    ScopeCountsList list{lock_with_room<ScopeCounts>(), 0};
     HASH_SEQ_STATUS walk;
     hash_seq_init(&walk, entries);
     while (auto *entry = static_cast<Entry *>(hash_seq_search(&walk)))
