@@ -30,6 +30,8 @@ template <typename Attempt> bool within_patience(core::Micros patience, Attempt 
     ErrorData *error = try_in_subtransaction([&] {
         LockTimeout = static_cast<int>(milliseconds);
         attempt();
+        // Patience that was used up in the moment in which the lock was had has its error pending: nobody else is to meet it.
+        check_for_interrupts();
         return true;
     });
     LockTimeout = own_timeout;
