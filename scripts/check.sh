@@ -104,6 +104,7 @@ recovery() {
         cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" \
             TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
             PG_REGRESS="$pgxs/test/regress/pg_regress" \
+            ${IDEM_KILLS:+IDEM_KILLS="$IDEM_KILLS"} ${IDEM_FAULTS:+IDEM_FAULTS="$IDEM_FAULTS"} ${IDEM_SEED:+IDEM_SEED="$IDEM_SEED"} \
             prove --verbose -I "$pgxs/test/perl" -I "$work" ./*.pl
     ) || status=$?
     cp -R "$work/tmp_check/log" "$logs/recovery" || true
