@@ -51,7 +51,8 @@ SELECT is(
     NULL, 'durations_that_are_not_positive');
 SELECT is(
     (SELECT string_agg(format('%s: %s', duration, state), ', ')
-       FROM unnest(ARRAY['1 us', '1 month -29 days', '-1 month 31 days', '-1 day 24:00:00.000001']) duration,
+       FROM unnest(ARRAY['1 us', '1 month -29 days', '-1 month 31 days', '-1 day 24:00:00.000001',
+                         '106751992 days -2562047760 hours']) duration,
             unnest(ARRAY['idem_try_claim(''duration:tiny'', %L)', 'idem_begin(''duration:tiny lease'', lease => %L)']) call,
             pg_temp.state_of('SELECT ' || format(call, duration)) AS state
       WHERE state <> 'ok'),

@@ -11,6 +11,13 @@ TEST(Duration, DayIs24HoursAndMonth30Days) {
     EXPECT_EQ(duration(1, -30, 7), Micros{7});
 }
 
+TEST(Duration, PartsOutOfRangeMayMakeASumThatIsNot) {
+    // 106,751,991 days are the most that fit.
+    EXPECT_EQ(duration(0, 106'751'992, -106'751'991 * kMicrosPerDay), kMicrosPerDay);
+    EXPECT_EQ(duration(0, -106'751'992, 106'751'991 * kMicrosPerDay), -kMicrosPerDay);
+    EXPECT_EQ(duration(71'582'788, -2'147'483'640, 7), Micros{7});
+}
+
 TEST(Duration, OutOfRangeIsNothing) {
     EXPECT_FALSE(duration(INT32_MAX, INT32_MAX, INT64_MAX).has_value());
     EXPECT_FALSE(duration(INT32_MAX, 0, 0).has_value());

@@ -3,11 +3,11 @@
 namespace idem::core {
 
 std::optional<Micros> duration(std::int32_t months, std::int32_t days, Micros time) {
-    const std::int64_t whole_days = std::int64_t{months} * 30 + days;
-    Micros span;
-    if (__builtin_mul_overflow(whole_days, kMicrosPerDay, &span) || __builtin_add_overflow(span, time, &span))
+    // Wide enough for any sum: parts of different signs may each be out of range.
+    const __int128 span = (static_cast<__int128>(months) * 30 + days) * kMicrosPerDay + time;
+    if (span < INT64_MIN || span > INT64_MAX)
         return std::nullopt;
-    return span;
+    return static_cast<Micros>(span);
 }
 
 std::optional<Micros> deadline(Micros now, Micros span, Micros last) {
