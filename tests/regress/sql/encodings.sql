@@ -1,0 +1,50 @@
+-- Databases of other encodings than UTF-8, and one of none: in SQL_ASCII a text is any bytes.
+\set VERBOSITY sqlstate
+SET client_min_messages = error;
+CREATE DATABASE idem_sql_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C';
+CREATE DATABASE idem_latin1 TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C';
+\getenv tests PG_ABS_SRCDIR
+\set odd_arguments :tests '/../pgtap/include/odd_arguments.psql'
+\set seed 1
+\set rounds 10
+
+\connect idem_sql_ascii
+CREATE EXTENSION idem;
+SELECT convert_from('\xe9', 'SQL_ASCII') AS e, convert_from('\xfffe', 'SQL_ASCII') AS bytes \gset
+-- Bytes are compared as they are; what is not UTF-8 cannot be fingerprinted as text.
+SELECT idem_claim(:'e'), idem_claim(:'e'), idem_claim(:'bytes'), idem_claim('key', scope => :'bytes');
+SELECT idem_key(:'bytes', 'a') = :'bytes' || ':a';
+SELECT idem_token_redeem(idem_token_issue(:'bytes'), :'bytes'), idem_token_redeem(idem_token_issue(:'bytes'), :'e');
+SELECT idem_fingerprint_text(convert_from('\xc3a9', 'SQL_ASCII')) = idem_fingerprint_bytes('\xc3a9');
+SELECT idem_fingerprint_text(:'bytes');
+SELECT idem_fingerprint(to_jsonb(:'bytes'::text));
+SELECT idem_machine_define('bytes', jsonb_build_object('initial', jsonb_build_array(:'bytes'), 'transitions', jsonb_build_object(:'bytes', '{}'::text[])));
+SELECT strpos(idem_machine_dot('bytes'), :'bytes') > 0, strpos(idem_machine_mermaid('bytes'), :'bytes') > 0;
+\o /dev/null
+\set ECHO none
+\i :odd_arguments
+\set ECHO all
+\o
+SELECT :'problems' AS problems, :'uncovered' AS uncovered;
+
+\connect idem_latin1
+CREATE EXTENSION idem;
+SELECT convert_from('\xe9', 'LATIN1') AS e \gset
+-- A fingerprint is that of the text in UTF-8, whatever the encoding.
+SELECT idem_fingerprint_text(:'e') = idem_fingerprint_bytes('\xc3a9');
+SELECT idem_fingerprint(to_jsonb(:'e'::text)) = idem_fingerprint_bytes('\x22c3a922');
+SELECT idem_claim(:'e'), idem_claim(:'e');
+-- 1024 bytes are the most, of whatever encoding.
+SELECT idem_claim(repeat(:'e', 1024)), idem_claim(repeat(:'e', 1025));
+SELECT idem_claim(repeat(:'e', 1024));
+SELECT idem_token_redeem(idem_token_issue(:'e'), :'e');
+\o /dev/null
+\set ECHO none
+\i :odd_arguments
+\set ECHO all
+\o
+SELECT :'problems' AS problems, :'uncovered' AS uncovered;
+
+\connect contrib_regression
+DROP DATABASE idem_sql_ascii;
+DROP DATABASE idem_latin1;
