@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core check-sanitize bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -20,6 +20,8 @@ check-core:  ## the same without the recovery tests
 	@scripts/check.sh core
 check-sanitize: ## the client's tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh
+fuzz:        ## throw random input at the core, the functions and the server; MINUTES=n for each target (1)
+	@scripts/fuzz.sh
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in it

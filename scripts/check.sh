@@ -49,7 +49,10 @@ start_cluster() {
     scripts/cluster.sh start "$cluster" fsync=off max_prepared_transactions=10 statement_timeout=5min
 }
 
-unit() { ctest --test-dir build/cmake --output-on-failure --label-exclude client; }
+unit() { ctest --test-dir build/cmake --output-on-failure --label-exclude 'client|fuzz'; }
+
+# The fuzz targets on their seeds, with AddressSanitizer.
+fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
 # In a database of its own. Where the clients' tests stop servers, they make them inside the cluster's directory. What must
 # hold at each point where a connection can break is tried several times over; 100 times take the better part of an hour.
@@ -229,6 +232,7 @@ require cluster start_cluster
 eval "$(scripts/cluster.sh env "$cluster")"
 
 suite unit count_ctest 'tests/unit/*.cpp'
+suite fuzz count_ctest 'tests/fuzz/*.cpp'
 suite regress count_pg_regress 'tests/regress/sql/*.sql'
 suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
 suite pgtap count_tap 'tests/pgtap/*.sql'
