@@ -18,7 +18,7 @@ check:       ## build, install and run every test; the last line says what passe
 	@scripts/check.sh
 check-core:  ## the same without the recovery tests
 	@scripts/check.sh core
-check-sanitize: ## the client's tests under ThreadSanitizer, AddressSanitizer and UndefinedBehaviorSanitizer
+check-sanitize: ## tests of extension and client under AddressSanitizer and UndefinedBehaviorSanitizer, the client's under ThreadSanitizer, too
 	@scripts/sanitize.sh
 fuzz:        ## throw random input at the core, the functions and the server; MINUTES=n for each target (1)
 	@scripts/fuzz.sh

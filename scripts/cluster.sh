@@ -5,6 +5,8 @@
 #   cluster.sh env NAME                         print what a client needs, for eval
 #   cluster.sh psql NAME [argument ...]         open psql on it
 #   cluster.sh stop NAME                        stop and remove it
+#
+# IDEM_POSTGRES names a program to start in the place of "postgres": one that starts it under a tool.
 set -euo pipefail
 
 source "$(dirname "$0")/lib.sh"
@@ -87,7 +89,8 @@ start() {
     as_server "$bindir/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 \
         --no-sync >"$dir/initdb.log" 2>&1 9>&-
     write_settings "$@" >>"$data/postgresql.conf"
-    as_server "$bindir/pg_ctl" start --silent --wait --timeout=60 --pgdata="$data" --log="$dir/server.log" 9>&-
+    as_server "$bindir/pg_ctl" start --silent --wait --timeout=60 --pgdata="$data" --log="$dir/server.log" \
+        ${IDEM_POSTGRES:+-p "$IDEM_POSTGRES"} 9>&-
     trap - EXIT
 }
 
