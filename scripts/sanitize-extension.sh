@@ -41,7 +41,7 @@ build_extension CPPFLAGS=-D_GNU_SOURCE PG_LDFLAGS="$sanitizers" \
 
 build_preload
 
-# Leaks: the server frees by contexts, and much of what it has it never frees.
+# Leaks: the server frees by contexts, and much of what it has it never frees. tests/recovery/024_leaks.pl looks for them.
 # Abort: a backend that exits by itself takes nothing down, and might be taken for one that a test ended. The frames of
 # instrumented functions are larger: how deep the server lets its stack become leaves room enough.
 asan=detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1
