@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz check-valgrind bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -22,6 +22,8 @@ check-sanitize: ## tests of extension and client under AddressSanitizer and Unde
 	@scripts/sanitize.sh
 fuzz:        ## throw random input at the core, the functions and the server; MINUTES=n for each target (1)
 	@scripts/fuzz.sh
+check-valgrind: ## the extension's pgTAP tests under valgrind, on a server that scripts/valgrind-server.sh builds
+	@scripts/valgrind.sh
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in it
