@@ -1,0 +1,73 @@
+// Fences come from one generator per database: they strictly grow in real time, and each has one holder.
+#include <algorithm>
+
+#include "guarantees.hpp"
+
+namespace chaos::judge {
+namespace {
+
+const std::string kGrow = "fences strictly grow in real time";
+const std::string kHolder = "at most one holder per fence";
+
+// A fence was drawn by one of the calls that were given it: not before the first of them was sent, not after the first answer.
+struct Drawn {
+    std::int64_t fence = 0;
+    Nanoseconds sent = kNever;
+    Nanoseconds received = kNever;
+    const Step *step = nullptr; // the first that was answered
+    const Transaction *transaction = nullptr;
+};
+
+} // namespace
+
+void check_fences(const Index &index, Findings &findings) {
+    std::map<std::int64_t, Drawn> by_fence;
+    for (const auto &transaction : index.history().transactions)
+        for (const auto &step : transaction.steps) {
+            // Transactions that aborted count: a fence that was seen once is gone for good.
+            if (!made_holder(step) || !step.fence_given)
+                continue;
+            auto &drawn = by_fence[*step.fence_given];
+            if (drawn.step != nullptr) {
+                const bool same_name = drawn.step->key == step.key && kind_of(drawn.step->call) == kind_of(step.call);
+                if (!same_name || step.owner.empty() || step.owner != drawn.step->owner)
+                    findings.add(kHolder, kind_of(step.call), same_name ? step.key : "",
+                                 named(index, *drawn.transaction) + " and " + named(index, transaction) +
+                                     " were both given fence " + std::to_string(*step.fence_given),
+                                 {drawn.transaction, &transaction});
+            }
+            drawn.fence = *step.fence_given;
+            drawn.sent = std::min(drawn.sent, step.sent);
+            if (drawn.step == nullptr || step.received < drawn.received) {
+                drawn.received = step.received;
+                drawn.step = &step;
+                drawn.transaction = &transaction;
+            }
+        }
+
+    std::vector<const Drawn *> by_sent;
+    std::vector<const Drawn *> by_received;
+    for (const auto &[fence, drawn] : by_fence) {
+        by_sent.push_back(&drawn);
+        by_received.push_back(&drawn);
+    }
+    std::sort(by_sent.begin(), by_sent.end(), [](const Drawn *a, const Drawn *b) { return a->sent < b->sent; });
+    std::sort(by_received.begin(), by_received.end(), [](const Drawn *a, const Drawn *b) { return a->received < b->received; });
+    const Drawn *greatest = nullptr;
+    auto next = by_received.begin();
+    for (const auto *drawn : by_sent) {
+        for (; next != by_received.end() && (*next)->received < drawn->sent; ++next)
+            if (greatest == nullptr || (*next)->fence > greatest->fence)
+                greatest = *next;
+        if (greatest != nullptr && greatest->fence >= drawn->fence) {
+            const bool same_name =
+                greatest->step->key == drawn->step->key && kind_of(greatest->step->call) == kind_of(drawn->step->call);
+            findings.add(kGrow, kind_of(drawn->step->call), same_name ? drawn->step->key : "",
+                         named(index, *drawn->transaction) + " was given fence " + std::to_string(drawn->fence) + " after " +
+                             named(index, *greatest->transaction) + " had been given " + std::to_string(greatest->fence),
+                         {greatest->transaction, drawn->transaction});
+        }
+    }
+}
+
+} // namespace chaos::judge

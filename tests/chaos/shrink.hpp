@@ -1,0 +1,70 @@
+#ifndef IDEM_CHAOS_SHRINK_HPP
+#define IDEM_CHAOS_SHRINK_HPP
+// Leaves out of a history that nothing explains what has no part in it. A transaction or a call is left out if the same answer
+// still fails and finds the same states before it, so that what remains fails for the same reason and not for want of what was
+// left out.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "linearizability.hpp"
+
+namespace chaos::judge {
+
+// The operations that remain of those of a failed search; `units` are what is left out together, tried in turn.
+// REQUIRES: alike(states, states) compares what two searches found before they failed.
+template <typename Model, typename Alike>
+std::vector<std::size_t> shrink(const Model &model, const std::vector<typename Model::State> &initial,
+                                const std::vector<Timed<typename Model::Operation>> &operations,
+                                const SearchResult<typename Model::State> &failure, std::vector<std::vector<std::size_t>> units,
+                                const Alike &alike, const SearchLimits &limits) {
+    std::set<std::size_t> kept;
+    const auto end = operations[failure.failed].returned;
+    for (std::size_t i = 0; i < operations.size(); ++i)
+        if (operations[i].called <= end)
+            kept.insert(i);
+
+    const auto fails_alike = [&](const std::set<std::size_t> &chosen) {
+        std::vector<Timed<typename Model::Operation>> some;
+        std::vector<std::size_t> places(operations.size(), kNone);
+        for (const auto i : chosen) {
+            places[i] = some.size();
+            some.push_back(operations[i]);
+            // What comes before may have been left out; then what comes before that.
+            auto after = operations[i].after;
+            while (after != kNone && !chosen.contains(after))
+                after = operations[after].after;
+            some.back().after = after == kNone ? kNone : places[after];
+        }
+        const auto result = search(model, initial, some, limits);
+        return result.verdict == Verdict::impossible && result.failed == places[failure.failed] &&
+               alike(result.before, failure.before);
+    };
+
+    std::erase_if(units, [&](const auto &unit) {
+        return std::any_of(unit.begin(), unit.end(), [&](std::size_t i) { return i == failure.failed; });
+    });
+    for (std::size_t size = std::max<std::size_t>(units.size() / 2, 1); !units.empty(); size /= 2) {
+        for (std::size_t from = 0; from < units.size();) {
+            if (std::chrono::steady_clock::now() > limits.deadline)
+                return {kept.begin(), kept.end()};
+            const auto to = std::min(from + size, units.size());
+            auto without = kept;
+            for (std::size_t unit = from; unit < to; ++unit)
+                for (const auto i : units[unit])
+                    without.erase(i);
+            if (without.size() < kept.size() && fails_alike(without)) {
+                kept = std::move(without);
+                units.erase(units.begin() + static_cast<std::ptrdiff_t>(from), units.begin() + static_cast<std::ptrdiff_t>(to));
+            } else {
+                from = to;
+            }
+        }
+        if (size == 1)
+            break;
+    }
+    return {kept.begin(), kept.end()};
+}
+
+} // namespace chaos::judge
+#endif
