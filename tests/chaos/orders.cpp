@@ -12,6 +12,10 @@
 namespace chaos::judge {
 namespace {
 
+// Who reads the final state, when everything is over.
+constexpr std::uint32_t kReader = 0xffffffff;
+constexpr Nanoseconds kEnd = kNever - 1;
+
 const std::string kExplained = "some order of the calls explains every answer";
 constexpr Nanoseconds kForever = 3'000'000'000'000'000'000;
 
@@ -207,7 +211,9 @@ class Orders {
     Orders(const Index &index, const Limits &limits, Findings &findings, Report &report)
         : index_(index), limits_(limits), findings_(findings), report_(report),
           allowed_(index.history().setup.transitions.begin(), index.history().setup.transitions.end()),
-          stock_(index.history().setup.stock.begin(), index.history().setup.stock.end()) {}
+          stock_(index.history().setup.stock.begin(), index.history().setup.stock.end()),
+          left_(index.history().final_state.stock.begin(), index.history().final_state.stock.end()),
+          states_(index.history().final_state.states.begin(), index.history().final_state.states.end()) {}
 
     void check(const Subject &subject) {
         switch (subject.kind) {
@@ -215,14 +221,14 @@ class Orders {
         case Kind::token: {
             KeyTranslation translation(index_, subject);
             const RowModel<KeyRules> model{};
-            examine(subject, model, std::vector<KeyRow>{KeyRow{}}, translation,
+            examine(subject, model, std::vector<KeyRow>{KeyRow{}}, translation, std::nullopt,
                     [&](const KeyRow &row) { return model.rules.describe(row, translation.responses().texts()); });
             return;
         }
         case Kind::lock: {
             LockTranslation translation(index_, subject);
             const RowModel<LockRules> model{};
-            examine(subject, model, std::vector<LockRow>{LockRow{}}, translation,
+            examine(subject, model, std::vector<LockRow>{LockRow{}}, translation, std::nullopt,
                     [&](const LockRow &row) { return model.rules.describe(row); });
             return;
         }
@@ -261,7 +267,10 @@ class Orders {
                 return OrderCall{Answer::already, step.to_state, {}};
             return std::nullopt;
         };
-        examine(subject, model, initial, translate, [&](const std::string &row) { return model.rules.describe(row); });
+        std::optional<OrderCall> found;
+        if (const auto state = states_.find(subject.name); state != states_.end())
+            found = OrderCall{OrderCall::Answer::found, state->second, {}};
+        examine(subject, model, initial, translate, found, [&](const std::string &row) { return model.rules.describe(row); });
     }
 
     void check_article(const Subject &subject) {
@@ -282,15 +291,23 @@ class Orders {
                 return StockCall{Answer::adjusted, step.delta, step.value_given};
             return StockCall{Answer::out_of_range, step.delta, {}};
         };
-        examine(subject, model, std::vector<std::int64_t>{start->second}, translate,
+        std::optional<StockCall> found;
+        if (const auto left = left_.find(subject.name); left != left_.end())
+            found = StockCall{StockCall::Answer::found, 0, left->second};
+        examine(subject, model, std::vector<std::int64_t>{start->second}, translate, found,
                 [&](std::int64_t row) { return model.rules.describe(row); });
     }
 
     template <typename Model, typename Translation, typename Describe>
     void examine(const Subject &subject, const Model &model, const std::vector<typename Model::Row> &rows,
-                 Translation &translate, const Describe &describe) {
+                 Translation &translate, const std::optional<typename Model::Operation::Call> &found,
+                 const Describe &describe) {
         using State = typename Model::State;
-        const auto threads = judge::threads(index_, subject, model.rules, translate);
+        auto threads = judge::threads(index_, subject, model.rules, translate);
+        if (found) {
+            threads.operations.push_back({{Part::call, kReader, false, *found}, kEnd, kEnd, kNone});
+            threads.steps.push_back(nullptr);
+        }
         std::vector<State> initial;
         for (const auto &row : rows) {
             initial.emplace_back();
@@ -339,6 +356,8 @@ class Orders {
         std::set<const Step *> steps;
         std::vector<const Transaction *> transactions;
         for (const auto i : kept) {
+            if (threads.operations[i].operation.transaction == kReader)
+                continue;
             const auto *transaction = &index_.history().transactions[threads.operations[i].operation.transaction - 1];
             if (std::find(transactions.begin(), transactions.end(), transaction) == transactions.end())
                 transactions.push_back(transaction);
@@ -363,11 +382,11 @@ class Orders {
                 violation.history.transactions.push_back(copy);
         }
         const auto failed = result.failed;
-        const auto &culprit = index_.history().transactions[threads.operations[failed].operation.transaction - 1];
+        const auto asker = threads.operations[failed].operation.transaction;
         std::string states;
         std::size_t said = 0;
         for (const auto &state : result.before) {
-            const bool own = state.holder == threads.operations[failed].operation.transaction;
+            const bool own = state.holder == asker;
             auto text = describe(own ? state.pending : state.committed);
             if (state.holder != 0)
                 text += own ? " by its own doing" : ", being changed by another";
@@ -375,9 +394,11 @@ class Orders {
                 states += (states.empty() ? "" : "; or ") + text;
         }
         const auto *step = threads.steps[failed];
-        violation.explanation = named(index_, culprit) + ": " +
-                                (step == nullptr ? "its end" : "the answer to " + std::string(to_string(step->call))) +
-                                " fits no order; before it, the state was: " + states + (said > 4 ? "; or others" : "");
+        std::string what = "the final state";
+        if (asker != kReader)
+            what = named(index_, index_.history().transactions[asker - 1]) + ": " +
+                   (step == nullptr ? "its end" : "the answer to " + std::string(to_string(step->call)));
+        violation.explanation = what + " fits no order; before it, the state was: " + states + (said > 4 ? "; or others" : "");
         return violation;
     }
 
@@ -387,6 +408,8 @@ class Orders {
     Report &report_;
     const std::set<std::pair<std::string, std::string>> allowed_;
     const std::map<std::string, std::int64_t> stock_;
+    const std::map<std::string, std::int64_t> left_;
+    const std::map<std::string, std::string> states_;
 };
 
 } // namespace

@@ -39,6 +39,7 @@ enum class Part {
 };
 
 template <typename RowCall> struct RowOperation {
+    using Call = RowCall;
     Part part = Part::call;
     std::uint32_t transaction = 0; // never 0 in use
     bool undone = false;

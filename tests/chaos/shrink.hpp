@@ -44,24 +44,39 @@ std::vector<std::size_t> shrink(const Model &model, const std::vector<typename M
     std::erase_if(units, [&](const auto &unit) {
         return std::any_of(unit.begin(), unit.end(), [&](std::size_t i) { return i == failure.failed; });
     });
-    for (std::size_t size = std::max<std::size_t>(units.size() / 2, 1); !units.empty(); size /= 2) {
+    // Without those that have been left out already, by another unit.
+    const auto prune = [&] {
+        std::erase_if(units, [&](const auto &unit) {
+            return std::none_of(unit.begin(), unit.end(), [&](std::size_t i) { return kept.contains(i); });
+        });
+    };
+    // By `size` neighbours at a time; false when the time is over.
+    const auto pass = [&](std::size_t size, std::size_t stride) {
         for (std::size_t from = 0; from < units.size();) {
             if (std::chrono::steady_clock::now() > limits.deadline)
-                return {kept.begin(), kept.end()};
-            const auto to = std::min(from + size, units.size());
+                return false;
             auto without = kept;
-            for (std::size_t unit = from; unit < to; ++unit)
+            for (std::size_t unit = from; unit < std::min(from + size, units.size()); ++unit)
                 for (const auto i : units[unit])
                     without.erase(i);
             if (without.size() < kept.size() && fails_alike(without)) {
                 kept = std::move(without);
-                units.erase(units.begin() + static_cast<std::ptrdiff_t>(from), units.begin() + static_cast<std::ptrdiff_t>(to));
+                prune();
             } else {
-                from = to;
+                from += stride;
             }
         }
-        if (size == 1)
-            break;
+        return true;
+    };
+    prune();
+    bool in_time = true;
+    for (std::size_t size = units.size() / 2; in_time && size > 1; size /= 2)
+        in_time = pass(size, size);
+    // What was claimed, and what freed it, can only go together.
+    for (std::size_t before = 0; in_time && before != kept.size();) {
+        before = kept.size();
+        for (std::size_t size = 1; in_time && size <= 3; ++size)
+            in_time = pass(size, 1);
     }
     return {kept.begin(), kept.end()};
 }
