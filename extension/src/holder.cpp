@@ -3,6 +3,7 @@
 #include "holder.hpp"
 
 #include "arguments.hpp"
+#include "breakage.hpp"
 #include "core/key_state.hpp"
 #include "errors.hpp"
 #include "key_store.hpp"
@@ -45,7 +46,8 @@ core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCa
     facts.own_transaction = found.own_transaction;
     facts.has_fence = !row.is_null(KeyColumn::fence);
     facts.fence_given = call.has_fence;
-    facts.fence_matches = facts.has_fence && call.has_fence && DatumGetInt64(row.get(KeyColumn::fence)) == call.fence;
+    facts.fence_matches =
+        facts.has_fence && call.has_fence && (kIgnoreFence || DatumGetInt64(row.get(KeyColumn::fence)) == call.fence);
     facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
     return facts;
 }

@@ -1,5 +1,6 @@
 #include "key_store.hpp"
 
+#include "breakage.hpp"
 #include "bytes.hpp"
 #include "compat.hpp"
 #include "lock_patience.hpp"
@@ -103,7 +104,11 @@ bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueChe
     values[0] = heap_getattr(tuple, KeyColumn::scope, layout, &nulls[0]);
     values[1] = heap_getattr(tuple, KeyColumn::key, layout, &nulls[1]);
     // A B-tree asks nothing of the IndexInfo.
-    return index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
+    if constexpr (kIgnoreUniqueIndex)
+        check = UNIQUE_CHECK_NO;
+    const bool is_unique =
+        index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
+    return is_unique || kIgnoreUniqueIndex;
 }
 
 HeapTuple form_row(const KeyTable &table, const KeyRow &row) {
