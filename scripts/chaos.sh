@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Chaos: clients call idem on few hot keys while a nemesis cancels, terminates, cuts and kills; what they saw is checked against
+# the contract. On a private cluster that is gone afterwards.
+#
+#   chaos.sh [argument ...]          run it; the arguments are those of idem-chaos (--minutes, --seed, --clients, --nemeses …)
+#   chaos.sh --break [NAME ...]      leave one check at a time out of the library (unique, fence, recheck; all three unless named):
+#                                    each must be found within a minute
+#   chaos.sh --tap                   a short run, then the three, reported as TAP
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+cluster=chaos-$$
+program=$PWD/build/cmake/bin/idem-chaos
+kept=$PWD/build/chaos
+broken=
+
+finish() {
+    trap '' INT TERM HUP
+    cp "${PGHOST:-}/server.log" "$kept/server.log" 2>/dev/null || true
+    scripts/cluster.sh stop "$cluster"
+    if [ -n "$broken" ]; then rm -rf "$broken"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+build() {
+    scripts/deps.sh
+    scripts/install.sh
+    if [ ! -d build/cmake ]; then cmake -S . -B build/cmake >/dev/null; fi
+    cmake --build build/cmake --target idem-chaos --parallel "$(nproc)" -- --quiet
+    mkdir -p "$kept"
+}
+
+# fsync: killing processes loses nothing that was handed to the operating system. A statement that runs into the timeout is a
+# finding; what waits, waits for somebody whom the coordinator or the server ends long before.
+start_cluster() {
+    scripts/cluster.sh start "$cluster" fsync=off synchronous_commit=on max_prepared_transactions=50 max_connections=100 \
+        statement_timeout=30s deadlock_timeout=100ms log_line_prefix='%m [%p] %b %e ' shared_preload_libraries=idem \
+        autovacuum_naptime=1s "$@"
+    eval "$(scripts/cluster.sh env "$cluster")"
+}
+
+run_program() { "$program" --history "$kept/history.txt" "$@" </dev/null; }
+
+# Outside the tree, and only what the check is in is compiled anew. Directly under /tmp: the server's user has to read it.
+build_broken() {
+    local name=$1
+    broken=$(mktemp -d /tmp/idem-break-XXXXXX)
+    chmod 755 "$broken"
+    cp -a Makefile extension sql "$broken"
+    grep -rl '"breakage.hpp"' "$broken/extension/src" --include='*.cpp' | xargs touch
+    make --silent --directory="$broken" --jobs="$(nproc)" with_llvm=no IDEM_BREAK="$name" idem.so >"$kept/build-$name.log" 2>&1
+}
+
+# The extension as it is, its functions those of the broken library (which is loaded on first use: one server cannot have both, and
+# CREATE EXTENSION needs the other). Cuts and cancels suffice, and leave more time to race.
+find_break() {
+    local name=$1 status=0 since=$SECONDS
+    build_broken "$name"
+    start_cluster shared_preload_libraries=
+    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --set=library="$broken/idem.so" <<'SQL'
+CREATE EXTENSION idem;
+UPDATE pg_proc SET probin = :'library' WHERE probin = '$libdir/idem';
+SQL
+    run_program --seconds 60 --round 4 --nemeses cut,cancel,terminate,prepared ${SEED:+--seed "$SEED"} >"$kept/$name.log" 2>&1 || status=$?
+    scripts/cluster.sh stop "$cluster"
+    rm -rf "$broken"
+    broken=
+    # 1: a violation of the contract. Anything else is not what was asked for.
+    if [ "$status" -eq 1 ] && grep -q '^first violation' "$kept/$name.log"; then
+        echo "ok - without its check, $name: $(grep '^first violation' "$kept/$name.log") ($((SECONDS - since)) s with the build)"
+    else
+        tail -n 40 "$kept/$name.log" | sed 's/^/# /'
+        echo "not ok - without its check, $name: not found within a minute, see build/chaos/$name.log"
+        return 1
+    fi
+}
+
+find_breaks() {
+    local name status=0
+    if [ $# -eq 0 ]; then set -- unique fence recheck; fi
+    for name in "$@"; do
+        find_break "$name" || status=1
+    done
+    return "$status"
+}
+
+report_as_tap() {
+    local status=0
+    start_cluster
+    if run_program --seconds 75 >"$kept/run.log" 2>&1; then
+        sed 's/^/# /' "$kept/run.log"
+        echo "ok - no violation of the contract"
+    else
+        sed 's/^/# /' "$kept/run.log"
+        echo "not ok - no violation of the contract: see build/chaos"
+        status=1
+    fi
+    scripts/cluster.sh stop "$cluster"
+    find_breaks || status=1
+    echo "1..4"
+    return "$status"
+}
+
+bindir=$("$PG_CONFIG" --bindir)
+build
+case ${1:-} in
+    --break) shift; find_breaks "$@" ;;
+    --tap) report_as_tap ;;
+    *) start_cluster; run_program "$@" ;;
+esac
