@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz check-valgrind bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -24,6 +24,11 @@ fuzz:        ## throw random input at the core, the functions and the server; MI
 	@scripts/fuzz.sh
 check-valgrind: ## the extension's pgTAP tests under valgrind, on a server that scripts/valgrind-server.sh builds
 	@scripts/valgrind.sh
+chaos:       ## clients under a nemesis, checked against the contract: MINUTES=1 SEED=random CLIENTS=8
+	@scripts/chaos.sh $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(NEMESES),--nemeses $(NEMESES))
+chaos-breaks: ## the same against libraries that lack a check each: they must be found
+	@scripts/chaos.sh --break
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in it
@@ -63,7 +68,8 @@ DATA        = $(wildcard sql/idem--*--*.sql)
 
 # The server's headers are not ours to warn about. The server loads modules with RTLD_GLOBAL: calls inside this one are not
 # to be looked up among everybody's symbols.
-PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' -Iextension/src -isystem $(includedir_server)
+PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' -Iextension/src -isystem $(includedir_server) \
+              $(if $(IDEM_BREAK),-DIDEM_BREAK='"$(IDEM_BREAK)"')
 PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden
 SHLIB_LINK  = -Wl,-Bsymbolic-functions -lstdc++
 

@@ -97,6 +97,9 @@ pooled() (
 
 cli() { bats --tap --timing tests/cli; }
 
+# Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
+chaos() { scripts/chaos.sh --tap; }
+
 # These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
 # All they leave is in the cluster's directory and goes with it; the servers' logs are kept.
 recovery() {
@@ -240,5 +243,6 @@ suite pooled count_tap 'tests/pgtap/*.sql'
 suite client count_ctest 'tests/client/*_test.cpp'
 suite cli count_tap 'tests/cli/*.bats'
 suite consumer count_tap 'tests/consumer/run.sh'
+suite chaos count_tap 'tests/chaos/main.cpp'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize
