@@ -126,20 +126,18 @@ template <typename Model> class Search {
         std::size_t slot = 0;
         while (slot < kSlots && used_[slot])
             ++slot;
-        if (slot == kSlots && (slot = recycled()) == kSlots)
+        if (slot == kSlots)
             return false;
         used_.set(slot);
         slot_of_[operation] = slot;
         open_.push_back(operation);
-        if (model_.reads_only(operations_[operation].operation)) {
-            Configurations after(0, Hash{&model_});
-            after.reserve(configurations_.size());
-            for (auto configuration : configurations_) {
-                take_reads(configuration);
-                after.insert(std::move(configuration));
-            }
-            configurations_ = std::move(after);
+        Configurations after(0, Hash{&model_});
+        after.reserve(configurations_.size());
+        for (auto configuration : configurations_) {
+            take_at_once(configuration);
+            after.insert(std::move(configuration));
         }
+        configurations_ = std::move(after);
         return true;
     }
 
@@ -167,7 +165,7 @@ template <typename Model> class Search {
                 for (auto &state : next_) {
                     Configuration reached{std::move(state), configuration.effective};
                     reached.effective.set(slot_of_[candidate]);
-                    take_reads(reached);
+                    take_at_once(reached);
                     if (reached.effective[slot])
                         closed.insert(std::move(reached));
                     else if (seen.insert(reached).second)
@@ -179,6 +177,7 @@ template <typename Model> class Search {
             return false;
         configurations_ = std::move(closed);
         retire(operation);
+        retire_endless();
         return true;
     }
 
@@ -191,14 +190,21 @@ template <typename Model> class Search {
         return slot_of_[after] != kWaiting && configuration.effective[slot_of_[after]];
     }
 
-    void take_reads(Configuration &configuration) {
-        for (const auto operation : open_) {
-            if (!model_.reads_only(operations_[operation].operation) || !enabled(configuration, operation))
-                continue;
-            reads_.clear();
-            model_.step(configuration.state, operations_[operation].operation, reads_);
-            if (!reads_.empty())
+    void take_at_once(Configuration &configuration) {
+        for (bool again = true; again;) {
+            again = false;
+            for (const auto operation : open_) {
+                if (!enabled(configuration, operation) ||
+                    !model_.at_once(configuration.state, operations_[operation].operation))
+                    continue;
+                at_once_.clear();
+                model_.step(configuration.state, operations_[operation].operation, at_once_);
+                if (at_once_.empty())
+                    continue;
                 configuration.effective.set(slot_of_[operation]);
+                configuration.state = std::move(at_once_.front());
+                again = true;
+            }
         }
     }
 
@@ -217,19 +223,15 @@ template <typename Model> class Search {
     }
 
     // Operations that never return are done with once they have taken effect everywhere.
-    std::size_t recycled() {
-        Slots everywhere;
-        everywhere.set();
-        for (const auto &configuration : configurations_)
-            everywhere &= configuration.effective;
-        const auto candidates = open_;
-        std::size_t freed = kSlots;
-        for (const auto operation : candidates)
-            if (operations_[operation].returned == kNever && everywhere[slot_of_[operation]]) {
-                freed = slot_of_[operation];
-                retire(operation);
-            }
-        return freed;
+    void retire_endless() {
+        std::vector<std::size_t> done;
+        for (const auto operation : open_)
+            if (operations_[operation].returned == kNever &&
+                std::all_of(configurations_.begin(), configurations_.end(),
+                            [&](const Configuration &configuration) { return configuration.effective[slot_of_[operation]]; }))
+                done.push_back(operation);
+        for (const auto operation : done)
+            retire(operation);
     }
 
     bool affordable(std::size_t remembered) {
@@ -262,7 +264,7 @@ template <typename Model> class Search {
     Slots used_;
     Configurations configurations_{0, Hash{&model_}};
     std::vector<State> next_;
-    std::vector<State> reads_;
+    std::vector<State> at_once_;
     SearchResult<State> result_;
     bool exhausted_ = false;
 };

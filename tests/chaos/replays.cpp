@@ -30,10 +30,13 @@ void check_subject(const Index &index, const Subject &subject, Findings &finding
         if (replays(*asked.step))
             replayed.push_back(&asked);
     }
+    std::map<std::string, std::vector<const Asked *>> by_response;
+    for (const auto *store : stored)
+        by_response[plain_response(store->step->response)].push_back(store);
     for (const auto *replay : replayed) {
-        const auto response = plain_response(*replay->step->response_given);
-        const bool known = std::any_of(stored.begin(), stored.end(), [&](const Asked *store) {
-            return store->step->sent <= replay->step->received && plain_response(store->step->response) == response &&
+        const auto &candidates = by_response[plain_response(*replay->step->response_given)];
+        const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const Asked *store) {
+            return store->step->sent <= replay->step->received &&
                    (store->number == replay->number || (index.fate(*store) != Fate::aborted && !store->step->undone));
         });
         if (known)

@@ -62,8 +62,22 @@ template <typename Rules> struct RowModel {
 
     Rules rules;
 
-    bool reads_only(const Operation &operation) const {
-        return operation.part == Part::call && rules.reads_only(operation.call);
+    // Reading changes nothing. A transaction that changed nothing ends without a trace, and what is rolled back only kept
+    // others from changing the row; its own further calls, if any, come after that anyway.
+    bool at_once(const State &state, const Operation &operation) const {
+        switch (operation.part) {
+        case Part::call:
+            return rules.reads_only(operation.call);
+        case Part::undo:
+        case Part::abort:
+            return true;
+        case Part::maybe_undo:
+            return state.holder != operation.transaction || !state.in_savepoint;
+        case Part::commit:
+        case Part::commit_or_abort:
+            return state.holder != operation.transaction;
+        }
+        return false;
     }
 
     std::size_t hash(const State &state) const {
