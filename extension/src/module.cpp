@@ -56,9 +56,8 @@ void define_settings() {
                             "Leaves expired rows alone after a downtime, in which nobody could send his messages again.",
                             &sweep_start_delay, sweep_start_delay, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr,
                             nullptr);
-    DefineCustomIntVariable("idem.sweep_pause", "How long the background worker rests after each batch of 200 rows.",
-                            nullptr, &sweep_pause, sweep_pause, 0, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr,
-                            nullptr);
+    DefineCustomIntVariable("idem.sweep_pause", "How long the background worker rests after each batch of 200 rows.", nullptr,
+                            &sweep_pause, sweep_pause, 0, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
     DefineCustomIntVariable("idem.sweep_interval",
                             "How long after a sweep of a database the background worker begins the next.", nullptr,
                             &sweep_interval, sweep_interval, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
