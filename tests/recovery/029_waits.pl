@@ -123,7 +123,7 @@ sub wait_twice
     my $file = "$dir/" . $sessions++;
     append_to_file("$file.sql", $script);
     my $handle = IPC::Run::start([ 'stdbuf', '-oL', 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr('postgres'), '-f', "$file.sql" ],
-        '>', "$file.out", '2>', "$file.err");
+        '>', "$file.out", '2>', "$file.err", IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
     return { handle => $handle, file => $file };
 }
 
