@@ -3,7 +3,7 @@
 SELECT plan(5);
 SELECT pg_backend_pid() AS pid \gset
 \if :{?seed} \else \set seed 1 \endif
-\if :{?rounds} \else \set rounds 20 \endif
+\if :{?rounds} \else \set rounds 10 \endif
 \ir include/odd_arguments.psql
 SELECT is(:'uncovered'::text, 'none', 'every_type_of_argument_has_values');
 SELECT is(:functions, (SELECT count(*)::int FROM pg_depend WHERE classid = 'pg_proc'::regclass AND deptype = 'e'

@@ -6,7 +6,7 @@ CREATE DATABASE idem_latin1 TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' 
 \getenv tests PG_ABS_SRCDIR
 \set odd_arguments :tests '/../pgtap/include/odd_arguments.psql'
 \set seed 1
-\set rounds 10
+\set rounds 5
 
 \connect idem_sql_ascii
 CREATE EXTENSION idem;
