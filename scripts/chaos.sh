@@ -26,11 +26,12 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 build() {
-    scripts/deps.sh
-    scripts/install.sh
-    if [ ! -d build/cmake ]; then cmake -S . -B build/cmake >/dev/null; fi
-    cmake --build build/cmake --target idem-chaos --parallel "$(nproc)" -- --quiet
     mkdir -p "$kept"
+    if ! { scripts/deps.sh && scripts/install.sh && cmake -S . -B build/cmake &&
+        cmake --build build/cmake --target idem-chaos --parallel "$(nproc)"; } >"$kept/build.log" 2>&1; then
+        tail -n 40 "$kept/build.log" >&2
+        exit 1
+    fi
 }
 
 # fsync: killing processes loses nothing that was handed to the operating system. A statement that runs into the timeout is a

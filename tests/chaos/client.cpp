@@ -54,7 +54,7 @@ void Client::work_once() {
         return;
     }
     const std::int64_t lot = random.between(0, 99);
-    if (lot < 30)
+    if (lot < 25)
         do_in_one_transaction(*this);
     else if (lot < 48)
         take_leased(*this);

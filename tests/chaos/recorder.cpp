@@ -149,7 +149,7 @@ void Recorder::roll_back_to_savepoint() {
 bool Recorder::commit() {
     if (!open_)
         return false;
-    client_.maybe_cut(0.02, 1);
+    client_.maybe_cut(transaction_.effects.empty() ? 0.01 : 0.1, 1);
     const Answer answer = client_.connection.run("COMMIT");
     finding(Step{}, answer);
     if (answer.lost || is_farewell(answer.sqlstate)) {
@@ -169,11 +169,9 @@ void Recorder::roll_back() {
     if (!open_)
         return;
     const Answer answer = client_.connection.run("ROLLBACK");
-    const bool is_lost = answer.lost || is_farewell(answer.sqlstate);
     if (!answer.ok())
         client_.connection.close(); // a cancel may have hit the ROLLBACK itself
     finding(Step{}, answer);
-    static_cast<void>(is_lost);
     end(Fate::aborted, answer.ok());
 }
 

@@ -157,10 +157,13 @@ bool rush_comes() { return now() % kRush > kRush - kRushNotice; }
 
 void rush(Client &client) {
     const Nanoseconds number = now() / kRush + 1;
-    const Key key{client.round.board.name_rush(number), kLong};
+    const Key one{client.round.board.name_rush(number), kLong}, other{one.name + "b", kLong};
+    const bool swapped = client.random.chance(0.3), takes_both = client.random.chance(0.3);
     Recorder tx(client);
     sleep_for(std::max<Nanoseconds>(number * kRush - now(), 0));
-    claim_in(tx, client, key);
+    claim_in(tx, client, swapped ? other : one);
+    if (takes_both) // in different orders: some deadlock
+        claim_in(tx, client, swapped ? one : other);
     tx.end_somehow();
 }
 
