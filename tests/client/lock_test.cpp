@@ -339,24 +339,35 @@ TEST(Lock, KeepsItsClientAlive) {
     EXPECT_TRUE(held->unlock());
 }
 
+// Once its unlocking was answered. Where a connection broke, the server may come to what it was sent on that one only then, and
+// take the lock for nobody until the lease of the request is over.
+bool is_free_in_the_end(const std::string &name, bool calm) {
+    return calm ? is_free(name) : test::eventually([&] { return is_free(name); });
+}
+
+idem::lock_options swift_and_short() {
+    idem::lock_options options;
+    options.retry = test::swift();
+    options.lease = 5s;
+    return options;
+}
+
 // A lock whose first answer was lost is the same lock; one whose unlocking was answered or not is free.
 TEST(CutPoints, Lock) {
     for (const auto unnoticed : {0ms, 10ms}) {
         test::cut_options options;
         options.unnoticed = unnoticed;
         test::at_every_cut_point(
-            [](idem::client &db, const std::string &name, bool) {
-                idem::lock_options swift;
-                swift.retry = test::swift();
+            [](idem::client &db, const std::string &name, bool calm) {
                 EXPECT_EQ(idem::with_lock(
                               db, name,
                               [&](idem::held_lock &) {
                                   EXPECT_FALSE(is_free(name));
                                   return 7;
                               },
-                              swift),
+                              swift_and_short()),
                           7);
-                EXPECT_TRUE(is_free(name));
+                EXPECT_TRUE(is_free_in_the_end(name, calm));
             },
             options);
     }
@@ -367,14 +378,12 @@ TEST(CutPoints, TryLock) {
         test::cut_options options;
         options.unnoticed = unnoticed;
         test::at_every_cut_point(
-            [](idem::client &db, const std::string &name, bool) {
-                idem::lock_options swift;
-                swift.retry = test::swift();
-                std::optional<idem::held_lock> held = idem::try_lock(db, name, swift);
+            [](idem::client &db, const std::string &name, bool calm) {
+                std::optional<idem::held_lock> held = idem::try_lock(db, name, swift_and_short());
                 ASSERT_TRUE(held);
                 EXPECT_FALSE(is_free(name));
                 EXPECT_TRUE(held->unlock());
-                EXPECT_TRUE(is_free(name));
+                EXPECT_TRUE(is_free_in_the_end(name, calm));
             },
             options);
     }

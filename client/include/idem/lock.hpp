@@ -61,7 +61,8 @@ class held_lock {
 
     /// Frees it. False: it was no longer held, so others may have been at work meanwhile. Waits for transactions that asserted
     /// the fence: end them first. Throws when the server cannot be reached or refuses; the lock is free then when its lease
-    /// ends.
+    /// ends. The same holds when a connection broke while the lock was being taken, and the server comes to what it was sent on
+    /// that one only after the lock was freed: it takes it once more, for nobody.
     bool unlock();
     bool is_held() const noexcept { return state_ != nullptr; }
 
