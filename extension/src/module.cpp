@@ -1,4 +1,5 @@
 // What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
+#include "breakage.hpp"
 #include "catalog.hpp"
 #include "core/snowflake.hpp"
 #include "pg.hpp"
@@ -79,6 +80,9 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init();
 
 void _PG_init() {
+    if constexpr (!idem::kBreak.empty())
+        ereport(WARNING, (errmsg("this library of idem lacks a check and is for the test of the tests alone"),
+                          errdetail("It was built with IDEM_BREAK=%s.", IDEM_BREAK)));
     idem::stats::initialize();
     define_settings();
     idem::catalog_initialize();

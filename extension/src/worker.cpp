@@ -71,6 +71,15 @@ SweepReport read_report(int slot) {
     return report;
 }
 
+bool is_wanted_alone(Oid database) {
+    LOCKTAG tag;
+    SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, database, 0);
+    if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+        return true;
+    LockRelease(&tag, RowExclusiveLock, false);
+    return false;
+}
+
 void worker_initialize() {
     if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
         return;

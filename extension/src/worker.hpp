@@ -48,6 +48,10 @@ void leave_report(int slot, uint64 number, SweepReport report);
 
 SweepReport read_report(int slot);
 
+// Whether somebody wants the database for himself: he locks it so that nobody can connect, and a sweeper neither stays then nor
+// is to wait at the door. REQUIRES: a transaction.
+bool is_wanted_alone(Oid database);
+
 // Asks for shared memory and registers the launcher, if libraries are being preloaded.
 void worker_initialize();
 

@@ -100,6 +100,7 @@ void read_list() {
         // A new interval, or a new delay, holds at once.
         entry.due = Min(entry.due, monotonic_now() + back_off(entry.failures));
     }
+    retry_at = Min(retry_at, monotonic_now() + interval());
     if (list_has_rest && wanted == kMostDatabases)
         ereport(LOG, (errmsg("some databases in idem.databases are not swept"),
                       errdetail("It has more than %d names; those after them are left out.", kMostDatabases)));
@@ -131,11 +132,15 @@ void meet(Entry *entry, Obstacle obstacle) {
     entry->obstacle = obstacle;
 }
 
-// InvalidOid, and what is the matter, when it is not there or lets nobody in. Without a database of our own there may be no
-// index to be had, so we read the table.
-Oid find_database(const char *name, Obstacle *obstacle) {
-    Oid database = InvalidOid;
-    *obstacle = Obstacle::missing;
+struct Found {
+    Oid database; // InvalidOid: there is an obstacle
+    Obstacle obstacle;
+    bool is_wanted_alone;
+};
+
+// Without a database of our own there may be no index to be had, so we read the table.
+Found find_database(const char *name) {
+    Found found{InvalidOid, Obstacle::missing, false};
     StartTransactionCommand();
     (void)GetTransactionSnapshot();
     Relation table = table_open(DatabaseRelationId, AccessShareLock);
@@ -146,13 +151,15 @@ Oid find_database(const char *name, Obstacle *obstacle) {
             continue;
         // -2: its DROP was interrupted.
         const bool is_open = form->datallowconn && form->datconnlimit != -2;
-        *obstacle = is_open ? Obstacle::none : Obstacle::closed;
-        database = is_open ? form->oid : InvalidOid;
+        if (is_open)
+            found = {form->oid, Obstacle::none, is_wanted_alone(form->oid)};
+        else
+            found.obstacle = Obstacle::closed;
     }
     table_endscan(scan);
     table_close(table, AccessShareLock);
     CommitTransactionCommand();
-    return database;
+    return found;
 }
 
 bool start_sweeper(Entry *entry, int slot, Oid database) {
@@ -188,17 +195,16 @@ void note_refusal(const Entry &entry) {
 }
 
 void begin_sweep(Entry *entry, int slot) {
-    Obstacle obstacle;
-    const Oid database = find_database(entry->name, &obstacle);
-    if (OidIsValid(database)) {
-        if (!start_sweeper(entry, slot, database))
+    const Found found = find_database(entry->name);
+    if (OidIsValid(found.database) && !found.is_wanted_alone) {
+        if (!start_sweeper(entry, slot, found.database))
             return note_refusal(*entry);
         refusals = 0;
     }
     entry->due = monotonic_now() + interval();
     // Whether there is an extension is the sweeper's to find out.
-    if (obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
-        meet(entry, obstacle);
+    if (found.obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
+        meet(entry, found.obstacle);
 }
 
 const char *word_for(SweepOutcome outcome) {
@@ -268,9 +274,12 @@ Entry *first_in_line() {
     return first;
 }
 
+// A lock that had to be waited for may have used up the latch of a signal that came meanwhile.
+bool is_called_away() { return ShutdownRequestPending || ConfigReloadPending; }
+
 // Starts what is due, and says when to look again; the end of a sweep wakes us as well.
 Micros attend() {
-    while (count_sweepers() < settings::sweep_workers) {
+    while (!is_called_away() && count_sweepers() < settings::sweep_workers) {
         Entry *entry = first_in_line();
         if (entry == nullptr)
             break;
@@ -314,7 +323,9 @@ void idem_launcher_main(Datum) {
             ProcessConfigFile(PGC_SIGHUP);
             read_list();
         }
-        sleep_until(attend());
+        const Micros next = attend();
+        if (!is_called_away())
+            sleep_until(next);
     }
     proc_exit(1); // so that the server starts another, unless it shuts down
 }

@@ -22,22 +22,12 @@ void next_transaction() {
     StartTransactionCommand();
 }
 
-// Who wants the database for himself locks it so that nobody can connect; nor do we stay then.
-bool is_in_the_way() {
-    LOCKTAG tag;
-    SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-    if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-        return true;
-    LockRelease(&tag, RowExclusiveLock, false);
-    return false;
-}
-
 bool must_stop() {
     if (ConfigReloadPending) {
         ConfigReloadPending = false;
         ProcessConfigFile(PGC_SIGHUP);
     }
-    return is_in_the_way();
+    return is_wanted_alone(MyDatabaseId);
 }
 
 SweepOutcome sweep_database() {

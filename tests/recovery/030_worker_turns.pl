@@ -141,6 +141,19 @@ is_swept('three', 'a locked table keeps no other database from being swept');
 $locker->query_safe('COMMIT');
 $locker->quit;
 
+# --- A locked database -----------------------------------------------------------------------------------------------------------
+
+my $renamer = $node->background_psql('postgres');
+$renamer->query_safe('BEGIN; ALTER DATABASE two RENAME TO renamed');
+# Between the two of them it was the other's turn.
+for my $nth (1, 2)
+{
+    expire('three', 1);
+    is_swept('three', "a locked database keeps no other from being swept ($nth)");
+}
+$renamer->query_safe('ROLLBACK');
+$renamer->quit;
+
 # --- Failures --------------------------------------------------------------------------------------------------------------------
 
 speed_up('one', 'two', 'three');

@@ -3,11 +3,20 @@
 namespace idem::core {
 
 std::optional<Micros> duration(std::int32_t months, std::int32_t days, Micros time) {
-    // Wide enough for any sum: parts of different signs may each be out of range.
-    const __int128 span = (static_cast<__int128>(months) * 30 + days) * kMicrosPerDay + time;
-    if (span < INT64_MIN || span > INT64_MAX)
+    std::int64_t whole_days = std::int64_t{months} * 30 + days + time / kMicrosPerDay;
+    Micros rest = time % kMicrosPerDay;
+    // Of one sign, lest one be out of range where the sum is not.
+    if (whole_days < 0 && rest > 0) {
+        ++whole_days;
+        rest -= kMicrosPerDay;
+    } else if (whole_days > 0 && rest < 0) {
+        --whole_days;
+        rest += kMicrosPerDay;
+    }
+    Micros span;
+    if (__builtin_mul_overflow(whole_days, kMicrosPerDay, &span) || __builtin_add_overflow(span, rest, &span))
         return std::nullopt;
-    return static_cast<Micros>(span);
+    return span;
 }
 
 std::optional<Micros> deadline(Micros now, Micros span, Micros last) {
