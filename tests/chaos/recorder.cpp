@@ -157,8 +157,12 @@ bool Recorder::commit() {
         end(Fate::unknown, false);
         return false;
     }
-    const bool committed = answer.ok() && answer.tag == "COMMIT";
-    if (answer.ok() && !committed)
+    if (!answer.ok()) {
+        roll_back(); // a cancel that met COMMIT itself leaves a failed transaction open
+        return false;
+    }
+    const bool committed = answer.tag == "COMMIT";
+    if (!committed)
         client_.round.findings.add("commit_refused", "", "COMMIT of a transaction without an error answered " + answer.tag,
                                    transaction_);
     end(committed ? Fate::committed : Fate::aborted, true);
@@ -187,7 +191,7 @@ void Recorder::prepare() {
         client_.connection.close();
     if (!is_lost && !(answer.ok() && answer.tag == "PREPARE TRANSACTION")) {
         transaction_.prepared = false;
-        end(Fate::aborted, true);
+        roll_back();
         return;
     }
     open_ = false;
