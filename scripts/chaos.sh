@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+unset PGHOST PGPORT PGUSER PGDATABASE # no server but our own
 
 cluster=chaos-$$
 program=$PWD/build/cmake/bin/idem-chaos
@@ -18,7 +19,7 @@ broken=
 finish() {
     trap '' INT TERM HUP
     cp "${PGHOST:-}/server.log" "$kept/server.log" 2>/dev/null || true
-    scripts/cluster.sh stop "$cluster"
+    scripts/cluster.sh stop "$cluster" || true
     if [ -n "$broken" ]; then rm -rf "$broken"; fi
 }
 trap finish EXIT
@@ -39,7 +40,7 @@ build() {
 start_cluster() {
     scripts/cluster.sh start "$cluster" fsync=off synchronous_commit=on max_prepared_transactions=50 max_connections=100 \
         statement_timeout=30s deadlock_timeout=100ms log_line_prefix='%m [%p] %b %e ' shared_preload_libraries=idem \
-        autovacuum_naptime=1s "$@"
+        autovacuum_naptime=1s "$@" || return 1
     eval "$(scripts/cluster.sh env "$cluster")"
 }
 
@@ -49,18 +50,23 @@ run_program() { "$program" --history "$kept/history.txt" "$@" </dev/null; }
 build_broken() {
     local name=$1
     broken=$(mktemp -d /tmp/idem-break-XXXXXX)
-    chmod 755 "$broken"
-    cp -a Makefile extension sql "$broken"
-    grep -rl '"breakage.hpp"' "$broken/extension/src" --include='*.cpp' | xargs touch
-    make --silent --directory="$broken" --jobs="$(nproc)" with_llvm=no IDEM_BREAK="$name" idem.so >"$kept/build-$name.log" 2>&1
+    chmod 755 "$broken" &&
+        cp -a Makefile extension sql "$broken" &&
+        grep -rl '"breakage.hpp"' "$broken/extension/src" --include='*.cpp' | xargs touch || return 1
+    make --silent --directory="$broken" --jobs="$(nproc)" with_llvm=no IDEM_BREAK="$name" idem.so >"$kept/build-$name.log" 2>&1 &&
+        chmod a+r "$broken/idem.so"
 }
 
 # The extension as it is, its functions those of the broken library (which is loaded on first use: one server cannot have both, and
 # CREATE EXTENSION needs the other). Cuts and cancels suffice, and leave more time to race.
 find_break() {
     local name=$1 status=0 since=$SECONDS
-    build_broken "$name"
-    start_cluster shared_preload_libraries=
+    if ! build_broken "$name" || ! start_cluster shared_preload_libraries=; then
+        echo "not ok - without its check, $name: not tried, see build/chaos/build-$name.log"
+        rm -rf "$broken"
+        broken=
+        return 1
+    fi
     "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --set=library="$broken/idem.so" <<'SQL'
 CREATE EXTENSION idem;
 UPDATE pg_proc SET probin = :'library' WHERE probin = '$libdir/idem';
