@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+trap 'exit 130' INT # a part that is interrupted exits, and the next would begin
 status=0
 case ${1:-} in
     extension) shift; scripts/sanitize-extension.sh "$@" || status=1 ;;
