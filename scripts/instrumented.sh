@@ -21,16 +21,22 @@ prepare() {
 }
 
 finish() {
+    trap '' INT TERM HUP
     cp "/tmp/idem-$(id -u)/$cluster/server.log" "$kept/server.log" 2>/dev/null || true
-    scripts/cluster.sh stop "$cluster"
+    scripts/cluster.sh stop "$cluster" || true
     cp -R "$reports" "$kept/" 2>/dev/null || true
     rm -rf "${work:?}"
 }
 
-# Builds in a copy of the sources, which keeps its objects for the next time. Arguments go to make.
+# Builds in a copy of the sources, which keeps its objects for the next time, if that is for the same server with the same
+# arguments, which go to make.
 build_extension() {
-    local sources=$kept/sources
+    local sources=$kept/sources stamp
+    stamp="$PG_CONFIG, $("$PG_CONFIG" --version): $*"
+    [ "$stamp" = "$(cat "$sources/stamp" 2>/dev/null)" ] || rm -rf "${sources:?}"
     mkdir -p "$sources"
+    echo "$stamp" >"$sources/stamp"
+    find "$sources" \( -name '*.cpp' -o -name '*.hpp' -o -name '*.sql' \) -delete
     tar --create --exclude='*.o' --exclude='*.d' --exclude='*.bc' Makefile extension sql | tar --extract --directory="$sources"
     make --silent --directory="$sources" --jobs="$(nproc)" all with_llvm=no "$@"
     make --silent --directory="$sources" install with_llvm=no DESTDIR="$root" "$@" >/dev/null
