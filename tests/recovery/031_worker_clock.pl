@@ -39,7 +39,7 @@ $node->psql('postgres', 'CALL idem_sweep()', stderr => \my $notices);
 unlike($notices, qr/nothing is swept before/, 'which waits for no start');
 
 # A pause ends after as long as it is to last.
-$node->safe_psql('postgres', q{SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'c' || n FROM generate_series(1, 10) n), '1 h')});
+$node->safe_psql('postgres', q{SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'c' || n FROM generate_series(1, 100) n), '1 h')});
 $node->safe_psql('postgres', q{ALTER SYSTEM SET idem.databases = ''});
 $node->reload;
 $node->safe_psql('postgres', q{UPDATE idem_keys SET expires_at = '2000-01-01'});
