@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 minutes=${MINUTES:-1}
+[[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "fuzz.sh: MINUTES is \"$minutes\", not a whole number of minutes" >&2; exit 2; }
 seconds=$((minutes * 60))
 seed=${SEED:-$RANDOM}
 build=$PWD/build/fuzz
@@ -21,7 +22,7 @@ status=0
 
 build_targets() {
     local compiler=${CLANG:-}
-    [ -n "$compiler" ] || compiler=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -V | tail -n 1)
+    [ -n "$compiler" ] || compiler=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -V | tail -n 1 || true)
     [ -n "$compiler" ] || { echo "fuzz.sh: no clang++" >&2; exit 1; }
     cmake -S . -B "$build" -DIDEM_FUZZ=ON -DCMAKE_CXX_COMPILER="$compiler" >/dev/null
     cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]/#/idem-fuzz-}" -- --quiet
@@ -32,7 +33,7 @@ fuzz_target() {
     mkdir -p "$corpus" "$build/failures"
     if nice -n 5 "$build/bin/idem-fuzz-$target" -max_total_time="$seconds" -max_len=2048 -timeout=10 -seed="$seed" -print_final_stats=1 \
         -artifact_prefix="$build/failures/$target-" "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1; then
-        awk -v target="$target" '/ DONE /{for (i = 1; i < NF; i++) if ($i == "cov:") edges = $(i + 1); else if ($i == "ft:") features = $(i + 1)}
+        awk -v target="$target" '/\tDONE /{for (i = 1; i < NF; i++) if ($i == "cov:") edges = $(i + 1); else if ($i == "ft:") features = $(i + 1)}
             /number_of_executed_units/{runs = $2}
             END {printf "%-16s %12d runs, %6d edges, %6d features\n", target, runs, edges, features}' "$log"
     else
@@ -44,7 +45,8 @@ fuzz_target() {
 
 fuzz_core() {
     targets=("$@")
-    [ $# -gt 0 ] || mapfile -t targets < <(find tests/fuzz/seeds -mindepth 1 -printf '' -o -type d -printf '%f\n' | sort)
+    [ $# -gt 0 ] || mapfile -t targets < <(find tests/fuzz/seeds -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
+    [ ${#targets[@]} -gt 0 ] || { echo 'fuzz.sh: no target in tests/fuzz/seeds' >&2; exit 1; }
     build_targets
     export -f fuzz_target
     export build seconds seed
@@ -56,7 +58,7 @@ fuzz_core() {
 start_cluster() {
     [ -z "${PGHOST:-}" ] || [ "$PGHOST" != "/tmp/idem-$(id -u)/$cluster" ] || return 0
     scripts/install.sh
-    scripts/cluster.sh start "$cluster" fsync=off statement_timeout=5min track_functions=all log_error_verbosity=verbose "log_line_prefix=%p %u %e "
+    scripts/cluster.sh start "$cluster" fsync=off statement_timeout=5min track_functions=all log_error_verbosity=verbose "log_line_prefix=%p [%u] %e "
     eval "$(scripts/cluster.sh env "$cluster")"
 }
 
@@ -83,8 +85,7 @@ fuzz_functions() {
     psql --dbname=functions --command='CREATE EXTENSION idem'
     while [ "$SECONDS" -lt "$end" ]; do
         more=$(psql --dbname=functions --tuples-only --no-align --set=seed="$seed" --set=rounds="$rounds" --output=/dev/null \
-            --file=tests/pgtap/include/odd_arguments.psql --command='\o' --command='\if :{?calls} \echo :calls \else \echo 0 \endif' \
-            --command='\echo :problems') || { status=1 && echo "functions FAILED: seed $seed" && return; }
+            --file=tests/pgtap/include/odd_arguments.psql --command='\echo :calls' --command='\echo :problems') || { status=1 && echo "functions FAILED: seed $seed" && return; }
         calls=$((calls + $(head -n 1 <<<"$more")))
         if [ "$(tail -n +2 <<<"$more")" != none ]; then
             status=1
@@ -94,6 +95,7 @@ fuzz_functions() {
         seed=$((seed + 1))
     done
     printf '%-16s %12d calls\n' functions "$calls"
+    [ "$calls" -gt 0 ] || status=1
 }
 
 fuzz_huge() {
@@ -136,14 +138,21 @@ SQL
     for role in postgres smith_operator; do
         awk -v role="$role" '/^queries: /{queries = $2} /^error rate: /{rate = $3} END {printf "    as %s: %d queries, %d %% refused\n", role, queries, rate * 100}' \
             "$build/sqlsmith-$role.log"
+        grep -q '^queries: [1-9]' "$build/sqlsmith-$role.log" || { status=1 && echo "sqlsmith FAILED: no query as $role, see $build/sqlsmith-$role.log"; }
     done
 }
 
 # -------------------------------------------------------------------------------------------------------------------------
 
+finish() {
+    trap '' INT TERM HUP
+    cp "${PGHOST:-}/server.log" "$build/server.log" 2>/dev/null || true
+    scripts/cluster.sh stop "$cluster"
+}
+
 selection=${1:-all}
 [ $# -eq 0 ] || shift
-trap 'cp "${PGHOST:-}/server.log" "$build/server.log" 2>/dev/null || true; scripts/cluster.sh stop "$cluster"' EXIT
+trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 mkdir -p "$build"
