@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+unset PGHOST PGPORT PGUSER PGDATABASE # no server but our own
 
 minutes=${MINUTES:-1}
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "fuzz.sh: MINUTES is \"$minutes\", not a whole number of minutes" >&2; exit 2; }
