@@ -233,6 +233,18 @@ TEST(Fences, of_one_owner_twice) {
     EXPECT_EQ(broken(script.history), kHolder);
 }
 
+TEST(Fences, of_a_call_whose_answer_was_lost) {
+    Script script;
+    script.transaction(Fate::unknown).begin("a", 0, 1, "").leased(1000, "one");
+    script.last().received = kNever;
+    script.now().ended = kNever;
+    script.transaction().begin("b", 2, 3, "acquired").leased(1000).given(100);
+    script.transaction().begin("a", 4, 5, "acquired").leased(1000, "one").given(99, 1);
+    EXPECT_EQ(broken(script.history), "");
+    script.history.transactions[0].steps[0].owner = "another";
+    EXPECT_EQ(broken(script.history), kGrow);
+}
+
 TEST(StaleFences, that_complete) {
     auto script = leased(20);
     script.transaction().begin("k", 40, 41, "taken_over").leased(1000, "b").given(200, 2);

@@ -1,5 +1,6 @@
 // Fences come from one generator per database: they strictly grow in real time, and each has one holder.
 #include <algorithm>
+#include <tuple>
 
 #include "guarantees.hpp"
 
@@ -18,9 +19,26 @@ struct Drawn {
     const Transaction *transaction = nullptr;
 };
 
+// When an owner may first have been given a name without its answer having come: who asks again under the same owner is given
+// the fence that was drawn then.
+using Unanswered = std::map<std::tuple<Kind, std::string, std::string>, Nanoseconds>;
+
+Unanswered unanswered_calls(const History &history) {
+    Unanswered calls;
+    for (const auto &transaction : history.transactions)
+        for (const auto &step : transaction.steps) {
+            if (step.received != kNever || step.owner.empty() || (step.call != Call::begin && step.call != Call::lock))
+                continue;
+            auto &sent = calls.try_emplace({kind_of(step.call), step.key, step.owner}, step.sent).first->second;
+            sent = std::min(sent, step.sent);
+        }
+    return calls;
+}
+
 } // namespace
 
 void check_fences(const Index &index, Findings &findings) {
+    const Unanswered unanswered = unanswered_calls(index.history());
     std::map<std::int64_t, Drawn> by_fence;
     for (const auto &transaction : index.history().transactions)
         for (const auto &step : transaction.steps) {
@@ -38,6 +56,8 @@ void check_fences(const Index &index, Findings &findings) {
             }
             drawn.fence = *step.fence_given;
             drawn.sent = std::min(drawn.sent, step.sent);
+            if (const auto before = unanswered.find({kind_of(step.call), step.key, step.owner}); before != unanswered.end())
+                drawn.sent = std::min(drawn.sent, before->second);
             if (drawn.step == nullptr || step.received < drawn.received) {
                 drawn.received = step.received;
                 drawn.step = &step;
