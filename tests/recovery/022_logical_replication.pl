@@ -63,7 +63,12 @@ $subscriber->safe_psql('postgres',
     "CREATE SUBSCRIPTION copy CONNECTION '$connection' PUBLICATION idem, idem_log, orders WITH (two_phase = true)");
 $subscriber->wait_for_subscription_sync($publisher, 'copy');
 
-sub catch_up { $publisher->wait_for_catchup('copy') }
+# What a sweep did is not flushed when it returns, and what is not flushed is not waited for.
+sub catch_up
+{
+    $publisher->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'idem', 'all before this')});
+    $publisher->wait_for_catchup('copy');
+}
 
 answers($subscriber, q{SELECT idem_try_claim('copied'), idem_try_claim('leased')}, 'completed|in_flight');
 refuses($subscriber, q{SET ROLE stranger; SELECT idem_try_claim('x', scope => 'tenant')}, '42501');
