@@ -88,10 +88,10 @@ Step Recorder::alone(Client &client, Step step, const Manner &manner) {
 }
 
 // Statements that are no calls. False, and the transaction has ended, when it failed.
-bool Recorder::control(const std::string &sql) {
+bool Recorder::control(const std::string &sql, const std::vector<Value> &values) {
     if (!open_)
         return false;
-    const Answer answer = client_.connection.run(sql);
+    const Answer answer = client_.connection.run(sql, values);
     if (answer.ok())
         return true;
     finding(Step{}, answer);
@@ -105,21 +105,9 @@ bool Recorder::control(const std::string &sql) {
 }
 
 void Recorder::leave_effect(const std::string &key, std::int64_t fence) {
-    if (!open_)
-        return;
-    const Answer answer = client_.connection.run("INSERT INTO chaos_effects (key, transaction, fence) VALUES ($1, $2, $3)",
-                                                 {key, std::to_string(transaction_.id), std::to_string(fence)});
-    if (answer.ok()) {
+    if (control("INSERT INTO chaos_effects (key, transaction, fence) VALUES ($1, $2, $3)",
+                {key, std::to_string(transaction_.id), std::to_string(fence)}))
         transaction_.effects.push_back({key, transaction_.id, fence});
-        return;
-    }
-    finding(Step{}, answer);
-    if (answer.lost || is_farewell(answer.sqlstate)) {
-        client_.connection.close();
-        end(Fate::aborted, false);
-    } else {
-        roll_back();
-    }
 }
 
 void Recorder::savepoint() {

@@ -47,7 +47,7 @@ class Recorder {
     struct Alone {};
     Recorder(Client &client, Alone);
     Step put(Step step, const Manner &manner, bool is_alone);
-    bool control(const std::string &sql);
+    bool control(const std::string &sql, const std::vector<Value> &values = {});
     void finding(const Step &step, const Answer &answer);
     void end(Fate fate, bool certain_when);
 
