@@ -47,20 +47,59 @@ Probe kept(Probe probe) {
 }
 
 // The ordinary way to look: an index scan.
-Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+struct Scan {
+    IndexScanDesc index;
+    TupleTableSlot *slot;
     ScanKeyData keys[2];
-    ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+};
+
+void begin_scan(Scan *scan, const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+    ScanKeyEntryInitialize(&scan->keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
                            PointerGetDatum(scope));
-    ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(key));
-    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
-    IndexScanDesc scan = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
-    index_rescan(scan, keys, 2, nullptr, 0);
+    ScanKeyEntryInitialize(&scan->keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+                           PointerGetDatum(key));
+    scan->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    scan->index = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
+    index_rescan(scan->index, scan->keys, 2, nullptr, 0);
+}
+
+bool next_of(Scan *scan) { return index_getnext_slot(scan->index, ForwardScanDirection, scan->slot); }
+
+void end_scan(Scan *scan) {
+    index_endscan(scan->index);
+    ExecDropSingleTupleTableSlot(scan->slot);
+}
+
+Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+    Scan scan;
+    begin_scan(&scan, table, snapshot, scope, key);
     Probe result{};
-    if (index_getnext_slot(scan, ForwardScanDirection, slot))
-        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot));
-    index_endscan(scan);
-    ExecDropSingleTupleTableSlot(slot);
+    if (next_of(&scan))
+        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, scan.slot, *snapshot)
+                                                                : found_in(table, scan.slot));
+    end_scan(&scan);
     return result;
+}
+
+bool may_have_been_deleted(const Probe &found) { return (found.row->t_data->t_infomask & HEAP_XMAX_INVALID) == 0; }
+
+// What earlier commands of this transaction made of the key: false if they made nothing of it.
+bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe *own) {
+    const Snapshot active = GetActiveSnapshot();
+    bool is_written = false;
+    *own = Probe{};
+    Scan scan;
+    begin_scan(&scan, table, SnapshotAny, scope, key);
+    while (own->presence == Presence::absent && next_of(&scan)) {
+        const Probe version = found_in(table, scan.slot);
+        if (!version.own_transaction || HeapTupleHeaderGetCmin(version.row->t_data) >= active->curcid)
+            continue;
+        is_written = true;
+        if (table_tuple_satisfies_snapshot(table.relation, scan.slot, active))
+            *own = kept(version);
+    }
+    end_scan(&scan);
+    return is_written;
 }
 
 // The indexes whose conflict means "this key is taken": the primary key, and its double while it is being rebuilt.
@@ -193,7 +232,13 @@ Probe probe(const KeyTable &table, const text *scope, const text *key) {
 }
 
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
-    return probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    const Probe seen = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    // A transaction's snapshot goes on seeing a row that others have deleted since, whatever this transaction put in its place.
+    Probe own;
+    if (IsolationUsesXactSnapshot() && seen.presence == Presence::found && !seen.own_transaction &&
+        may_have_been_deleted(seen) && probe_own(table, scope, key, &own))
+        return own;
+    return seen;
 }
 
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {

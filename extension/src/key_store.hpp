@@ -73,7 +73,8 @@ Probe probe_settled(const KeyTable &table, const text *scope, const text *key);
 // The same once no other transaction's change of the key is pending. `function`: for messages.
 Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function);
 
-// What the caller's snapshot sees, as any SELECT would; never busy.
+// What the caller's snapshot sees, as any SELECT would, but of two rows (one that others deleted since, and this transaction's
+// own in its place) its own; never busy.
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key);
 
 // Waits until the transaction that holds a busy key has ended, or has finished its insertion: a lock wait like any other
