@@ -4,15 +4,17 @@
 # reading and writing for the others.
 # shellcheck shell=bash
 
+# A whole run measures the gist; `make bench ONLY=contention` everything, for the plots.
 run_contention() {
-    local contention_rounds=${ROUNDS:-5} run_ms=400 client_counts=1,2,4,8,16,32 product_counts=1,100,$rows
-    if [ -n "$QUICK" ]; then contention_rounds=${ROUNDS:-1} client_counts=1,8,32; fi
-    if [ -n "${RUN_SECONDS:-}" ]; then run_ms=$((RUN_SECONDS * 1000)); fi
+    local contention_rounds=${ROUNDS:-3} run_ms=150 client_counts=1,8,32 product_counts=1,100,100000
+    if [ -n "$ONLY" ] && [ -z "$QUICK" ]; then contention_rounds=${ROUNDS:-5} run_ms=400 client_counts=1,2,4,8,16,32; fi
+    if [ -n "$QUICK" ]; then contention_rounds=${ROUNDS:-1}; fi
+    if [ -n "${RUN_SECONDS:-}" ]; then run_ms=$(awk -v s="$RUN_SECONDS" 'BEGIN {print int(s * 1000)}'); fi
     place '32 clients'
-    sql -v rows="$rows" -f bench/contenders/contention/schema.sql >/dev/null
+    sql -v rows="${product_counts##*,}" -f bench/contenders/contention/schema.sql >/dev/null
     "$drivers/idem-bench-contention" "$contention_rounds" "$run_ms" "$client_counts" "$product_counts" >"$scratch/contention.runs"
     awk -f bench/medians.awk "$scratch/contention.runs" >"$scratch/contention.tsv"
-    if [ -z "$QUICK" ]; then
+    if [ -n "$ONLY" ] && [ -z "$QUICK" ]; then
         publish_contention "Medians of $contention_rounds rounds with runs of $run_ms ms each, $(date --utc +%F)."
     fi
 }

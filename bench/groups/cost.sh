@@ -2,8 +2,7 @@
 # shellcheck shell=bash
 
 run_cost() {
-    local calls=20000 contender rounds=1
-    if [ -n "$QUICK" ]; then calls=5000; fi
+    local calls=5000 contender rounds=1
     for contender in idem_claim raw_on_conflict raw_leanest; do
         refill "$contender"
         cost_of 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"

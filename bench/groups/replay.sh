@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 
 run_replay() {
-    local load loads=('1 client' '1 client, one processor' '8 clients')
-    if [ -n "$QUICK" ]; then loads=('1 client, one processor' '8 clients'); fi
+    local load loads=('1 client, one processor' '8 clients')
+    if [ -n "$QUICK" ]; then loads=('8 clients'); fi
     refill_with_responses
     for load in "${loads[@]}"; do
         place "$load"

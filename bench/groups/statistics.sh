@@ -3,12 +3,14 @@
 # shellcheck shell=bash
 
 run_statistics() {
-    local load
-    for load in "${loads_without_flush[@]}"; do
+    local load loads=('1 client, one processor' '8 clients')
+    if [ -n "$QUICK" ]; then loads=('1 client, one processor'); fi
+    place "${loads[0]}"
+    alternate 'fresh claims/s, synchronous_commit=off' "${loads[0]}" fresh_claims_counted counters_on counters_off
+    refill idem_claim
+    sql -c 'VACUUM (ANALYZE)'
+    for load in "${loads[@]}"; do
         place "$load"
-        alternate 'fresh claims/s, synchronous_commit=off' "$load" fresh_claims_counted counters_on counters_off
-        refill idem_claim
-        sql -c 'VACUUM (ANALYZE)'
         alternate 'duplicate claims/s' "$load" duplicate_claims_counted counters_on counters_off
     done
 }
