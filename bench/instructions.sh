@@ -2,7 +2,9 @@
 # Counts the instructions that a backend spends on a call, by running a server of its own under valgrind's callgrind.
 # A session of N calls is compared with one of 2N, so that start-up and planning cancel out.
 #
-#   bench/instructions.sh [CALLS [PREFILL]]      prints case, contender, instructions per call
+#   bench/instructions.sh [CALLS [PREFILL [WHAT]]]      prints case, contender, instructions per call
+#
+# WHAT is a regular expression for "case, contender": a session under valgrind costs seconds.
 #
 # The profiles can be kept for callgrind_annotate: PROFILES=directory bench/instructions.sh
 set -euo pipefail
@@ -13,6 +15,7 @@ source bench/tables.sh
 
 # More rows than calls, for the versions' sake (bench/keys/row.sql). before_session: a function that is given the contender.
 calls=${1:-1000} prefill=${2:-50000} rows=4000 before_session='' data='' server=''
+what=${3:-}
 trap 'stop_under_valgrind; stop_everything' EXIT
 
 # Profiles go to the cluster's directory, where the server's user may write.
@@ -56,6 +59,7 @@ instructions_of_session() {
 # count CASE CONTENDER FILE...
 count() {
     local case=$1 contender=$2 once twice
+    [[ "$case, $contender" =~ $what ]] || return 0
     shift 2
     once=$(instructions_of_session "$calls" "$@")
     twice=$(instructions_of_session $((2 * calls)) "$@")
