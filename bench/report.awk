@@ -1,13 +1,15 @@
-# From targets.tsv and samples.tsv: the tables of one group (-v group=NAME), or what became of the targets (-v group=).
+# awk -v list=WHAT -f samples.awk -f table.awk -f report.awk targets.tsv reasons.tsv samples.tsv
 #
-# The first contender of a case is the one the targets speak of. A ratio is taken within each round and its median shown:
-# what slows the machine down for a while slows both sides of it.
+#   list=GROUP      the tables of one group
+#   list=           what became of the targets, and why some were missed
+#   list=targets    the targets that were measured, a line each for the plot: ratio to the bound (more is better, 1 reaches it),
+#                   least, greatest, verdict, what it is
 
 BEGIN { FS = "\t" }
 
 /^#/ || NF == 0 { next }
 
-FILENAME ~ /targets/ {
+FILENAME ~ /targets\.tsv$/ {
     target = ++targets
     target_case[target] = $1 FS $2 FS $3
     target_against[target] = $4
@@ -17,126 +19,106 @@ FILENAME ~ /targets/ {
     next
 }
 
-{
-    was_run[$1]
-    table = $1 FS $2
-    case_of = table FS $3
-    contender = case_of FS $4
-    if (!(table in cases)) { tables[++table_count] = table; group_of[table] = $1; measure[table] = $2 }
-    if (!(case_of in contenders)) { case_at[table, ++cases[table]] = case_of; case_name[case_of] = $3 }
-    if (!(contender in rounds)) contender_at[case_of, ++contenders[case_of]] = $4
-    value[contender, $5] = $6
-    if ($5 > rounds[contender]) rounds[contender] = $5
+FILENAME ~ /reasons\.tsv$/ {
+    reason = ++reasons
+    reason_group[reason] = $1
+    reason_measure[reason] = $2
+    reason_case[reason] = $3
+    reason_against[reason] = $4
+    reason_text[reason] = $5
+    next
 }
+
+{ read_sample() }
 
 END {
-    if (group == "") summarize()
-    else for (t = 1; t <= table_count; t++) if (group_of[tables[t]] == group) print_table(tables[t])
+    if (list == "") summarize()
+    else if (list == "targets") list_targets()
+    else for (t = 1; t <= table_count; t++) if (group_of[tables[t]] == list) print_table(tables[t])
 }
 
-function summarize(    t, missed, reached, part) {
-    row("group", "measure", "case", "against", "target", "measured", "min .. max", "")
+function summarize(    t, i, missed, reached) {
+    row("group\tmeasure\tcase\tagainst\ttarget\tmeasured\tmin .. max\t")
     for (t = 1; t <= targets; t++) {
-        split(target_case[t], part, FS)
-        if (!(part[1] in was_run)) continue
-        if (!(target_case[t] in contenders)) {
-            row(part[1], part[2], part[3], target_against[t], relation[t] " " bound[t], "", "", "not measured")
-            continue
-        }
-        judge(t)
-        row(part[1], part[2], part[3], target_against[t], relation[t] " " bound[t], number(median), range(), verdict)
+        if (!judge(t)) continue
+        row(target_case[t] FS target_against[t] FS relation[t] " " bound[t] FS number(median) FS range(least, greatest) FS \
+            (verdict == "MISSED" ? verdict reason_for(t) : verdict))
         if (verdict == "reached") reached++; else missed++
     }
-    flush()
-    printf "\n%d of %d targets reached.\n", reached, reached + missed
+    if (rows > 1) flush()
+    printf "\n%d of %d targets reached.", reached, reached + missed
+    if (targets > reached + missed) printf " %d more are not measured by this kind of run.", targets - reached - missed
+    print ""
+    if (shown) print "\nWhat stands behind the misses ([performance-notes.md](performance-notes.md) says it at length):\n"
+    for (i = 1; i <= shown; i++) printf "%d. %s\n", i, shown_text[i]
 }
 
-function print_table(table,    c, i, case_of, subject, name, middle, spread, t) {
+# Numbered in the order in which they are used.
+function reason_for(t,    part, i) {
+    split(target_case[t], part, FS)
+    for (i = 1; i <= reasons; i++)
+        if (reason_group[i] == part[1] && part[2] ~ ("^(" reason_measure[i] ")$") && part[3] ~ ("^(" reason_case[i] ")$") &&
+            target_against[t] ~ ("^(" reason_against[i] ")$")) {
+            if (!(reason_text[i] in number_of)) { number_of[reason_text[i]] = ++shown; shown_text[shown] = reason_text[i] }
+            return " (" number_of[reason_text[i]] ")"
+        }
+    return ", reason not known"
+}
+
+function list_targets(    t, swap) {
+    OFS = FS
+    for (t = 1; t <= targets; t++) {
+        if (!judge(t) || median == 0) continue
+        if (relation[t] == ">=") {
+            median /= bound[t]; least /= bound[t]; greatest /= bound[t]
+        } else {
+            swap = bound[t] / (least ? least : median)
+            least = bound[t] / greatest; greatest = swap; median = bound[t] / median
+        }
+        print sprintf("%.4f", median), sprintf("%.4f", least), sprintf("%.4f", greatest), verdict, name_of(t)
+    }
+}
+
+function name_of(t,    name, part) {
+    split(target_case[t], part, FS)
+    name = part[1] ": " part[2] ", " part[3] (target_against[t] == "-" ? "" : " / " target_against[t])
+    sub(/1 client, one processor/, "1 client bound", name)
+    sub(/, synchronous_commit=on/, ", flushed", name)
+    sub(/, synchronous_commit=off/, ", not flushed", name)
+    return name
+}
+
+function print_table(table,    c, i, case_of, subject, name, figures, t) {
     printf "\n**%s**\n\n", measure[table]
-    row("", "", "median", "min .. max", "idem / it", "min .. max", "target", "")
+    row("\t\tmedian\tmin .. max\tidem / it\tmin .. max\ttarget\t")
     for (c = 1; c <= cases[table]; c++) {
         case_of = case_at[table, c]
         subject = contender_at[case_of, 1]
         for (i = 1; i <= contenders[case_of]; i++) {
             name = contender_at[case_of, i]
             collect(case_of FS name, "")
-            middle = number(median)
-            spread = range()
-            collect(case_of FS subject, i > 1 ? case_of FS name : "")
+            figures = name FS number(median) FS range(least, greatest)
+            if (i > 1) {
+                collect(case_of FS subject, case_of FS name)
+                figures = figures FS number(median) FS range(least, greatest)
+            } else {
+                figures = figures FS FS
+            }
             t = target_of[case_of FS (i > 1 ? name : "")]
-            verdict = ""
             if (t) judge(t)
-            row(i == 1 ? case_name[case_of] : "", name, middle, spread, i > 1 ? number(median) : "", i > 1 ? range() : "",
-                t ? relation[t] " " bound[t] : "", verdict)
+            row((i == 1 ? case_name[case_of] : "") FS figures FS (t ? relation[t] " " bound[t] FS verdict : FS))
         }
     }
     flush()
 }
 
-# Sets median, verdict and what range() shows.
-function judge(t) {
-    collect(target_case[t] FS contender_at[target_case[t], 1],
-            target_against[t] == "-" ? "" : target_case[t] FS target_against[t])
+# Sets median, least, greatest and verdict; false if the target was not measured.
+function judge(t,    against) {
+    if (!(target_case[t] in contenders)) return 0
+    against = target_case[t] FS target_against[t]
+    if (target_against[t] != "-" && !(against in rounds)) return 0
+    collect(target_case[t] FS contender_at[target_case[t], 1], target_against[t] == "-" ? "" : against)
+    if (median == "") return 0
     verdict = (relation[t] == ">=" ? median >= bound[t] : median <= bound[t]) ? "reached" : "MISSED"
-}
-
-# Sorts the values of a contender, each divided by that of another in the same round if one is given.
-function collect(contender, divisor,    r, i, v) {
-    count = 0
-    for (r = 1; r <= rounds[contender]; r++) {
-        v = value[contender, r]
-        if (divisor != "") {
-            if (value[divisor, r] == 0) continue
-            v /= value[divisor, r]
-        }
-        for (i = ++count; i > 1 && sorted[i - 1] > v; i--) sorted[i] = sorted[i - 1]
-        sorted[i] = v + 0
-    }
-    median = count == 0 ? "" : count % 2 ? sorted[(count + 1) / 2] : (sorted[count / 2] + sorted[count / 2 + 1]) / 2
-}
-
-function range() { return count > 1 ? number(sorted[1]) " .. " number(sorted[count]) : "" }
-
-function number(v,    digits) {
-    if (v == "" || v == 0) return v
-    if (v < 0.1) return sprintf("%.4f", v)
-    if (v < 10) return sprintf("%.2f", v)
-    if (v < 100) return sprintf("%.1f", v)
-    digits = sprintf("%.0f", v)
-    while (match(digits, /[0-9][0-9][0-9][0-9](,|$)/))
-        digits = substr(digits, 1, RSTART) "," substr(digits, RSTART + 1)
-    return digits
-}
-
-# Rows are kept until the widths of their columns are known, so that the tables can be read on a terminal too.
-function row(c1, c2, c3, c4, c5, c6, c7, c8) {
-    rows++
-    cell[rows, 1] = c1; cell[rows, 2] = c2; cell[rows, 3] = c3; cell[rows, 4] = c4
-    cell[rows, 5] = c5; cell[rows, 6] = c6; cell[rows, 7] = c7; cell[rows, 8] = c8
-}
-
-function flush(    r, c, width) {
-    for (c = 1; c <= 8; c++)
-        for (r = 1; r <= rows; r++)
-            if (length(cell[r, c]) > width[c]) width[c] = length(cell[r, c])
-    print_row(1, width)
-    print_rule(width)
-    for (r = 2; r <= rows; r++) print_row(r, width)
-    rows = 0
-}
-
-function print_row(r, width,    c, line) {
-    line = "|"
-    for (c = 1; c <= 8; c++) line = line sprintf(" %-" (width[c] + 0) "s |", cell[r, c])
-    print line
-}
-
-function print_rule(width,    c, dashes, line) {
-    line = "|"
-    for (c = 1; c <= 8; c++) {
-        dashes = sprintf("%" (width[c] + 2) "s", "")
-        gsub(/ /, "-", dashes)
-        line = line dashes "|"
-    }
-    print line
+    return 1
 }

@@ -1,6 +1,17 @@
 # Makes the page out of the samples. Sourced by run.sh.
 # shellcheck shell=bash
 
+# What a run leaves for the next one to be compared with.
+figures=$scratch/performance.tsv
+figures_before=docs/performance.tsv
+
+make_figures() {
+    {
+        printf '# run\tmake bench%s\n# date\t%s\n# machine\t%s\n' "$kind" "$(date --utc +%F)" "$(machine | sed 's/^- //' | paste -s -d ';')"
+        awk -f bench/samples.awk -f bench/figures.awk "$samples"
+    } >"$figures"
+}
+
 report() {
     cat <<TEXT
 # Performance
@@ -13,23 +24,33 @@ slows the machine down for a while slows both. Of rates, more is better; of time
 
 ## Targets
 
-$(tables '')
+TEXT
+    tables ''
+    plot targets 'Each target: how many times its bound was reached'
+    beside_the_run_before
+    cat <<TEXT
 
 ## Machine
 
 $(machine)
+- measured: idem $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'idem'")$commit
+- before a run on claims, requests or unique inserts, the table holds $prefill keys; those of the other row flows hold $rows rows
+- seconds per group: $(seconds_per_group)
 TEXT
     local name
     for name in "${groups[@]}"; do
         [ -n "$(tables_of "$name")" ] || continue
         printf '\n## %s\n\n' "${name^}"
         introduction "$name"
+        plot "$name" "The figures of the group $name"
         tables_of "$name"
     done
 }
 
 # tables GROUP, or the summary for ''.
-tables() { awk -v group="$1" -f bench/report.awk bench/targets.tsv "$samples"; }
+tables() {
+    awk -v list="$1" -f bench/samples.awk -f bench/table.awk -f bench/report.awk bench/targets.tsv bench/reasons.tsv "$samples"
+}
 
 # A group may have tables of its own making.
 tables_of() { if declare -F "tables_$1" >/dev/null; then "tables_$1"; else tables "$1"; fi; }
@@ -37,15 +58,36 @@ tables_of() { if declare -F "tables_$1" >/dev/null; then "tables_$1"; else table
 # The comment that opens the group's file.
 introduction() { sed -n '/^#/!q; /shellcheck/d; s/^# //p' "bench/groups/$1.sh"; }
 
+# plot NAME ALTERNATIVE_TEXT: if it was made.
+plot() { if [ -e "$plots/$1.svg" ]; then printf '\n![%s](plots/%s.svg)\n' "$2" "$1"; fi; }
+
+# header NAME FILE: of a file of figures.
+header() { sed -n "s/^# $1\t//p" "$2"; }
+
+# Nothing for a run of some groups, or if there is none before.
+beside_the_run_before() {
+    if [ -n "$ONLY" ] || [ ! -e "$figures_before" ]; then return; fi
+    printf '\n## Beside the run before\n\n'
+    if [ "$(header run "$figures_before")" != "$(header run "$figures")" ]; then
+        echo "The run before, of $(header date "$figures_before"), was \`$(header run "$figures_before")\`: it is not compared."
+    elif [ "$(header machine "$figures_before")" != "$(header machine "$figures")" ]; then
+        echo "The run before, of $(header date "$figures_before"), was on another machine or under other settings: it is not compared."
+    else
+        printf 'The run before was on %s. ' "$(header date "$figures_before")"
+        awk -f bench/table.awk -f bench/compare.awk "$figures_before" "$figures"
+    fi
+}
+
+# All that two runs must have in common to be compared.
 machine() {
     cat <<TEXT
-- processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores
-- memory: $(awk '/^MemTotal/ {printf "%.0f GB", $2 / 1048576}' /proc/meminfo), file system of the cluster: $(stat --file-system --format=%T "$scratch")
-- kernel: $(uname -sr), $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)
-- server: PostgreSQL $(sql -c 'SHOW server_version'), idem $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'idem'")
+- processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores of $(nproc --all) processors$(hypervisor)
+- memory: $(awk '/^MemTotal/ {printf "%.0f GB", $2 / 1048576}' /proc/meminfo)
+- file system of the cluster: $(file_system)
+- system: $(uname -sr), $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)
+- server: PostgreSQL $(sql -c 'SHOW server_version')
 - settings: $(settings)
-- clients: pgbench $("$bindir/pgbench" --version | awk '{print $3}') with \`-M prepared\`, and the programs in \`bench\`, over a Unix socket
-- before a run on claims, requests or unique inserts, the table holds $prefill keys; those of the other row flows hold $rows rows
+- clients: pgbench $("$bindir/pgbench" --version | awk '{print $3}') with \`-M prepared\`, and the programs in \`bench\` (libpqxx $(pkg-config --modversion libpqxx)), over a Unix socket
 TEXT
     redis_line
 }
@@ -57,8 +99,49 @@ redis_line() {
     fi
 }
 
+hypervisor() {
+    if grep -qw hypervisor /proc/cpuinfo; then
+        local kind
+        kind=$(systemd-detect-virt --vm 2>/dev/null) || true
+        printf ', of a virtual machine%s' "${kind:+ ($kind)}"
+    fi
+}
+
+# Of the cluster, with its device. stat knows ext4 as ext2/ext3 only.
+file_system() {
+    findmnt --noheadings --output FSTYPE,SOURCE --target "$PGHOST" 2>/dev/null | sed 's/  */ on /' | grep . ||
+        stat --file-system --format=%T "$PGHOST"
+}
+
+# Those that matter here, and all that were not left as they are.
 settings() {
     sql -c "SELECT string_agg(format('\`%s=%s\`', name, current_setting(name)), ', ' ORDER BY name) FROM pg_settings
-            WHERE name IN ('fsync', 'synchronous_commit', 'wal_sync_method', 'full_page_writes', 'shared_buffers',
-                           'max_wal_size', 'checkpoint_timeout', 'autovacuum', 'jit', 'wal_level', 'max_connections')"
+            WHERE name IN ('fsync', 'synchronous_commit', 'wal_sync_method', 'full_page_writes', 'autovacuum', 'jit', 'wal_level',
+                           'max_connections')
+               OR source = 'configuration file' AND name NOT IN ('listen_addresses', 'port', 'unix_socket_directories')
+                  AND name !~ '^(lc_|default_text|dynamic_shared|log_|DateStyle|TimeZone)'"
+}
+
+# Where there is one; asked before the run, for it may be another one afterwards.
+commit() {
+    if git rev-parse --quiet --verify HEAD >/dev/null 2>&1; then
+        printf ' of commit %s%s' "$(git rev-parse --short HEAD)" "$(git diff --quiet HEAD -- extension sql client bench || echo ', changed')"
+    fi
+}
+
+seconds_per_group() {
+    local i total=0
+    for ((i = 0; i < ${#groups[@]}; i++)); do
+        printf '%s %s, ' "${groups[i]}" "${group_seconds[i]}"
+        total=$((total + group_seconds[i]))
+    done
+    echo "together $total"
+}
+
+publish() {
+    mkdir -p docs/plots
+    cp "$scratch/report.md" docs/performance.md
+    cp "$figures" "$figures_before"
+    rm -f docs/plots/{targets,claim,growth}.svg
+    if compgen -G "$plots/*.svg" >/dev/null; then cp "$plots"/*.svg docs/plots; fi
 }

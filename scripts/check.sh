@@ -97,6 +97,9 @@ pooled() (
 
 cli() { bats --tap --timing tests/cli; }
 
+# What the benchmark's report makes of samples; nothing is measured.
+bench() { bats --tap tests/bench; }
+
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
@@ -242,6 +245,7 @@ suite pgtap count_tap 'tests/pgtap/*.sql'
 suite pooled count_tap 'tests/pgtap/*.sql'
 suite client count_ctest 'tests/client/*_test.cpp'
 suite cli count_tap 'tests/cli/*.bats'
+suite bench count_tap 'tests/bench/*.bats'
 suite consumer count_tap 'tests/consumer/run.sh'
 suite chaos count_tap 'tests/chaos/main.cpp'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi

@@ -1,0 +1,176 @@
+# What becomes of a benchmark's samples, with samples made up: figures, targets, reasons, the comparison of two runs.
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    cd "$BATS_TEST_TMPDIR"
+    tsv >samples.tsv <<'TSV'
+claim|fresh/s|8 clients|idem|1|100
+claim|fresh/s|8 clients|raw|1|50
+claim|fresh/s|8 clients|idem|2|90
+claim|fresh/s|8 clients|raw|2|100
+claim|fresh/s|8 clients|idem|3|40
+claim|fresh/s|8 clients|raw|3|50
+try|ms|p99|idem|1|4
+TSV
+    tsv >targets.tsv <<'TSV'
+# group|measure|case|against|relation|bound
+claim|fresh/s|8 clients|raw|>=|0.95
+claim|fresh/s|8 clients|raw|<=|1.5
+claim|fresh/s|99 clients|raw|>=|0.95
+claim|fresh/s|8 clients|redis|>=|0.95
+try|ms|p99|-|<=|5
+TSV
+    : >reasons.tsv
+}
+
+tsv() { tr '|' '\t'; }
+
+# Tables with their blanks squeezed.
+report() {
+    awk -v list="$1" -f "$root/bench/samples.awk" -f "$root/bench/table.awk" -f "$root/bench/report.awk" targets.tsv reasons.tsv samples.tsv |
+        tr -s ' -'
+}
+
+figures() { awk -f "$root/bench/samples.awk" -f "$root/bench/figures.awk" samples.tsv; }
+
+compare() { awk -f "$root/bench/table.awk" -f "$root/bench/compare.awk" before.tsv now.tsv | tr -s ' -'; }
+
+has_line() { grep -qxF -- "$1" <<<"$output" || { echo "missing: $1"; echo "$output"; return 1; }; }
+
+@test "figures: medians, and ratios taken round by round" {
+    run figures
+    has_line "$(tsv <<<'claim|fresh/s|8 clients|idem|90|40|100|||')"
+    has_line "$(tsv <<<'claim|fresh/s|8 clients|raw|50|50|100|0.9|0.8|2')"
+    has_line "$(tsv <<<'try|ms|p99|idem|4|4|4|||')"
+}
+
+@test "figures: a round without the other's figure has no ratio" {
+    sed -i 's/raw\t2\t100/raw\t2\t0/' samples.tsv
+    run figures
+    has_line "$(tsv <<<'claim|fresh/s|8 clients|raw|50|0|50|1.4|0.8|2')"
+}
+
+@test "targets: reached or missed; what was not measured is counted" {
+    run report ''
+    has_line '| claim | fresh/s | 8 clients | raw | >= 0.95 | 0.90 | 0.80 .. 2.00 | MISSED, reason not known |'
+    has_line '| claim | fresh/s | 8 clients | raw | <= 1.5 | 0.90 | 0.80 .. 2.00 | reached |'
+    has_line '| try | ms | p99 | - | <= 5 | 4.00 | | reached |'
+    has_line '2 of 3 targets reached. 2 more are not measured by this kind of run.'
+    [[ "$output" != *'99 clients'* ]]
+}
+
+@test "targets: a reason is named for what was missed, once" {
+    sed -i 's/<=\t1.5/>=\t0.99/' targets.tsv
+    tsv >reasons.tsv <<'TSV'
+# group|measure|case|against|why
+claim|fresh|.*|raw|A part of the measure does not fit.
+claim|fresh/.|[0-9]+ clients|r.w|Because.
+try|ms|p99|-|It was reached.
+TSV
+    run report ''
+    has_line '| claim | fresh/s | 8 clients | raw | >= 0.95 | 0.90 | 0.80 .. 2.00 | MISSED (1) |'
+    has_line '| claim | fresh/s | 8 clients | raw | >= 0.99 | 0.90 | 0.80 .. 2.00 | MISSED (1) |'
+    has_line '1. Because.'
+    [ "$(grep -c '^[0-9]*\. ' <<<"$output")" -eq 1 ]
+}
+
+@test "targets: for the plot more is better, and 1 is the bound" {
+    sed -i '1,2d' targets.tsv
+    run report targets
+    has_line "$(tsv <<<'1.6667|0.7500|1.8750|reached|claim: fresh/s, 8 clients / raw')"
+    has_line "$(tsv <<<'1.2500|1.2500|1.2500|reached|try: ms, p99')"
+    [ "$(wc -l <<<"$output")" -eq 2 ]
+}
+
+@test "plots: a panel for each measure that matches, NaN for who did not run, nothing for a group that was not run" {
+    tsv >>samples.tsv <<'TSV'
+claim|duplicate/s|1 M keys, bound|idem|1|7
+claim|bytes|1 M keys|idem|1|7
+TSV
+    figures >figures.tsv
+    panels() { awk -v group="$1" -v measures='/s$' -v names=names.gnuplot -f "$root/bench/panels.awk" figures.tsv; }
+    run panels claim
+    has_line "$(tsv <<<'8|90|40|100|50|50|100')"
+    has_line "$(tsv <<<'1000000|7|7|7|NaN|NaN|NaN')"
+    grep -qx 'panels = 2' names.gnuplot
+    grep -qx 'label\[2\] = "1 M keys\\nbound"' names.gnuplot
+    panels claim >panels.tsv
+    [ "$(panels growth)" = '' ]
+    command -v gnuplot || skip 'there is no gnuplot'
+    for kind in bars lines; do
+        run gnuplot -c "$root/bench/$kind.gnuplot" panels.tsv names.gnuplot "$kind.svg" 'live keys'
+        [ "$output" = '' ]
+        grep -q 'duplicate/s' "$kind.svg"
+    done
+    report targets >targets.plot
+    run gnuplot -c "$root/bench/targets.gnuplot" targets.plot targets.svg
+    [ "$output" = '' ]
+    grep -q 'claim: fresh/s, 8 clients / raw' targets.svg
+}
+
+@test "tables: of one group alone" {
+    run report try
+    has_line '**ms**'
+    has_line '| p99 | idem | 4.00 | | | | <= 5 | reached |'
+    [[ "$output" != *claim* ]]
+}
+
+@test "comparison: what differs by more than 15 % of the larger is listed, the rest is counted" {
+    tsv >before.tsv <<'TSV'
+# run|make bench
+claim|fresh/s|1 client|idem|100|100|100|||
+claim|fresh/s|1 client|raw|100|100|100|1|0.9|1.1
+claim|fresh/s|8 clients|raw|100|100|100|1|0.9|1.1
+claim|fresh/s|9 clients|raw|100|100|100|1|0.9|1.1
+try|ms|p99|raw|1|1|1|2|2|2
+gone|ms|p99|raw|1|1|1|2|2|2
+TSV
+    sed -e 's/\(1 client\traw.*\)1\t0.9\t1.1/\10.86\t0.8\t0.95/' -e 's/\(8 clients\traw.*\)1\t0.9\t1.1/\10.84\t0.8\t0.89/' \
+        -e 's/\(9 clients\traw.*\)1\t0.9\t1.1/\11.19\t1.05\t1.2/' -e 's/^gone/new/' before.tsv >now.tsv
+    run compare
+    has_line '2 of 4 ratios are within 15 % (of the larger) of what they were; these are not:'
+    has_line '| claim | fresh/s | 8 clients | raw | 1.00 | 0.90 .. 1.10 | 0.84 | 0.80 .. 0.89 | apart |'
+    has_line '| claim | fresh/s | 9 clients | raw | 1.00 | 0.90 .. 1.10 | 1.19 | 1.05 .. 1.20 | overlap |'
+    has_line 'Only one of the two runs has 2 more.'
+    [[ "$output" != *'1 client |'* && "$output" != *try* ]]
+}
+
+@test "comparison: a run with itself agrees" {
+    figures >before.tsv
+    cp before.tsv now.tsv
+    run compare
+    [ "$output" = '1 of 1 ratios are within 15 % (of the larger) of what they were.' ]
+}
+
+@test "comparison: only with a run of the same kind on the same machine" {
+    ONLY='' scratch=$BATS_TEST_TMPDIR
+    source "$root/bench/report.sh"
+    cd "$root"
+    figures_before=$BATS_TEST_TMPDIR/before.tsv
+    [ -z "$(beside_the_run_before)" ]
+    tsv >"$figures" <<'TSV'
+# run|make bench
+# date|2026-01-02
+# machine|large
+TSV
+    cp "$figures" "$figures_before"
+    [[ "$(beside_the_run_before)" == *'on 2026-01-02. 0 of 0 ratios'* ]]
+    sed -i 's/large/small/' "$figures"
+    [[ "$(beside_the_run_before)" == *'on another machine'* ]]
+    sed -i 's/make bench/& QUICK=1/' "$figures"
+    [[ "$(beside_the_run_before)" == *'was `make bench`: it is not compared.' ]]
+}
+
+@test "targets.tsv and reasons.tsv: no two targets are the same, every line is whole" {
+    cd "$root/bench"
+    run awk -F '\t' '!/^#/ && (NF != 6 || $5 !~ /^[<>]=$/ || seen[$1, $2, $3, $4]++)' targets.tsv
+    [ "$output" = '' ]
+    run awk -F '\t' '!/^#/ && NF != 5' reasons.tsv
+    [ "$output" = '' ]
+    # A reason for a target that there is.
+    run awk -F '\t' '/^#/ {next}
+        FILENAME ~ /targets/ {group[++n] = $1; measure[n] = $2; case_of[n] = $3; against[n] = $4; next}
+        {for (i = 1; i <= n; i++) if (group[i] == $1 && measure[i] ~ "^(" $2 ")$" && case_of[i] ~ "^(" $3 ")$" && against[i] ~ "^(" $4 ")$") next; print}' \
+        targets.tsv reasons.tsv
+    [ "$output" = '' ]
+}
