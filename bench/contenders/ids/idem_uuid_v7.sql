@@ -1,0 +1,1 @@
+SELECT idem_uuid_v7();
