@@ -5,6 +5,7 @@
 #   make bench QUICK=1               the gist of everything, in fewer and shorter runs; writes them as well
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
+#   make bench GROWTH=50             the group growth goes on to that many million keys
 #   ROUNDS=9 and RUN_SECONDS=3       replace the number of rounds and the length of a run
 #   SWEEP=5000000                    so many expired keys for the group sweep
 #
@@ -21,7 +22,7 @@ source bench/plots.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # What takes its time.
 if [ -n "$QUICK" ]; then slow=(); else slow=(contention instructions); fi
-all_groups=(claim replay request once batch try rows transition tokens ids locks sweep statistics cost "${slow[@]}")
+all_groups=(claim replay request once batch growth try rows transition tokens ids locks sweep statistics cost "${slow[@]}")
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"
@@ -31,7 +32,7 @@ done
 rounds=5 run_seconds=1 prefill=20000
 if [ -n "$QUICK" ]; then rounds=3 loads_without_flush=(); fi
 rounds=${ROUNDS:-$rounds} run_seconds=${RUN_SECONDS:-$run_seconds}
-kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}"
+kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}${GROWTH:+ GROWTH=$GROWTH}"
 command_line="make bench${ONLY:+ ONLY=$ONLY}$kind"
 
 commit=$(commit)
