@@ -1,9 +1,11 @@
 // Times batches of keys, contenders alternating.
 //
-//   idem-bench-batch ROUNDS PRELOAD SIZE[,SIZE...] NAME=FILE...
+//   idem-bench-batch ROUNDS PRELOAD random|uuid_v7|sequential SIZE[,SIZE...] NAME=FILE...
 //
 // Every contender has a table of its own, empty at the start; all are filled with the same PRELOAD keys, and in each round
-// all are given the same keys, so the tables stay of equal size. One line per round: kind, size, contender, round, keys/s.
+// all are given the same keys, so the tables stay of equal size. Keys that grow are given in their order, and those that are
+// not fresh are neighbours, as when a batch is delivered again; half-fresh begins with the last ones of before. One line per
+// round: kind, size, contender, round, keys/s.
 #include "contender.hpp"
 
 #include <pqxx/pqxx>
@@ -21,17 +23,35 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-// Version 4 UUIDs, in the text form that clients send.
-class RandomKeys {
+std::string uuid_text(std::uint64_t high, std::uint64_t low) {
+    char text[37];
+    std::snprintf(text, sizeof text, "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
+                  static_cast<unsigned>(high >> 16 & 0xffff), static_cast<unsigned>(high & 0xffff),
+                  static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xffffffffffffULL));
+    return text;
+}
+
+// Keys in the text form that clients send: UUIDs of version 4 or 7, or numbers with leading zeros.
+class KeyMaker {
   public:
+    explicit KeyMaker(const std::string &order) : order_(order) {
+        if (order != "random" && order != "uuid_v7" && order != "sequential")
+            throw std::runtime_error("\"" + order + "\" is none of random, uuid_v7 and sequential");
+    }
+
+    bool grows() const { return order_ != "random"; }
+
     std::string next() {
-        const std::uint64_t high = (bits_() & ~0xf000ULL) | 0x4000ULL;
+        made_++;
+        if (order_ == "sequential") {
+            char text[21];
+            std::snprintf(text, sizeof text, "%020llu", made_);
+            return text;
+        }
         const std::uint64_t low = (bits_() & ~(3ULL << 62)) | (2ULL << 62);
-        char text[37];
-        std::snprintf(text, sizeof text, "%08x-%04x-%04x-%04x-%012llx", static_cast<unsigned>(high >> 32),
-                      static_cast<unsigned>(high >> 16 & 0xffff), static_cast<unsigned>(high & 0xffff),
-                      static_cast<unsigned>(low >> 48), static_cast<unsigned long long>(low & 0xffffffffffffULL));
-        return text;
+        if (order_ == "uuid_v7")
+            return uuid_text((kSomeMillisecond + made_ / kPerMillisecond) << 16 | 0x7000ULL | (bits_() & 0xfffULL), low);
+        return uuid_text((bits_() & ~0xf000ULL) | 0x4000ULL, low);
     }
 
     Keys next(std::size_t count) {
@@ -44,6 +64,11 @@ class RandomKeys {
     std::size_t below(std::size_t limit) { return bits_() % limit; }
 
   private:
+    static constexpr std::uint64_t kSomeMillisecond = 1'800'000'000'000;
+    static constexpr std::uint64_t kPerMillisecond = 10;
+
+    std::string order_;
+    unsigned long long made_ = 0;
     std::mt19937_64 bits_{std::random_device{}()};
 };
 
@@ -78,12 +103,12 @@ struct Contender {
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-Keys preload(Contenders &contenders, RandomKeys &random, std::size_t count) {
+Keys preload(Contenders &contenders, KeyMaker &maker, std::size_t count) {
     constexpr std::size_t kChunk = 10000;
     Keys all;
     all.reserve(count);
     while (all.size() < count) {
-        Keys chunk = random.next(std::min(kChunk, count - all.size()));
+        Keys chunk = maker.next(std::min(kChunk, count - all.size()));
         // In key order for all, or the contenders would start from differently clustered tables.
         std::sort(chunk.begin(), chunk.end());
         const auto literal = array_literal(chunk);
@@ -95,27 +120,46 @@ Keys preload(Contenders &contenders, RandomKeys &random, std::size_t count) {
 }
 
 // Distinct keys of those that are there, in random order.
-Keys some_of(const Keys &present, RandomKeys &random, std::size_t count) {
+Keys some_of(const Keys &present, KeyMaker &maker, std::size_t count) {
     Keys chosen;
     chosen.reserve(count);
     const std::size_t stride = present.size() / count;
     for (std::size_t i = 0; i < count; i++)
-        chosen.push_back(present[i * stride + random.below(stride)]);
+        chosen.push_back(present[i * stride + maker.below(stride)]);
     for (std::size_t i = count; i > 1; i--)
-        std::swap(chosen[i - 1], chosen[random.below(i)]);
+        std::swap(chosen[i - 1], chosen[maker.below(i)]);
     return chosen;
 }
 
-void measure(Contenders &contenders, RandomKeys &random, const Keys &present, const char *kind, std::size_t size, int rounds) {
-    const bool fresh = std::string(kind) == "fresh";
+// The keys of one call, the fresh ones among them last.
+Keys batch_of(const Keys &present, KeyMaker &maker, std::size_t size, std::size_t fresh) {
+    const std::size_t old = size - fresh;
+    if (old > present.size())
+        throw std::runtime_error("there are fewer keys than a call repeats");
+    Keys keys;
+    if (old > 0 && !maker.grows()) {
+        keys = some_of(present, maker, old);
+    } else if (old > 0) {
+        const auto last = present.end() - static_cast<std::ptrdiff_t>(fresh > 0 ? 0 : maker.below(present.size() - old + 1));
+        keys.assign(last - static_cast<std::ptrdiff_t>(old), last);
+    }
+    while (keys.size() < size)
+        keys.push_back(maker.next());
+    return keys;
+}
+
+void measure(Contenders &contenders, KeyMaker &maker, Keys &present, const char *kind, std::size_t size, std::size_t fresh,
+             int rounds) {
     // Small calls are repeated until a round is long enough to be timed.
     const std::size_t calls = std::clamp<std::size_t>(20000 / size, 1, 200);
     for (int round = 1; round <= rounds; round++) {
         std::vector<double> seconds(contenders.size());
         for (std::size_t call = 0; call < calls; call++) {
-            const auto literal = array_literal(fresh ? random.next(size) : some_of(present, random, size));
+            Keys keys = batch_of(present, maker, size, fresh);
+            const auto literal = array_literal(keys);
             for (std::size_t i = 0; i < contenders.size(); i++)
-                seconds[i] += contenders[i]->claim(literal, fresh ? size : 0);
+                seconds[i] += contenders[i]->claim(literal, fresh);
+            present.insert(present.end(), keys.end() - static_cast<std::ptrdiff_t>(fresh), keys.end());
         }
         for (std::size_t i = 0; i < contenders.size(); i++)
             std::printf("%s\t%zu\t%s\t%d\t%.0f\n", kind, size, contenders[i]->name.c_str(), round,
@@ -133,19 +177,21 @@ std::vector<std::size_t> sizes_from(const std::string &list) {
 }
 
 void run(int argc, char **argv) {
-    if (argc < 5)
-        throw std::runtime_error("usage: idem-bench-batch ROUNDS PRELOAD SIZE[,SIZE...] NAME=FILE...");
+    if (argc < 6)
+        throw std::runtime_error(
+            "usage: idem-bench-batch ROUNDS PRELOAD random|uuid_v7|sequential SIZE[,SIZE...] NAME=FILE...");
     const int rounds = std::atoi(argv[1]);
     Contenders contenders;
-    for (int i = 4; i < argc; i++)
+    for (int i = 5; i < argc; i++)
         contenders.push_back(std::make_unique<Contender>(argv[i]));
 
-    RandomKeys random;
-    const Keys present = preload(contenders, random, std::stoul(argv[2]));
+    KeyMaker maker(argv[3]);
+    Keys present = preload(contenders, maker, std::stoul(argv[2]));
     contenders.front()->autocommit.exec("VACUUM (ANALYZE)");
-    for (const auto size : sizes_from(argv[3])) {
-        measure(contenders, random, present, "duplicate", size, rounds);
-        measure(contenders, random, present, "fresh", size, rounds);
+    for (const auto size : sizes_from(argv[4])) {
+        measure(contenders, maker, present, "duplicate", size, 0, rounds);
+        measure(contenders, maker, present, "half-fresh", size, size / 2, rounds);
+        measure(contenders, maker, present, "fresh", size, size, rounds);
     }
 }
 
