@@ -1,0 +1,1 @@
+PERFORM idem_claim('present ' || n % 1000);

@@ -1,0 +1,1 @@
+PERFORM FROM idem_lookup('present ' || n % 1000);
