@@ -37,7 +37,8 @@ build_drivers() {
     {
         cmake -S . -B build/cmake &&
             cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay \
-                idem-bench-contention idem-bench-redis idem-bench-once
+                idem-bench-contention idem-bench-redis idem-bench-once \
+                $(command -v redis-check-rdb >/dev/null && pkg-config --exists hiredis && echo idem-bench-handover)
     } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
 }
 
@@ -58,6 +59,45 @@ start_proxy() {
     children+=("$proxy")
     PGHOST=$directory
     until "$bindir/pg_isready" --quiet; do kill -0 "$proxy" || die "the delaying proxy did not start"; sleep 0.1; done
+}
+
+# Below those that the kernel gives to clients.
+free_port() {
+    local port
+    until port=$((10000 + RANDOM % 20000)) && ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+    echo "$port"
+}
+
+# start_redis APPENDFSYNC: a server of its own, from Debian's redis-tools (the package redis-server adds only a link to the same program,
+# and a service, which nobody asked for), at 127.0.0.1 as Redis usually is, under a password. Sets REDIS to its address, and `redis`.
+start_redis() {
+    local directory port
+    directory=$(mktemp -d "$scratch/redis.XXXXXX") port=$(free_port)
+    REDIS=127.0.0.1:$port
+    export REDISCLI_AUTH=${REDISCLI_AUTH:-$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')}
+    ln -sf "$(command -v redis-check-rdb)" "$scratch/redis-server"
+    "$scratch/redis-server" - >"$directory/log" 2>&1 <<CONFIGURATION &
+bind 127.0.0.1
+port $port
+requirepass $REDISCLI_AUTH
+dir $directory
+save ""
+appendonly yes
+appendfsync $1
+auto-aof-rewrite-percentage 0
+CONFIGURATION
+    redis=$!
+    children+=("$redis")
+    until [ "$(redis-cli -p "$port" ping 2>/dev/null)" = PONG ]; do
+        kill -0 "$redis" 2>/dev/null || { cat "$directory/log" >&2; die 'Redis did not start'; }
+        sleep 0.1
+    done
+}
+
+stop_redis() {
+    kill "$redis"
+    wait "$redis" 2>/dev/null || true
+    unset redis
 }
 
 # Prints bare values.
