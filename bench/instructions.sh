@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 source bench/lib.sh
 source bench/tables.sh
+source bench/groups/locks.sh
+source bench/groups/tokens.sh
 
 # More rows than calls, for the versions' sake (bench/keys/row.sql). before_session: a function that is given the contender.
 calls=${1:-1000} prefill=${2:-50000} rows=4000 before_session='' data='' server=''
@@ -31,6 +33,9 @@ start_under_valgrind() {
         sleep 0.5
     done
 }
+
+# Tokens are redeemed once.
+forget_redeemed() { sql -c 'TRUNCATE idem_tokens, idem_keys'; }
 
 # Waits for the server's own profile too: it must not be written into a directory that is being removed.
 stop_under_valgrind() {
@@ -75,10 +80,13 @@ keep_profile() {
 
 start_cluster autovacuum=off shared_preload_libraries=idem
 claims=(idem_claim raw_on_conflict raw_leanest)
-requests=(idem_execute hand_written plpgsql)
+requests=(idem_execute idem_begin_complete hand_written plpgsql)
 for contender in "${claims[@]}"; do refill "$contender"; done
 sql -f bench/contenders/rows_schema.sql -f bench/contenders/transition/schema.sql >/dev/null
 refill_redemptions
+sql -f bench/contenders/locks/schema.sql -c 'CREATE SEQUENCE plain_ids' >/dev/null
+for table in idem_locks leases; do refill_locks "$table"; done
+prepare_tokens
 data=$(sql -c 'SHOW data_directory')
 start_under_valgrind
 # The first session after a start builds what others find.
@@ -88,6 +96,12 @@ for contender in "${claims[@]}"; do
     count 'duplicate claim' "$contender" bench/keys/duplicate.sql "bench/contenders/claim/$contender.sql"
 done
 count 'duplicate claim' select_1 bench/contenders/select_1.sql
+for contender in idem_begin raw_insert_then_select; do
+    count 'repeated request' "$contender" bench/keys/duplicate.sql "bench/contenders/replay/$contender.sql"
+done
+for contender in idem_lookup raw_select; do
+    count lookup "$contender" bench/keys/duplicate.sql "bench/contenders/lookup/$contender.sql"
+done
 for contender in "${claims[@]}"; do
     count 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"
 done
@@ -101,6 +115,7 @@ done
 for contender in "${requests[@]}"; do
     count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"
 done
+for contender in idem_next_id nextval; do count 'id' "$contender" "bench/contenders/ids/$contender.sql"; done
 for contender in unique_insert on_conflict_or_select on_conflict; do
     count 'duplicate unique insert' "$contender" bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/unique/$contender.sql"
 done
@@ -114,6 +129,10 @@ count_changes() {
     shift 2
     for contender in "$@"; do count "$case" "$contender" bench/keys/row.sql "bench/contenders/$flow/$contender.sql"; done
 }
+count_changes 'lock and unlock' locks idem_lock hand_written
+count 'token issued' idem_token_issue bench/contenders/tokens/idem_token_issue.sql
+before_session=forget_redeemed
+count_changes 'token redeemed' tokens idem_token_redeem idem_claim
 before_session=refill_stock
 count_changes 'optimistic update' optimistic optimistic_update hand_written hand_written_guarded
 count_changes 'conditional adjustment' conditional conditional_adjust hand_written

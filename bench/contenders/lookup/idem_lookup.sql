@@ -1,0 +1,1 @@
+SELECT status_code, response FROM idem_lookup(:key);

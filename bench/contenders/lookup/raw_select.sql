@@ -1,0 +1,1 @@
+SELECT status_code, response FROM raw_keys WHERE scope = '' AND key = :key AND expires_at > now();
