@@ -44,11 +44,72 @@ build_drivers() {
 
 # Commits are real (fsync is on) and no checkpoint falls into a run. Arguments: further settings.
 start_cluster() {
-    scripts/cluster.sh start "$cluster" shared_buffers=512MB max_wal_size=16GB min_wal_size=2GB checkpoint_timeout=1h "$@"
+    scripts/cluster.sh start "$cluster" shared_buffers=512MB max_wal_size=16GB min_wal_size=2GB checkpoint_timeout=1h \
+        listen_addresses=127.0.0.1 port="$(free_port)" "$@"
     eval "$(scripts/cluster.sh env "$cluster")"
+    PGPASSWORD=$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')
+    export PGPASSWORD REDISCLI_AUTH=$PGPASSWORD
+    sql <<<"ALTER ROLE postgres PASSWORD '$PGPASSWORD'"
     sql -c 'CREATE EXTENSION idem' -f bench/contenders/schema.sql -f bench/contenders/request/plpgsql_schema.sql
     sql -v prefill="$prefill" -f bench/keys/prefill.sql
 }
+
+# Below those that the kernel gives to clients.
+free_port() {
+    local port
+    until port=$((10000 + RANDOM % 20000)) && ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+    echo "$port"
+}
+
+# start_redis APPENDFSYNC: a server of its own, from Debian's redis-tools (the package redis-server adds only a link to the same program,
+# and a service, which nobody asked for), at 127.0.0.1 as Redis usually is, under a password. Sets REDIS to its address, and `redis`.
+# With appendfsync=always it answers when a change is on disk, as synchronous_commit=on does; with everysec it may lose a second.
+start_redis() {
+    local directory port
+    directory=$(mktemp -d "$scratch/redis.XXXXXX") port=$(free_port)
+    REDIS=127.0.0.1:$port
+    ln -sf "$(command -v redis-check-rdb)" "$scratch/redis-server"
+    "$scratch/redis-server" - >"$directory/log" 2>&1 <<CONFIGURATION &
+bind 127.0.0.1
+port $port
+requirepass $REDISCLI_AUTH
+dir $directory
+save ""
+appendonly yes
+appendfsync $1
+auto-aof-rewrite-percentage 0
+CONFIGURATION
+    redis=$!
+    children+=("$redis")
+    until [ "$(redis_cli ping 2>/dev/null)" = PONG ]; do
+        kill -0 "$redis" 2>/dev/null || { cat "$directory/log" >&2; die 'Redis did not start'; }
+        sleep 0.1
+    done
+}
+
+stop_redis() {
+    kill "$redis"
+    wait "$redis" 2>/dev/null || true
+    unset redis
+}
+
+redis_cli() { redis-cli -p "${REDIS#*:}" "$@"; }
+
+# redis_fill VALUE, names on standard input: nothing else is left in Redis; the names live for a day.
+redis_fill() {
+    redis_cli FLUSHALL >/dev/null
+    sed "s/.*/SET & $1 EX 86400/" | redis_cli --pipe >/dev/null
+}
+
+# redis_rate CONTENDER_FILE KEYS: runs it with `clients` clients (bench/redis.cpp); prints requests per second.
+redis_rate() {
+    "${on_processors[@]}" "$drivers/idem-bench-redis" "$REDIS" "$1" "$2" "$clients" "$((clients < cores ? clients : cores))" \
+        "$run_seconds" >"$scratch/redis.out" || die "$1 failed"
+    cut -f 1 "$scratch/redis.out"
+}
+
+# Requests of the last run.
+redis_requests() { cut -f 2 "$scratch/redis.out"; }
 
 # start_proxy MICROSECONDS: holds every message back for so long (bench/delay.cpp); points PGHOST at it and sets `proxy`.
 start_proxy() {
@@ -103,19 +164,28 @@ stop_redis() {
 # Prints bare values.
 sql() { "$bindir/psql" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
-# run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out.
+# run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out. With `alarm` set, pgbench, which
+# knows whole seconds only, gets its own signal for the end of a run after so long.
 run_pgbench() {
-    local options=() script=$scratch/script.sql
+    local options=() script=$scratch/script.sql pgbench
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     cat "$@" >"$script"
     "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --define=prefill="$prefill" --define=rows="$rows" \
-        --define=turn=-1 --file="$script" "${options[@]}" >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
+        --define=turn=-1 --file="$script" "${options[@]}" >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" &
+    pgbench=$!
+    if [ -n "${alarm:-}" ]; then
+        sleep "$alarm"
+        kill -ALRM "$pgbench" 2>/dev/null || true
+    fi
+    wait "$pgbench" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
 }
 
 # pgbench_tps FILE...: runs them with `clients` clients; prints transactions per second.
 pgbench_tps() {
-    run_pgbench --time="$run_seconds" --client="$clients" --jobs="$((clients < cores ? clients : cores))" \
+    local alarm='' seconds=$run_seconds
+    if [[ $run_seconds == *.* ]]; then alarm=$run_seconds seconds=60; fi
+    run_pgbench --time="$seconds" --client="$clients" --jobs="$((clients < cores ? clients : cores))" \
         --define=clients="$clients" -- "$@"
     awk '/^tps = / {print $3}' "$scratch/pgbench.out"
 }
@@ -160,6 +230,7 @@ place() {
     # Backends inherit it from the postmaster.
     postmaster=$(sql -c "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)")
     taskset --cpu-list --pid "$list" "$postmaster" >/dev/null
+    [ -z "${redis:-}" ] || taskset --all-tasks --cpu-list --pid "$list" "$redis" >/dev/null
 }
 
 # flow_at_all_loads FLOW MEASURE FUNCTION CONTENDER...: with the commit's flush and without; the flow is the contenders' directory.

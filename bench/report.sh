@@ -94,8 +94,8 @@ TEXT
 
 # Only where it was measured.
 redis_line() {
-    if cut -f 4 "$samples" | grep -qx redis; then
-        printf -- '- Redis %s, over a Unix socket too\n' "$("$scratch/redis-server" --version | sed 's/.* v=\([^ ]*\).*/\1/')"
+    if cut -f 4 "$samples" | grep -q '^redis'; then
+        printf -- '- Redis %s; where it stands in a table, PostgreSQL is reached over TCP as well, at 127.0.0.1\n' "$("$scratch/redis-server" --version | sed 's/.* v=\([^ ]*\).*/\1/')"
     fi
 }
 

@@ -36,7 +36,7 @@ kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECON
 command_line="make bench${ONLY:+ ONLY=$ONLY}$kind"
 
 commit=$(commit)
-scripts/deps.sh
+scripts/deps.sh redis-tools libhiredis-dev
 scripts/install.sh
 build_drivers
 start_cluster shared_preload_libraries=idem

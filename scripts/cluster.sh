@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A private, throw-away PostgreSQL cluster: Unix socket only, superuser "postgres", never the system's own cluster.
+# A private, throw-away PostgreSQL cluster: Unix socket only, superuser "postgres", never the system's own cluster. With
+# listen_addresses=127.0.0.1 and port=... it is reached over TCP too, and asks for a password there.
 #
 #   cluster.sh start NAME [setting=value ...]   make and start it; a running one is left as it is
 #   cluster.sh env NAME                         print what a client needs, for eval
@@ -28,7 +29,9 @@ base=/tmp/idem-$(id -u)
 dir=$base/$name
 data=$dir/data
 
-answers() { "$bindir/pg_isready" --quiet --host="$dir" --port=5432; }
+port() { sed -n "s/^port = '\{0,1\}\([0-9]*\).*/\1/p" "$data/postgresql.conf" | tail -n 1; }
+
+answers() { [ -f "$data/postgresql.conf" ] && "$bindir/pg_isready" --quiet --host="$dir" --port="$(port)"; }
 
 # Others can write to /tmp: trust the directory only if it is ours. Its lock serialises starts and stops.
 enter_base() {
@@ -86,8 +89,8 @@ start() {
     remove
     trap 'show_log >&2; remove' EXIT
     make_directory
-    as_server "$bindir/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 \
-        --no-sync >"$dir/initdb.log" 2>&1 9>&-
+    as_server "$bindir/initdb" --pgdata="$data" --username=postgres --auth-local=trust --auth-host=scram-sha-256 \
+        --encoding=UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 9>&-
     write_settings "$@" >>"$data/postgresql.conf"
     as_server "$bindir/pg_ctl" start --silent --wait --timeout=60 --pgdata="$data" --log="$dir/server.log" \
         ${IDEM_POSTGRES:+-p "$IDEM_POSTGRES"} 9>&-
@@ -103,7 +106,7 @@ stop() {
 # Without a cluster, `false` makes the caller's eval fail: after an eval of nothing, clients would go to the system's cluster.
 print_env() {
     [ -d "$data" ] || { echo false; die "there is no cluster \"$name\"; \`$0 start $name\` makes it"; }
-    echo "export PGHOST=$dir PGPORT=5432 PGUSER=postgres PGDATABASE=postgres"
+    echo "export PGHOST=$dir PGPORT=$(port) PGUSER=postgres PGDATABASE=postgres"
 }
 
 case $command in

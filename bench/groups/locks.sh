@@ -1,7 +1,7 @@
 # A lock taken and freed, one call and one commit each; the figures are pairs. Each of 50,000 locks comes in turn, so that nobody
 # waits for anybody; all were taken and freed once before. `hand_written` are the two UPDATEs of a lease lock by hand.
 #
-# `redis` does the same in two round trips as well, over a Unix socket on the same machine: SET NX PX with a nonce, then the
+# `redis` does the same in two round trips as well, beside PostgreSQL over loopback TCP: SET NX PX with a nonce, then the
 # compare-and-delete as a script that is loaded already (EVALSHA). With appendfsync=always it answers when the change is on
 # disk, as synchronous_commit=on does; with everysec it may lose a second, as synchronous_commit=off may lose less. It gives no
 # fence, and no transaction can rest on it. Its clients are `bench/redis.cpp`, with as many threads as pgbench has.
@@ -9,50 +9,27 @@
 
 run_locks() {
     local rows=50000
-    # Before anything is measured: what the installation leaves to be written back would slow the commits down.
-    command -v redis-check-rdb >/dev/null || { scripts/deps.sh redis-tools && sync; } >&2 || true
     sql -c 'DROP TABLE IF EXISTS leases' -f bench/contenders/locks/schema.sql
     flow_at_all_loads locks 'locked and freed/s' lock_pairs idem_lock hand_written
-    if command -v redis-check-rdb >/dev/null; then
-        place '8 clients'
-        beside_redis on always
-        beside_redis off everysec
-    else
-        progress '  there is no Redis: skipped'
-    fi
+    place '8 clients'
+    beside_redis on always
+    beside_redis off everysec
     sql -c 'TRUNCATE idem_locks' -c 'DROP TABLE leases'
 }
 
 # beside_redis SYNCHRONOUS_COMMIT APPENDFSYNC
 beside_redis() {
-    local redis socket=$scratch/redis-$2.sock
+    local PGHOST=127.0.0.1
     start_redis "$2"
     PGOPTIONS="-c synchronous_commit=$1" alternate "locked and freed/s, synchronous_commit=$1 and appendfsync=$2" \
         "$clients clients" lock_pairs idem_lock redis
-    kill "$redis"
-    wait "$redis" 2>/dev/null || true
-}
-
-# A server of its own, from Debian's redis-tools: the package redis-server adds only a link to the same program, and a service,
-# which nobody asked for.
-start_redis() {
-    local directory=$scratch/redis-$1
-    mkdir "$directory"
-    ln -sf "$(command -v redis-check-rdb)" "$scratch/redis-server"
-    "$scratch/redis-server" --port 0 --unixsocket "$socket" --dir "$directory" --save '' --appendonly yes \
-        --appendfsync "$1" --auto-aof-rewrite-percentage 0 >"$directory/log" 2>&1 &
-    redis=$!
-    children+=("$redis")
-    until redis-cli -s "$socket" ping >/dev/null 2>&1; do
-        kill -0 "$redis" 2>/dev/null || { cat "$directory/log" >&2; die 'Redis did not start'; }
-        sleep 0.1
-    done
+    stop_redis
 }
 
 lock_pairs() {
     local before table=leases
     if [ "$1" = redis ]; then
-        "${on_processors[@]}" "$drivers/idem-bench-redis" "$socket" "$clients" "$((clients < cores ? clients : cores))" "$run_seconds"
+        redis_rate bench/contenders/locks/redis.txt rows:$rows
         return
     fi
     if [ "$1" = idem_lock ]; then table=idem_locks; fi
