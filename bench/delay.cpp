@@ -1,9 +1,13 @@
 // A slow network in front of a Unix socket: bytes are handed on a fixed time after they came in, in both directions.
 //
-//   idem-bench-delay LISTEN_SOCKET SERVER_SOCKET MICROSECONDS_EACH_WAY
+//   idem-bench-delay LISTEN_SOCKET SERVER MICROSECONDS_EACH_WAY
 //
-// Only the delay is simulated, not bandwidth: what a client pipelines arrives as close together as it was sent.
-// Runs until it is killed.
+// SERVER is a socket's path, or HOST:PORT. Only the delay is simulated, not bandwidth: what a client pipelines arrives as close
+// together as it was sent. Runs until it gets SIGTERM, and prints the round trips that it saw: how often a client sent
+// something after it had an answer.
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -65,7 +69,25 @@ std::unique_ptr<Socket> listen_at(const char *path) {
     return listener;
 }
 
+// An address of digits, as 127.0.0.1.
+std::unique_ptr<Socket> connect_over_tcp(const std::string &host, const std::string &port) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0)
+        throw std::runtime_error("\"" + host + ":" + port + "\" is not an address and a port");
+    const std::unique_ptr<addrinfo, void (*)(addrinfo *)> address(found, freeaddrinfo);
+    auto server = std::make_unique<Socket>(socket(address->ai_family, SOCK_STREAM, 0));
+    if (connect(server->fd(), address->ai_addr, address->ai_addrlen) != 0)
+        throw std::runtime_error("could not connect to " + host + ":" + port + ": " + std::strerror(errno));
+    const int on = 1;
+    setsockopt(server->fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return server;
+}
+
 std::unique_ptr<Socket> connect_to(const char *path) {
+    if (const char *colon = std::strrchr(path, ':'); path[0] != '/' && colon)
+        return connect_over_tcp(std::string(path, colon), colon + 1);
     auto server = new_socket();
     const auto address = address_of(path);
     if (connect(server->fd(), reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0)
@@ -122,34 +144,50 @@ class Wire {
 struct Connection {
     std::unique_ptr<Socket> client, server;
     Wire request, reply;
+    bool client_has_asked = false;
 
     Connection(std::unique_ptr<Socket> client_socket, std::unique_ptr<Socket> server_socket, std::chrono::microseconds delay)
         : client(std::move(client_socket)), server(std::move(server_socket)), request(client->fd(), server->fd(), delay),
           reply(server->fd(), client->fd(), delay) {}
+
+    // False: one side is gone.
+    bool take_in(bool from_client, bool from_server, long &round_trips) {
+        if (from_client && !client_has_asked)
+            round_trips++;
+        client_has_asked = (client_has_asked || from_client) && !from_server;
+        return (!from_client || request.take_in()) && (!from_server || reply.take_in());
+    }
 };
 
 using Connections = std::list<Connection>;
 
+volatile std::sig_atomic_t stopped = 0;
+
 void wait_for_bytes_or_due_time(std::vector<pollfd> &sockets, const Connections &connections) {
+    // SIGTERM comes only here (main blocks it), or it could be missed.
+    sigset_t none;
+    sigemptyset(&none);
     std::optional<Clock::time_point> due;
     for (const auto &connection : connections)
         for (const Wire *wire : {&connection.request, &connection.reply})
             if (const auto next = wire->next_due(); next && (!due || *next < *due))
                 due = next;
     if (!due) {
-        ppoll(sockets.data(), sockets.size(), nullptr, nullptr);
+        ppoll(sockets.data(), sockets.size(), nullptr, &none);
         return;
     }
     const auto left = std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(*due - Clock::now()));
     const timespec timeout{0, static_cast<long>(left.count())};
-    ppoll(sockets.data(), sockets.size(), &timeout, nullptr);
+    ppoll(sockets.data(), sockets.size(), &timeout, &none);
 }
 
-void serve(const char *listen_path, const char *server_path, std::chrono::microseconds delay) {
+// Returns the round trips of all connections, once it was told to stop.
+long serve(const char *listen_path, const char *server_path, std::chrono::microseconds delay) {
     const auto listener = listen_at(listen_path);
     Connections connections;
     std::vector<pollfd> sockets;
-    for (;;) {
+    long round_trips = 0;
+    while (!stopped) {
         sockets.assign(1, {listener->fd(), POLLIN, 0});
         for (const auto &connection : connections) {
             sockets.push_back({connection.request.from(), POLLIN, 0});
@@ -159,8 +197,7 @@ void serve(const char *listen_path, const char *server_path, std::chrono::micros
 
         std::size_t slot = 1;
         for (auto connection = connections.begin(); connection != connections.end(); slot += 2) {
-            const bool open = (!sockets[slot].revents || connection->request.take_in()) &&
-                              (!sockets[slot + 1].revents || connection->reply.take_in()) &&
+            const bool open = connection->take_in(sockets[slot].revents, sockets[slot + 1].revents, round_trips) &&
                               connection->request.hand_on_what_is_due() && connection->reply.hand_on_what_is_due();
             connection = open ? std::next(connection) : connections.erase(connection);
         }
@@ -168,6 +205,7 @@ void serve(const char *listen_path, const char *server_path, std::chrono::micros
             connections.emplace_back(std::make_unique<Socket>(accept(listener->fd(), nullptr, nullptr)),
                                      connect_to(server_path), delay);
     }
+    return round_trips;
 }
 
 } // namespace
@@ -175,10 +213,15 @@ void serve(const char *listen_path, const char *server_path, std::chrono::micros
 int main(int argc, char **argv) {
     try {
         if (argc != 4)
-            throw std::runtime_error("usage: idem-bench-delay LISTEN_SOCKET SERVER_SOCKET MICROSECONDS_EACH_WAY");
+            throw std::runtime_error("usage: idem-bench-delay LISTEN_SOCKET SERVER MICROSECONDS_EACH_WAY");
         // Timers are late by 50 microseconds otherwise, a fifth of the delay asked for.
         prctl(PR_SET_TIMERSLACK, 1L);
-        serve(argv[1], argv[2], std::chrono::microseconds(std::atoi(argv[3])));
+        sigset_t termination;
+        sigemptyset(&termination);
+        sigaddset(&termination, SIGTERM);
+        sigprocmask(SIG_BLOCK, &termination, nullptr);
+        std::signal(SIGTERM, [](int) { stopped = 1; });
+        std::printf("%ld\n", serve(argv[1], argv[2], std::chrono::microseconds(std::atoi(argv[3]))));
     } catch (const std::exception &error) {
         std::fprintf(stderr, "idem-bench-delay: %s\n", error.what());
         return 1;

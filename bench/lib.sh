@@ -65,13 +65,13 @@ free_port() {
 # and a service, which nobody asked for), at 127.0.0.1 as Redis usually is, under a password. Sets REDIS to its address, and `redis`.
 # With appendfsync=always it answers when a change is on disk, as synchronous_commit=on does; with everysec it may lose a second.
 start_redis() {
-    local directory port
-    directory=$(mktemp -d "$scratch/redis.XXXXXX") port=$(free_port)
-    REDIS=127.0.0.1:$port
+    local directory
+    directory=$(mktemp -d "$scratch/redis.XXXXXX") redis_port=$(free_port)
+    REDIS=127.0.0.1:$redis_port
     ln -sf "$(command -v redis-check-rdb)" "$scratch/redis-server"
     "$scratch/redis-server" - >"$directory/log" 2>&1 <<CONFIGURATION &
 bind 127.0.0.1
-port $port
+port $redis_port
 requirepass $REDISCLI_AUTH
 dir $directory
 save ""
@@ -93,12 +93,12 @@ stop_redis() {
     unset redis
 }
 
-redis_cli() { redis-cli -p "${REDIS#*:}" "$@"; }
+redis_cli() { redis-cli -p "$redis_port" "$@"; }
 
 # redis_fill VALUE, names on standard input: nothing else is left in Redis; the names live for a day.
 redis_fill() {
     redis_cli FLUSHALL >/dev/null
-    sed "s/.*/SET & $1 EX 86400/" | redis_cli --pipe >/dev/null
+    sed "s/.*/SET & '$1' EX 86400/" | redis_cli --pipe >/dev/null
 }
 
 # redis_rate CONTENDER_FILE KEYS: runs it with `clients` clients (bench/redis.cpp); prints requests per second.
@@ -113,59 +113,42 @@ redis_requests() { cut -f 2 "$scratch/redis.out"; }
 
 # start_proxy MICROSECONDS: holds every message back for so long (bench/delay.cpp); points PGHOST at it and sets `proxy`.
 start_proxy() {
-    local directory
+    local directory server=$PGHOST/.s.PGSQL.$PGPORT
+    if [[ $PGHOST != /* ]]; then server=$PGHOST:$PGPORT; fi
     directory=$(mktemp -d "$scratch/delay.XXXXXX")
-    "$drivers/idem-bench-delay" "$directory/.s.PGSQL.$PGPORT" "$PGHOST/.s.PGSQL.$PGPORT" "$1" &
+    run_proxy "$directory/.s.PGSQL.$PGPORT" "$server" "$1"
     proxy=$!
     children+=("$proxy")
     PGHOST=$directory
     until "$bindir/pg_isready" --quiet; do kill -0 "$proxy" || die "the delaying proxy did not start"; sleep 0.1; done
 }
 
-# Below those that the kernel gives to clients.
-free_port() {
-    local port
-    until port=$((10000 + RANDOM % 20000)) && ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
-    echo "$port"
+# The same for Redis: REDIS and `redis_proxy`.
+start_redis_proxy() {
+    local directory
+    directory=$(mktemp -d "$scratch/delay.XXXXXX")
+    run_proxy "$directory/redis" "$REDIS" "$1"
+    redis_proxy=$!
+    children+=("$redis_proxy")
+    REDIS=$directory/redis
+    until [ -S "$REDIS" ]; do kill -0 "$redis_proxy" || die "the delaying proxy did not start"; sleep 0.1; done
 }
 
-# start_redis APPENDFSYNC: a server of its own, from Debian's redis-tools (the package redis-server adds only a link to the same program,
-# and a service, which nobody asked for), at 127.0.0.1 as Redis usually is, under a password. Sets REDIS to its address, and `redis`.
-start_redis() {
-    local directory port
-    directory=$(mktemp -d "$scratch/redis.XXXXXX") port=$(free_port)
-    REDIS=127.0.0.1:$port
-    export REDISCLI_AUTH=${REDISCLI_AUTH:-$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')}
-    ln -sf "$(command -v redis-check-rdb)" "$scratch/redis-server"
-    "$scratch/redis-server" - >"$directory/log" 2>&1 <<CONFIGURATION &
-bind 127.0.0.1
-port $port
-requirepass $REDISCLI_AUTH
-dir $directory
-save ""
-appendonly yes
-appendfsync $1
-auto-aof-rewrite-percentage 0
-CONFIGURATION
-    redis=$!
-    children+=("$redis")
-    until [ "$(redis-cli -p "$port" ping 2>/dev/null)" = PONG ]; do
-        kill -0 "$redis" 2>/dev/null || { cat "$directory/log" >&2; die 'Redis did not start'; }
-        sleep 0.1
-    done
+# Its own number is in the name of the file that it leaves: the round trips it saw.
+run_proxy() {
+    scratch=$scratch "$BASH" -c 'exec "$0" "$@" >"$scratch/trips.$$"' "$drivers/idem-bench-delay" "$@" &
 }
 
-stop_redis() {
-    kill "$redis"
-    wait "$redis" 2>/dev/null || true
-    unset redis
+stop_proxy() {
+    kill "$1"
+    wait "$1" || die 'the delaying proxy failed'
 }
 
 # Prints bare values.
 sql() { "$bindir/psql" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
-# run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out. With `alarm` set, pgbench, which
-# knows whole seconds only, gets its own signal for the end of a run after so long.
+# run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out. pgbench knows whole seconds
+# only; with `alarm` set, it gets its own signal for the end so many seconds after its clients have connected.
 run_pgbench() {
     local options=() script=$scratch/script.sql pgbench
     while [ "$1" != -- ]; do options+=("$1"); shift; done
@@ -175,7 +158,7 @@ run_pgbench() {
         --define=turn=-1 --file="$script" "${options[@]}" >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" &
     pgbench=$!
     if [ -n "${alarm:-}" ]; then
-        sleep "$alarm"
+        sql -v clients="$clients" -v seconds="$alarm" -f bench/wait.sql >/dev/null
         kill -ALRM "$pgbench" 2>/dev/null || true
     fi
     wait "$pgbench" || { cat "$scratch/pgbench.err" >&2; die "pgbench failed on $*"; }
@@ -256,7 +239,8 @@ keys_table() {
     case $1 in
         idem_*) echo idem_keys ;;
         raw_leanest) echo leanest_keys ;;
-        raw_* | hand_written | plpgsql) echo raw_keys ;;
+        raw_* | hand_written | plpgsql | advisory_lock) echo raw_keys ;;
+        redis*) echo redis ;;
     esac
 }
 
@@ -270,7 +254,31 @@ refill() {
             SELECT '', key, now() + interval '24 hours' FROM prefill_chunks, unnest(keys) AS key" ;;
         leanest_keys) sql -c 'TRUNCATE leanest_keys' -c 'INSERT INTO leanest_keys (key)
             SELECT key FROM prefill_chunks, unnest(keys) AS key' ;;
+        redis) sql -c 'SELECT unnest(keys) FROM prefill_chunks' | redis_fill 1 ;;
     esac >/dev/null
+}
+
+# One transaction per key, as the requests did it that are now repeated.
+refill_with_responses() {
+    sql <<'SQL'
+SET synchronous_commit = off;
+TRUNCATE idem_keys, raw_keys;
+DO $$
+DECLARE
+    answer constant jsonb = '{"order_id": 4711, "status": "paid", "amount": "129.90", "currency": "EUR"}';
+    request_key text;
+BEGIN
+    FOR request_key IN SELECT unnest(keys) FROM prefill_chunks LOOP
+        PERFORM idem_begin(request_key);
+        PERFORM idem_complete(request_key, answer, 201);
+        INSERT INTO raw_keys (scope, key, expires_at) VALUES ('', request_key, now() + interval '24 hours');
+        UPDATE raw_keys SET status_code = 201, response = answer WHERE scope = '' AND raw_keys.key = request_key;
+        COMMIT;
+    END LOOP;
+END
+$$;
+VACUUM (ANALYZE);
+SQL
 }
 
 # expect_keys CONTENDER COUNT: a benchmark that did not do its work is not to be believed.
@@ -278,7 +286,7 @@ expect_keys() {
     local table found
     table=$(keys_table "$1")
     [ -n "$table" ] || return 0
-    found=$(sql -c "SELECT count(*) FROM $table")
+    if [ "$table" = redis ]; then found=$(redis_cli DBSIZE); else found=$(sql -c "SELECT count(*) FROM $table"); fi
     [ "$found" -eq "$2" ] || die "$1 left $found keys in $table instead of $2"
 }
 
