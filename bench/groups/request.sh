@@ -1,39 +1,97 @@
-# A whole request: claim, business row, stored response, fsync on. The network is simulated by a proxy that holds every message
-# back for the time given (`bench/delay.cpp`).
+# A whole request: claim, business row, stored response, fsync on; and the same request once more, which is answered with what is stored. All
+# go over loopback TCP. `hand_written` and `plpgsql` keep their keys in a table; `redis_and_postgresql` keeps them in Redis
+# (SET NX, the INSERT, SET of the response, appendfsync=always; `bench/redis.cpp`). The network is simulated by proxies that hold every
+# message back for the time given (`bench/delay.cpp`); they also count the round trips.
 # shellcheck shell=bash
 
-request_contenders=(idem_execute hand_written plpgsql)
+request_contenders=(idem_execute idem_begin_complete hand_written plpgsql redis_and_postgresql)
 
 run_request() {
-    local load loads=('1 client' '1 client, one processor' '16 clients')
-    if [ -n "$QUICK" ]; then loads=('1 client, one processor' '16 clients'); fi
-    for load in "${loads[@]}"; do
-        place "$load"
-        alternate 'requests/s' "local socket, $load" requests "${request_contenders[@]}" idem_begin_complete
+    local PGHOST=127.0.0.1 run_seconds=0.4 kind load loads=('1 client, one processor' '16 clients')
+    if [ -n "$QUICK" ]; then loads=('16 clients') run_seconds=0.2; fi
+    start_redis always
+    for kind in fresh replayed; do
+        prepare_requests
+        rounds=1 alternate 'round trips per request' "$kind" round_trips "${request_contenders[@]}"
+        for load in "${loads[@]}"; do
+            place "$load"
+            alternate "$kind requests/s" "loopback, $load" requests "${request_contenders[@]}"
+        done
+        place '1 client'
+        over_network 500 '0.5 ms each way'
     done
-    over_network 500 '0.5 ms each way'
-    if [ -z "$QUICK" ]; then over_network 250 '0.5 ms round trip'; fi
+    stop_redis
 }
 
 # over_network MICROSECONDS_EACH_WAY NAME
 over_network() {
-    local PGHOST=$PGHOST proxy
-    place '1 client'
+    local PGHOST=$PGHOST REDIS=$REDIS proxy redis_proxy
+    start_proxies "$1"
+    if [ "$kind" = fresh ]; then
+        rounds=1 alternate 'ms for SELECT 1, to check the simulated network' "$2" round_trip_ms select_1
+    fi
+    alternate "$kind requests/s" "$2, 1 client" requests "${request_contenders[@]}"
+    stop_proxies
+}
+
+start_proxies() {
     start_proxy "$1"
-    alternate 'ms for SELECT 1, to check the simulated network' "$2" round_trip_ms select_1
-    alternate 'requests/s' "$2, 1 client" requests "${request_contenders[@]}"
-    kill "$proxy"
-    wait "$proxy" 2>/dev/null || true
+    start_redis_proxy "$1"
+}
+
+# Sets `seen`, the round trips of both.
+stop_proxies() {
+    stop_proxy "$proxy"
+    stop_proxy "$redis_proxy"
+    seen=$(cat "$scratch/trips.$proxy" "$scratch/trips.$redis_proxy" | awk '{sum += $1} END {print sum}')
 }
 
 round_trip_ms() {
     pgbench_tps bench/contenders/select_1.sql | awk '{printf "%.3f\n", 1000 / $1}'
 }
 
+# Before replays all keys are there, with a response; they stay as they are.
+prepare_requests() {
+    if [ "$kind" = fresh ]; then return; fi
+    refill_with_responses
+    sql -c 'SELECT unnest(keys) FROM prefill_chunks' | redis_fill '[{"id":4711}]'
+}
+
 requests() {
-    refill "$1"
+    local new
+    if [ "$kind" = fresh ]; then refill "$1"; fi
     sql -c 'TRUNCATE orders'
-    pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$1.sql"
-    expect_keys "$1" $((prefill + $(pgbench_transactions)))
-    [ "$(sql -c 'SELECT count(*) FROM orders')" -eq "$(pgbench_transactions)" ] || die "$1 did not insert an order per request"
+    send_requests "$1"
+    if [ "$kind" = fresh ]; then new=$sent; else new=0; fi
+    expect_keys "$1" $((prefill + new))
+    expect "$new" "orders by $1" 'SELECT count(*) FROM orders'
+}
+
+# Prints the rate and sets `sent`.
+send_requests() {
+    case $kind,$1 in
+        fresh,redis*) redis_rate "bench/contenders/request/$1.txt" fresh ;;
+        *,redis*) redis_rate "bench/contenders/request/$1.txt" "duplicate:$prefill" ;;
+        fresh,*) pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$1.sql" ;;
+        *) pgbench_tps bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/request/$1.sql" ;;
+    esac
+    if [[ $1 == redis* ]]; then sent=$(redis_requests); else sent=$(pgbench_transactions); fi
+}
+
+# What one run needs more than another, for so many more requests: connections need round trips too.
+round_trips() {
+    local clients=1 run_seconds trips=0 requests=0 sent seen
+    for run_seconds in 0.1 0.5; do
+        requests_through_proxies "$1"
+        trips=$((seen - trips)) requests=$((sent - requests))
+    done
+    [ "$requests" -ne 0 ] || die "$1 answered as many requests in one run as in another"
+    awk -v trips="$trips" -v requests="$requests" 'BEGIN {print trips / requests}'
+}
+
+requests_through_proxies() {
+    local PGHOST=$PGHOST REDIS=$REDIS proxy redis_proxy
+    start_proxies 0
+    send_requests "$1" >/dev/null
+    stop_proxies
 }
