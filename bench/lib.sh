@@ -37,8 +37,7 @@ build_drivers() {
     {
         cmake -S . -B build/cmake &&
             cmake --build build/cmake --parallel "$cores" --target idem-bench-batch idem-bench-try idem-bench-delay \
-                idem-bench-contention idem-bench-redis idem-bench-once \
-                $(command -v redis-check-rdb >/dev/null && pkg-config --exists hiredis && echo idem-bench-handover)
+                idem-bench-contention idem-bench-redis idem-bench-once idem-bench-storm idem-bench-handover
     } >"$log" 2>&1 || { cat "$log" >&2; die "the drivers could not be built"; }
 }
 
