@@ -216,6 +216,8 @@ int main(int argc, char **argv) {
             throw std::runtime_error("usage: idem-bench-delay LISTEN_SOCKET SERVER MICROSECONDS_EACH_WAY");
         // Timers are late by 50 microseconds otherwise, a fifth of the delay asked for.
         prctl(PR_SET_TIMERSLACK, 1L);
+        // Who started it may be killed.
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         sigset_t termination;
         sigemptyset(&termination);
         sigaddset(&termination, SIGTERM);

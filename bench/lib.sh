@@ -87,8 +87,7 @@ CONFIGURATION
 }
 
 stop_redis() {
-    kill "$redis"
-    wait "$redis" 2>/dev/null || true
+    stop_child "$redis"
     unset redis
 }
 
@@ -133,14 +132,16 @@ start_redis_proxy() {
     until [ -S "$REDIS" ]; do kill -0 "$redis_proxy" || die "the delaying proxy did not start"; sleep 0.1; done
 }
 
-# Its own number is in the name of the file that it leaves: the round trips it saw.
-run_proxy() {
-    scratch=$scratch "$BASH" -c 'exec "$0" "$@" >"$scratch/trips.$$"' "$drivers/idem-bench-delay" "$@" &
-}
+# run_proxy LISTEN_SOCKET SERVER MICROSECONDS: when it is stopped, LISTEN_SOCKET.trips says how many round trips it saw.
+run_proxy() { "$drivers/idem-bench-delay" "$@" >"$1.trips" & }
 
-stop_proxy() {
+# stop_child PID: one of `children`.
+stop_child() {
+    local child kept=()
     kill "$1"
-    wait "$1" || die 'the delaying proxy failed'
+    wait "$1" 2>/dev/null || true
+    for child in "${children[@]}"; do [ "$child" = "$1" ] || kept+=("$child"); done
+    children=("${kept[@]}")
 }
 
 # Prints bare values.

@@ -8,8 +8,9 @@
 claim_contenders=(idem_claim raw_on_conflict plpgsql advisory_lock redis)
 
 run_claim() {
-    local PGHOST=127.0.0.1 run_seconds=0.3 load contender loads=('1 client, one processor' '8 clients' '16 clients')
-    if [ -n "$QUICK" ]; then loads=('8 clients'); fi
+    local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-0.3} load contender
+    local loads=('1 client, one processor' '8 clients' '16 clients') loads_off=('1 client, one processor' '8 clients')
+    if [ -n "$QUICK" ]; then loads=('8 clients') loads_off=() run_seconds=${RUN_SECONDS:-0.2}; else claim_contenders+=(raw_leanest); fi
     sql -f bench/contenders/claim/schema.sql
 
     start_redis always
@@ -23,8 +24,7 @@ run_claim() {
     stop_redis
 
     start_redis everysec
-    if [ -z "$QUICK" ]; then loads=('1 client, one processor' '8 clients'); fi
-    fresh_at off "${loads[@]}"
+    fresh_at off "${loads_off[@]}"
     stop_redis
     sql -c 'DROP FUNCTION claim_once, claim_under_lock'
 }
@@ -36,7 +36,7 @@ fresh_at() {
     for load in "$@"; do
         place "$load"
         PGOPTIONS="-c synchronous_commit=$commit" \
-            alternate "fresh claims/s, synchronous_commit=$commit" "$load" fresh_claims "${claim_contenders[@]}" raw_leanest
+            alternate "fresh claims/s, synchronous_commit=$commit" "$load" fresh_claims "${claim_contenders[@]}"
     done
 }
 

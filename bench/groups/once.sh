@@ -16,8 +16,7 @@ run_once() {
     start_proxy 500
     once_case fresh 1 '1 thread, 0.5 ms each way'
     once_case duplicate 1 '1 thread, 0.5 ms each way'
-    kill "$proxy"
-    wait "$proxy" 2>/dev/null || true
+    stop_child "$proxy"
 }
 
 # once_case fresh|duplicate THREADS NAME

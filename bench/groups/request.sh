@@ -7,8 +7,8 @@
 request_contenders=(idem_execute idem_begin_complete hand_written plpgsql redis_and_postgresql)
 
 run_request() {
-    local PGHOST=127.0.0.1 run_seconds=0.4 kind load loads=('1 client, one processor' '16 clients')
-    if [ -n "$QUICK" ]; then loads=('16 clients') run_seconds=0.2; fi
+    local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-0.4} kind load loads=('1 client, one processor' '16 clients')
+    if [ -n "$QUICK" ]; then loads=('16 clients') rounds=${ROUNDS:-2} run_seconds=${RUN_SECONDS:-0.2}; fi
     start_redis always
     for kind in fresh replayed; do
         prepare_requests
@@ -41,9 +41,9 @@ start_proxies() {
 
 # Sets `seen`, the round trips of both.
 stop_proxies() {
-    stop_proxy "$proxy"
-    stop_proxy "$redis_proxy"
-    seen=$(cat "$scratch/trips.$proxy" "$scratch/trips.$redis_proxy" | awk '{sum += $1} END {print sum}')
+    stop_child "$proxy"
+    stop_child "$redis_proxy"
+    seen=$(($(cat "$PGHOST/.s.PGSQL.$PGPORT.trips") + $(cat "$REDIS.trips")))
 }
 
 round_trip_ms() {
@@ -81,7 +81,7 @@ send_requests() {
 # What one run needs more than another, for so many more requests: connections need round trips too.
 round_trips() {
     local clients=1 run_seconds trips=0 requests=0 sent seen
-    for run_seconds in 0.1 0.5; do
+    for run_seconds in 0.05 0.2; do
         requests_through_proxies "$1"
         trips=$((seen - trips)) requests=$((sent - requests))
     done

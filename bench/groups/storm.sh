@@ -7,9 +7,9 @@
 
 run_storm() {
     local PGHOST=127.0.0.1 clients=64 seconds=1 contender round times rest i parts=(p50 p99 maximum)
-    # Every round has 63 waits.
-    local rounds=$((rounds < 3 ? rounds : 3))
-    if [ -n "$QUICK" ]; then seconds=0.3 rounds=2; fi
+    # A round has 63 waits.
+    local rounds=${ROUNDS:-3}
+    if [ -n "$QUICK" ]; then seconds=0.3 rounds=${ROUNDS:-2}; fi
     place "$clients clients"
     sql -f bench/contenders/storm/schema.sql -c 'TRUNCATE idem_keys, raw_keys, orders'
     start_redis always

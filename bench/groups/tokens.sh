@@ -7,7 +7,9 @@
 # shellcheck shell=bash
 
 run_tokens() {
-    local PGHOST=127.0.0.1 run_seconds=0.5 load rows=150000
+    local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-0.5} load loads=('1 client, one processor' '8 clients')
+    local rows=$((150000 * (1 + ${run_seconds%.*})))
+    if [ -n "$QUICK" ]; then loads=('8 clients') run_seconds=${RUN_SECONDS:-0.3}; fi
     expect_no_writes
     prepare_tokens
     start_redis always
@@ -23,7 +25,7 @@ run_tokens() {
 
 # redeemed_at SYNCHRONOUS_COMMIT
 redeemed_at() {
-    for load in '1 client, one processor' '8 clients'; do
+    for load in "${loads[@]}"; do
         place "$load"
         PGOPTIONS="-c synchronous_commit=$1" alternate "tokens redeemed/s, synchronous_commit=$1" "$load" \
             tokens_redeemed idem_token_redeem idem_claim redis_redeem
