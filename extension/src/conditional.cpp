@@ -43,6 +43,9 @@ struct Parameters {
     int delta, minimum, maximum;
 };
 
+// Which bounds a call has: the statement compares with these alone.
+enum Bounds { has_minimum = 1, has_maximum = 2 };
+
 bool is_number(Oid type) {
     return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == FLOAT4OID ||
            type == FLOAT8OID;
@@ -84,10 +87,15 @@ void build(RowStatement *statement, const RowCall &call) {
     append_column(&flow.control, call.table, column);
     appendStringInfo(&flow.control, " AS %s)", type);
     appendStringInfo(&sum, "%s OPERATOR(pg_catalog.+) CAST($%d AS %s)", flow.control.data, own.delta, type);
-    appendStringInfo(&flow.expected,
-                     "($%d IS NULL OR %s OPERATOR(pg_catalog.>=) CAST($%d AS %s))"
-                     " AND ($%d IS NULL OR %s OPERATOR(pg_catalog.<=) CAST($%d AS %s)) AND %s IS NOT NULL",
-                     own.minimum, sum.data, own.minimum, type, own.maximum, sum.data, own.maximum, type, flow.control.data);
+    const bool from_below = (call.variant & has_minimum) != 0, from_above = (call.variant & has_maximum) != 0;
+    if (from_below)
+        appendStringInfo(&flow.expected, "%s OPERATOR(pg_catalog.>=) CAST($%d AS %s)", sum.data, own.minimum, type);
+    if (from_above)
+        appendStringInfo(&flow.expected, "%s%s OPERATOR(pg_catalog.<=) CAST($%d AS %s)", from_below ? " AND " : "", sum.data,
+                         own.maximum, type);
+    // The sum of nothing is within no bounds.
+    if (!from_below && !from_above)
+        appendStringInfo(&flow.expected, "%s IS NOT NULL", flow.control.data);
     appendStringInfo(&flow.changes, "%s = %s", quote_identifier(call.name[0]), sum.data);
     prepare_compare_and_set(statement, call, flow);
 }
@@ -195,6 +203,7 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     const char *name = idem::column_name(call.table, column);
     call.names = 1;
     call.name = &name;
+    call.variant = (least != nullptr ? adjust::has_minimum : 0) | (most != nullptr ? adjust::has_maximum : 0);
     const NumberColumn number = number_column(call.table, column);
     check_delta(PG_GETARG_NUMERIC(delta), number, name);
 

@@ -45,6 +45,7 @@ StringInfoData shape_of(const RowCall &call) {
     initStringInfo(&shape);
     const Oid table = RelationGetRelid(call.table);
     appendBinaryStringInfo(&shape, reinterpret_cast<const char *>(&table), sizeof table);
+    appendBinaryStringInfo(&shape, reinterpret_cast<const char *>(&call.variant), sizeof call.variant);
     appendBinaryStringInfo(&shape, call.function, static_cast<int>(strlen(call.function)) + 1);
     for (int i = 0; i < call.objects; i++) {
         for (int j = 0; j < call.object[i].count; j++)

@@ -1,6 +1,6 @@
 // The statements of a row flow on one table. They are built once per backend for every shape of call: same function, same
-// table, same column names, same columns that the caller may see. A change of the table throws them away; a change of anything
-// else that a plan depends on makes the server plan anew.
+// variant, same table, same column names, same columns that the caller may see. A change of the table throws them away; a
+// change of anything else that a plan depends on makes the server plan anew.
 //
 // They run as the caller. Values travel as parameters; the names are the catalog's, quoted.
 #pragma once
@@ -17,6 +17,7 @@ inline constexpr int kMostControls = INDEX_MAX_KEYS;
 // What a call is made of, besides its values.
 struct RowCall {
     const char *function; // the SQL function; tells shapes apart
+    int variant;          // so does this, among the calls of a function
     Relation table;
     int objects;
     RowObject object[kMostObjects];
