@@ -56,17 +56,22 @@ void prepare_compare_and_set(RowStatement *statement, const RowCall &call, const
     prepare_plan(statement, lock, sql);
 }
 
-void append_is_same(StringInfo sql, Relation table, AttrNumber column, int parameter) {
+void append_equals(StringInfo sql, Relation table, AttrNumber column, int parameter) {
     Form_pg_attribute form = column_form(table, column);
     const Oid equality = lookup_type_cache(form->atttypid, TYPECACHE_EQ_OPR)->eq_opr;
     if (!OidIsValid(equality))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
                         errmsg("could not identify an equality operator for type %s", format_type_be(form->atttypid)),
                         errdetail("Column \"%s\" cannot be compared.", NameStr(form->attname)), errtablecol(table, column)));
-    appendStringInfoString(sql, "((");
     append_column(sql, table, column);
     append_operator(sql, equality);
-    appendStringInfo(sql, "$%d) IS TRUE OR (", parameter);
+    appendStringInfo(sql, "$%d", parameter);
+}
+
+void append_is_same(StringInfo sql, Relation table, AttrNumber column, int parameter) {
+    appendStringInfoString(sql, "((");
+    append_equals(sql, table, column, parameter);
+    appendStringInfoString(sql, ") IS TRUE OR (");
     // IS NULL would also say so of a composite value whose fields all are.
     appendStringInfoString(sql, "pg_catalog.num_nulls(");
     append_column(sql, table, column);

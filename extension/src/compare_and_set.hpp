@@ -25,7 +25,10 @@ CompareAndSet begin_compare_and_set(const RowStatement *statement, const RowCall
 // Prepares the plans.
 void prepare_compare_and_set(RowStatement *statement, const RowCall &call, const CompareAndSet &flow);
 
-// "t.column is parameter", NULL being equal to NULL, by the equality of the column's type. 42883 when it has none.
+// "t.column = parameter", by the equality of the column's type. 42883 when it has none.
+void append_equals(StringInfo sql, Relation table, AttrNumber column, int parameter);
+
+// The same, NULL being equal to NULL.
 void append_is_same(StringInfo sql, Relation table, AttrNumber column, int parameter);
 
 // "column = parameter" for the SET list.

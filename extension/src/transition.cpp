@@ -16,7 +16,7 @@ void build(RowStatement *statement, const RowCall &call) {
     const Oid type = column_form(call.table, column)->atttypid;
     const int expected = add_parameter(statement, type), to = add_parameter(statement, type);
     CompareAndSet flow = begin_compare_and_set(statement, call);
-    append_is_same(&flow.expected, call.table, column, expected);
+    append_equals(&flow.expected, call.table, column, expected); // a row is only ever moved from a state
     append_assignment(&flow.changes, call.table, column, to);
     appendStringInfoString(&flow.control, "CAST(");
     append_column(&flow.control, call.table, column);
