@@ -1,6 +1,6 @@
 -- Rows as JSON are what to_jsonb makes of them, for every kind of type; in row_data and in what idem_execute stores.
 \ir include/helpers.psql
-SELECT plan(8);
+SELECT plan(14);
 CALL pg_temp.clean('rowdata:');
 
 CREATE SCHEMA row_data;
@@ -37,6 +37,30 @@ SELECT is((SELECT outcome FROM conditional_update('row_data.things', '{"id": 1}'
 SELECT is((SELECT row_data - 'f8' FROM unique_insert('row_data.things',
               (SELECT to_jsonb(w) - '{g}'::text[] || '{"id": 4}' FROM row_data.things w WHERE id = 2))),
           (SELECT to_jsonb(w) - 'f8' || '{"id": 4, "g": 8}' FROM row_data.things w WHERE id = 2), 'row_can_be_inserted_from_row_data');
+
+-- Tables of four columns and more are read as one value of the table's type: whatever they are called and however they are stored.
+CREATE TABLE row_data."odd ""name.; --" (id int PRIMARY KEY, t int, "odd ""name.; --" text, big text, gone int);
+ALTER TABLE row_data."odd ""name.; --" ALTER big SET STORAGE EXTERNAL;
+CREATE FUNCTION pg_temp.wide(call text) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('SELECT row_data FROM ' || call, 'row_data."odd ""name.; --"');
+END $$;
+SELECT is(pg_temp.wide('unique_insert(%L, jsonb_build_object(''id'', 1, ''big'', repeat(''x'', 10000)))'),
+          jsonb_build_object('id', 1, 't', NULL, 'odd "name.; --', NULL, 'big', repeat('x', 10000), 'gone', NULL), 'wide_row_is_inserted');
+SELECT is(pg_temp.wide('conditional_update(%L, ''{"id": 1}'', ''{"t": null}'', ''{"t": 5}'')'), to_jsonb(w) || '{"t": 5}', 'and_changed')
+  FROM row_data."odd ""name.; --" w;
+SELECT is(pg_temp.wide('pessimistic_lock(%L, ''{"id": 1}'')'), to_jsonb(w), 'and_locked') FROM row_data."odd ""name.; --" w;
+ALTER TABLE row_data."odd ""name.; --" ADD added int DEFAULT 3, DROP gone;
+SELECT is(pg_temp.wide('pessimistic_lock(%L, ''{"id": 1}'')'), to_jsonb(w), 'also_with_a_column_added_and_one_dropped')
+  FROM row_data."odd ""name.; --" w;
+CREATE TABLE row_data.parted (id int PRIMARY KEY, a text, b int, c text) PARTITION BY RANGE (id);
+CREATE TABLE row_data.part (c text, gone int, b int, a text, id int NOT NULL);
+ALTER TABLE row_data.part DROP gone;
+ALTER TABLE row_data.parted ATTACH PARTITION row_data.part FOR VALUES FROM (0) TO (10);
+SELECT is((SELECT row_data FROM unique_insert('row_data.parted', '{"id": 1, "a": "a", "b": 2, "c": "c"}')),
+          '{"id": 1, "a": "a", "b": 2, "c": "c"}', 'row_of_a_partition_with_other_columns');
+SELECT is((SELECT row_data FROM pessimistic_lock('row_data.parted', '{"id": 1}')) || (SELECT row_data FROM conditional_update('row_data.parted',
+              '{"id": 1}', '{"a": "a"}', '{"b": 3}')), '{"id": 1, "a": "a", "b": 3, "c": "c"}', 'is_locked_and_changed');
 
 CALL pg_temp.clean('rowdata:');
 SET client_min_messages = warning;
