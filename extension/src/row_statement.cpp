@@ -288,7 +288,8 @@ RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first,
 }
 
 RowRun begin_run(const RowCall &call, BuildStatement build, FirstObject first) {
-    PreventCommandIfParallelMode(psprintf("%s()", call.function));
+    if (IsInParallelMode())
+        PreventCommandIfParallelMode(psprintf("%s()", call.function));
     const MemoryContext memory = CurrentMemoryContext;
     SPI_connect();
     return prepare_run(call, build, first, memory);

@@ -7,7 +7,7 @@ namespace idem {
 namespace {
 
 // How a type becomes JSON: these ways are to_jsonb's own for the common types, and `other` is to_jsonb itself.
-enum class Way { int2, int4, int8, numeric, boolean, string, jsonb, other };
+enum class Way { int2, int4, int8, numeric, boolean, string, jsonb, date, timestamp, timestamptz, uuid, other };
 
 // The most that a jsonb string may hold; to_jsonb raises beyond it.
 constexpr Size kMostStringBytes = JENTRY_OFFLENMASK;
@@ -30,6 +30,14 @@ Way way_of(Oid type) {
         return Way::string;
     case JSONBOID:
         return Way::jsonb;
+    case DATEOID:
+        return Way::date;
+    case TIMESTAMPOID:
+        return Way::timestamp;
+    case TIMESTAMPTZOID:
+        return Way::timestamptz;
+    case UUIDOID:
+        return Way::uuid;
     default:
         return Way::other;
     }
@@ -52,6 +60,11 @@ JsonbValue numeric_value(Numeric number) {
     value.type = jbvNumeric;
     value.val.numeric = number;
     return value;
+}
+
+JsonbValue time_value(Datum time, Oid type) {
+    const char *text = JsonEncodeDateTime(nullptr, time, type, nullptr);
+    return string_value(text, strlen(text));
 }
 
 JsonbValue jsonb_value(Jsonb *json) {
@@ -100,6 +113,16 @@ static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is
     }
     case Way::jsonb:
         return jsonb_value(DatumGetJsonbP(datum));
+    case Way::date:
+        return time_value(datum, DATEOID);
+    case Way::timestamp:
+        return time_value(datum, TIMESTAMPOID);
+    case Way::timestamptz:
+        return time_value(datum, TIMESTAMPTZOID);
+    case Way::uuid: {
+        const char *text = DatumGetCString(DirectFunctionCall1(uuid_out, datum));
+        return string_value(text, strlen(text));
+    }
     case Way::other:
         break;
     }
