@@ -82,10 +82,21 @@ JsonbValue jsonb_value(Jsonb *json) {
 } // namespace
 
 struct WrittenColumn {
+    int place; // among the columns of the row
     NameData name;
+    int name_length;
     Way way;
     FmgrInfo to_jsonb;
 };
+
+static JsonbValue name_of(const WrittenColumn &column) { return string_value(NameStr(column.name), column.name_length); }
+
+// The order of an object's members in a jsonb.
+static int compare_names(const void *left, const void *right) {
+    const auto *a = static_cast<const WrittenColumn *>(left), *b = static_cast<const WrittenColumn *>(right);
+    return a->name_length != b->name_length ? a->name_length - b->name_length
+                                            : memcmp(NameStr(a->name), NameStr(b->name), a->name_length);
+}
 
 static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is_null) {
     JsonbValue value;
@@ -132,36 +143,59 @@ static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is
 
 void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory) {
     const MemoryContext caller = MemoryContextSwitchTo(memory);
-    writer->first = first;
     writer->count = row->natts - first;
     auto *columns = static_cast<WrittenColumn *>(palloc0(sizeof(WrittenColumn) * Max(writer->count, 1)));
     for (int i = 0; i < writer->count; i++) {
         Form_pg_attribute from = TupleDescAttr(row, first + i);
         WrittenColumn *column = &columns[i];
+        column->place = first + i;
         column->name = from->attname;
+        column->name_length = static_cast<int>(strlen(NameStr(from->attname)));
         column->way = way_of(getBaseType(from->atttypid));
         fmgr_info_cxt(F_TO_JSONB, &column->to_jsonb, memory);
         set_argument_type(&column->to_jsonb, from->atttypid);
     }
+    qsort(columns, writer->count, sizeof(WrittenColumn), compare_names);
     writer->columns = columns; // last: an error leaves it unprepared
     MemoryContextSwitchTo(caller);
 }
 
-JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls) {
-    pushJsonbValue(state, WJB_BEGIN_OBJECT, nullptr);
+static JsonbPair *members_of(const RowWriter &writer, const Datum *values, const bool *nulls) {
+    auto *members = static_cast<JsonbPair *>(palloc(sizeof(JsonbPair) * Max(writer.count, 1)));
     for (int i = 0; i < writer.count; i++) {
         const WrittenColumn &column = writer.columns[i];
-        JsonbValue name = string_value(NameStr(column.name), strlen(NameStr(column.name)));
-        pushJsonbValue(state, WJB_KEY, &name);
-        JsonbValue value = column_value(column, values[writer.first + i], nulls[writer.first + i]);
-        pushJsonbValue(state, WJB_VALUE, &value);
+        members[i].key = name_of(column);
+        members[i].value = column_value(column, values[column.place], nulls[column.place]);
+    }
+    return members;
+}
+
+static JsonbValue *push_members(JsonbParseState **state, JsonbPair *members, int count) {
+    pushJsonbValue(state, WJB_BEGIN_OBJECT, nullptr);
+    for (int i = 0; i < count; i++) {
+        pushJsonbValue(state, WJB_KEY, &members[i].key);
+        pushJsonbValue(state, WJB_VALUE, &members[i].value);
     }
     return pushJsonbValue(state, WJB_END_OBJECT, nullptr);
 }
 
+JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls) {
+    return push_members(state, members_of(writer, values, nulls), writer.count);
+}
+
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
-    JsonbParseState *state = nullptr;
-    return JsonbValueToJsonb(push_row(&state, writer, values, nulls));
+    JsonbPair *members = members_of(writer, values, nulls);
+    // Only what is pushed may hold whole documents; members that are scalar, and in order, are an object already.
+    for (int i = 0; i < writer.count; i++)
+        if (members[i].value.type == jbvBinary) {
+            JsonbParseState *state = nullptr;
+            return JsonbValueToJsonb(push_members(&state, members, writer.count));
+        }
+    JsonbValue object;
+    object.type = jbvObject;
+    object.val.object.nPairs = writer.count;
+    object.val.object.pairs = members;
+    return JsonbValueToJsonb(&object);
 }
 
 } // namespace idem

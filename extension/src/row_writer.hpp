@@ -8,12 +8,11 @@ namespace idem {
 struct WrittenColumn;
 
 struct RowWriter {
-    int first; // the first column of the row that is written, from 0
     int count;
-    WrittenColumn *columns;
+    WrittenColumn *columns; // in the order of an object's members
 };
 
-// For rows of this type, from column `first` (0 …) on. Allocated in `memory`.
+// For rows of this type, from column `first` (0 …) on. Allocated in `memory`. REQUIRES: no two of these columns have one name.
 void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory);
 
 // Pushes the row as an object. `values` and `nulls` are of all columns.
