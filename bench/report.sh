@@ -18,8 +18,8 @@ report() {
 
 This page was made by \`$command_line\` on $(date --utc +%F), in $((SECONDS / 60)) min $((SECONDS % 60)) s; the next run overwrites it.
 
-The contenders of a table take turns on one cluster: $rounds rounds of A B C, A B C, ... with runs of $run_seconds s. The figures are medians
-over the rounds, with the least and the greatest. "idem / it" divides the first line of a case by the other line, round by round; what
+The contenders of a table take turns on one cluster: $rounds rounds of A B C, A B C, ... with runs of $run_seconds s, or fewer and shorter
+ones where a file in \`bench/groups\` says so. The figures are medians over the rounds, with the least and the greatest. "idem / it" divides the first line of a case by the other line, round by round; what
 slows the machine down for a while slows both. Of rates, more is better; of times and costs, less. Every contender's statements are in \`bench/contenders\`, the targets in \`bench/targets.tsv\`.
 
 ## Targets

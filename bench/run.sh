@@ -5,7 +5,7 @@
 #   make bench QUICK=1               the gist of everything, in fewer and shorter runs; writes them as well
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
-#   make bench GROWTH=50             the group growth goes on to that many million keys
+#   make bench GROWTH=50             the group growth goes on to that many million keys: minutes more, and some 35 GB of disk
 #   ROUNDS=9 and RUN_SECONDS=3       replace the number of rounds and the length of a run
 #   SWEEP=5000000                    so many expired keys for the group sweep
 #
@@ -29,8 +29,8 @@ for group in "${groups[@]}"; do
     source "bench/groups/$group.sh"
 done
 
-rounds=5 run_seconds=1 prefill=20000
-if [ -n "$QUICK" ]; then rounds=3 loads_without_flush=(); fi
+rounds=5 run_seconds=0.5 prefill=20000
+if [ -n "$QUICK" ]; then rounds=3 run_seconds=0.3 loads_without_flush=(); fi
 rounds=${ROUNDS:-$rounds} run_seconds=${RUN_SECONDS:-$run_seconds}
 kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}${GROWTH:+ GROWTH=$GROWTH}"
 command_line="make bench${ONLY:+ ONLY=$ONLY}$kind"
