@@ -7,7 +7,7 @@
 # shellcheck shell=bash
 
 run_handover() {
-    local handover_rounds=${ROUNDS:-3} run_ms=700 case waiters contender round p50 p99 maximum
+    local PGHOST=127.0.0.1 handover_rounds=${ROUNDS:-3} run_ms=700 case waiters contender round p50 p99 maximum
     if [ -n "$QUICK" ]; then handover_rounds=${ROUNDS:-1} run_ms=300; fi
     if [ ! -x "$drivers/idem-bench-handover" ]; then
         progress '  there is no Redis or no hiredis: skipped'
