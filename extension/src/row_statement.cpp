@@ -39,15 +39,6 @@ void append_columns(StringInfo shape, const ColumnList &columns) {
                            static_cast<int>(sizeof(AttrNumber)) * columns.count);
 }
 
-// The executor describes each column of a result anew for each call, up to three times; a row as one value is one column.
-// With few columns that saves less than it costs to make the value.
-constexpr int kLeastWholeRow = 4;
-
-bool is_read_whole(const RowCall &call) {
-    const int columns = RelationGetNumberOfAttributes(call.table);
-    return columns >= kLeastWholeRow && call.visible.count == columns; // a dropped column is not visible
-}
-
 // The shape as bytes. Names cannot hold a zero byte, so they end with one.
 StringInfoData shape_of(const RowCall &call) {
     StringInfoData shape;
@@ -153,11 +144,6 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     statement->shape_length = shape.len;
     statement->shape = static_cast<char *>(MemoryContextAlloc(memory, shape.len));
     memcpy(statement->shape, shape.data, shape.len);
-    if (is_read_whole(call)) {
-        const MemoryContext caller = MemoryContextSwitchTo(memory);
-        statement->whole = CreateTupleDescCopy(RelationGetDescr(call.table));
-        MemoryContextSwitchTo(caller);
-    }
     const uint64 seen = changes_seen;
     prepare_objects(statement, call);
     build(statement, call);
@@ -182,43 +168,21 @@ void plan_by_index(SPIPlanPtr plan) {
     PG_END_TRY();
 }
 
-struct RowParts {
-    Datum *values;
-    bool *nulls;
-};
-
-RowParts parts_of(HeapTuple tuple, TupleDesc layout) {
-    RowParts parts{static_cast<Datum *>(palloc(sizeof(Datum) * Max(layout->natts, 1))),
-                   static_cast<bool *>(palloc(Max(layout->natts, 1)))};
-    heap_deform_tuple(tuple, layout, parts.values, parts.nulls);
-    return parts;
-}
-
-RowParts parts_of_whole(Datum row, TupleDesc layout) {
-    HeapTupleData tuple{};
-    tuple.t_data = DatumGetHeapTupleHeader(row);
-    tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
-    return parts_of(&tuple, layout);
-}
-
 void take_result(RowStatement *statement, RowResult *result, Row row) {
     TupleDesc layout = SPI_tuptable->tupdesc;
-    const RowParts found = parts_of(SPI_tuptable->vals[0], layout);
+    auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(layout->natts, 1)));
+    auto *nulls = static_cast<bool *>(palloc(Max(layout->natts, 1)));
+    heap_deform_tuple(SPI_tuptable->vals[0], layout, values, nulls);
     for (int i = 0; i < statement->controls; i++) {
         Form_pg_attribute column = TupleDescAttr(layout, i);
-        result->control_is_null[i] = found.nulls[i];
-        result->control[i] = found.nulls[i] ? Datum{0} : datumCopy(found.values[i], column->attbyval, column->attlen);
+        result->control_is_null[i] = nulls[i];
+        result->control[i] = nulls[i] ? Datum{0} : datumCopy(values[i], column->attbyval, column->attlen);
     }
     if (row == Row::unwanted)
         return;
-    const bool is_whole = statement->whole != nullptr;
     if (statement->row.columns == nullptr)
-        prepare_writer(&statement->row, is_whole ? statement->whole : layout, is_whole ? 0 : statement->controls,
-                       statement->memory);
-    if (is_whole && found.nulls[statement->controls])
-        elog(ERROR, "a row is null");
-    const RowParts written = is_whole ? parts_of_whole(found.values[statement->controls], statement->whole) : found;
-    result->row = write_row(statement->row, written.values, written.nulls);
+        prepare_writer(&statement->row, layout, statement->controls, statement->memory);
+    result->row = write_row(statement->row, values, nulls);
 }
 
 void end_use(void *statement) { static_cast<CachedStatement *>(statement)->users--; }
@@ -269,10 +233,6 @@ void prepare_plan(RowStatement *statement, int plan, const StringInfoData &sql) 
 }
 
 void append_row(StringInfo sql, const RowCall &call) {
-    if (is_read_whole(call)) {
-        appendStringInfo(sql, ", CAST(t.* AS %s)", target_name(call.table));
-        return;
-    }
     for (int i = 0; i < call.visible.count; i++) {
         appendStringInfoString(sql, ", ");
         append_column(sql, call.table, call.visible.columns[i]);

@@ -33,10 +33,9 @@ struct RowStatement {
     int parameters;          // those of the objects, then those that the flow adds
     Oid *types;
     SPIPlanPtr plan[kMostPlans];
-    int controls;    // how many columns each result has before those of row_data
-    TupleDesc whole; // the table's columns, when row_data is read as one value; nullptr: column by column
-    RowWriter row;   // row_data
-    void *extra;     // the flow's own
+    int controls;  // how many columns each result has before those of row_data
+    RowWriter row; // row_data
+    void *extra;   // the flow's own
 };
 
 // What a flow does with a new statement: add its parameters, and prepare its plans.
@@ -49,7 +48,7 @@ int add_parameter(RowStatement *statement, Oid type);
 
 void prepare_plan(RowStatement *statement, int plan, const StringInfoData &sql);
 
-// What the row is written from: ", t."column"" for every visible column, or all of them as one value of the table's type.
+// ", t."column"" for every visible column.
 void append_row(StringInfo sql, const RowCall &call);
 
 // --- For calls --------------------------------------------------------------------------------------------------------------
