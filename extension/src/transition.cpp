@@ -16,7 +16,10 @@ void build(RowStatement *statement, const RowCall &call) {
     const Oid type = column_form(call.table, column)->atttypid;
     const int expected = add_parameter(statement, type), to = add_parameter(statement, type);
     CompareAndSet flow = begin_compare_and_set(statement, call);
-    append_equals(&flow.expected, call.table, column, expected); // a row is only ever moved from a state
+    // Never NULL, for a row is only ever moved from a state; and no condition for an index on the state (see plan_by_index).
+    appendStringInfoChar(&flow.expected, '(');
+    append_equals(&flow.expected, call.table, column, expected);
+    appendStringInfoString(&flow.expected, ") IS TRUE");
     append_assignment(&flow.changes, call.table, column, to);
     appendStringInfoString(&flow.control, "CAST(");
     append_column(&flow.control, call.table, column);

@@ -1,6 +1,6 @@
 -- idem_transition: each outcome, what comes first when several fit, column types, errors.
 \ir include/helpers.psql
-SELECT plan(44);
+SELECT plan(46);
 
 CREATE SCHEMA row_transition;
 SELECT idem_machine_define('transition:order',
@@ -114,6 +114,19 @@ BEGIN TRANSACTION READ ONLY;
 SELECT pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 7}', 'paid') $$) AS state \gset
 ROLLBACK;
 SELECT is(:'state'::text, '25006', 'read_only_transaction');
+
+-- The row is found by its key, though an index on the state looked as good when the table was empty and the statement was planned.
+CREATE TABLE row_transition.queue (id int PRIMARY KEY, status text NOT NULL DEFAULT 'created');
+CREATE INDEX queue_status ON row_transition.queue (status);
+SELECT idem_machine_attach('row_transition.queue', 'status', 'transition:order');
+VACUUM ANALYZE row_transition.queue;
+SELECT is((SELECT outcome FROM idem_transition('row_transition.queue', '{"id": 1}', 'paid', 'created')), 'not_found', 'empty_queue');
+INSERT INTO row_transition.queue SELECT generate_series(1, 1000);
+BEGIN;
+SELECT pg_stat_get_xact_numscans('row_transition.queue_status'::regclass) AS before \gset
+SELECT count(*) FROM generate_series(1, 9) AS i, idem_transition('row_transition.queue', jsonb_build_object('id', i), 'paid', 'created');
+SELECT is(pg_stat_get_xact_numscans('row_transition.queue_status'::regclass), :before::bigint, 'the_index_on_the_state_is_left_alone');
+ROLLBACK;
 
 -- As the caller.
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
