@@ -73,6 +73,21 @@ TEST(Effects, twice_by_one_transaction) {
     EXPECT_EQ(broken(script.history), kOne);
 }
 
+TEST(Effects, twice_by_one_transaction_after_the_retention) {
+    Script script;
+    script.transaction().call(Call::claim, "k", 0, 1, "t").effect("k");
+    script.last().retention = ms(100);
+    script.call(Call::claim, "k", 150, 151, "t").effect("k");
+    script.last().retention = ms(100);
+    EXPECT_EQ(broken(script.history), "");
+    script.effect("k");
+    EXPECT_EQ(broken(script.history), kOne);
+    script.history.final_state.effects.pop_back();
+    script.last().sent = ms(50);
+    script.last().received = ms(51);
+    EXPECT_EQ(broken(script.history), kOne);
+}
+
 TEST(Effects, of_an_aborted_transaction) {
     auto script = claimed();
     script.now().fate = Fate::aborted;

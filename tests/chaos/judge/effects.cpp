@@ -44,13 +44,27 @@ const Step *completion(const Transaction &transaction, const Effect &effect) {
     return nullptr;
 }
 
-// Of two transactions that both had an effect on the key: could the key have been free again between them?
+// Could the key have been free again between the two steps that say that it was had?
 bool may_both(const Index &index, const Subject &subject, const Step &one, const Step &other) {
     const auto since = std::min(one.sent, other.sent);
     const auto until = std::max(one.received, other.received);
     const auto retention = index.shortest_retention(subject);
     const auto free = later(since, retention == kNever ? kNever : retention - slack(retention));
     return until >= free || index.may_be_forgotten(subject, since, until);
+}
+
+// How many effects a transaction may have: one each time it held the key after that could have been free again.
+std::size_t times_held(const Index &index, Kind kind, const Transaction &transaction, const Effect &effect) {
+    const auto *subject = index.subject(kind, effect.key);
+    const Step *last = nullptr;
+    std::size_t times = 0;
+    for (const auto &step : transaction.steps)
+        if (step.key == effect.key && !step.undone && made_holder(step) &&
+            (last == nullptr || (subject != nullptr && may_both(index, *subject, *last, step)))) {
+            last = &step;
+            ++times;
+        }
+    return times;
 }
 
 void check_table(const Index &index, Findings &findings) {
@@ -73,10 +87,8 @@ void check_table(const Index &index, Findings &findings) {
         else if (!told_holder(*transaction, effect))
             findings.add(kHolders, kind, effect.key,
                          named(index, *transaction) + " had an effect and was not told that it holds the key", {transaction});
-        const bool forgot = std::any_of(transaction->steps.begin(), transaction->steps.end(), [&](const Step &step) {
-            return step.call == Call::forget && step.key == effect.key && !step.undone;
-        });
-        if (++seen[{effect.transaction, effect.key}] == 2 && kind != Kind::lock && !forgot)
+        const auto times = ++seen[{effect.transaction, effect.key}];
+        if (times > 1 && kind != Kind::lock && times > times_held(index, kind, *transaction, effect))
             findings.add(kOne, kind, effect.key, named(index, *transaction) + " had its effect twice", {transaction});
     }
 }

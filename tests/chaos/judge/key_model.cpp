@@ -29,8 +29,7 @@ struct During {
     bool lease_may_be_over() const { return in_progress() && row.lease.may_be_over(call.received); }
     bool lease_may_be_live() const { return in_progress() && !row.lease.certainly_over(call.sent); }
     bool may_be_expired() const {
-        return row.phase != Phase::absent && row.own == Own::no && row.expires.may_be_over(call.received) &&
-               (!in_progress() || lease_may_be_over());
+        return row.phase != Phase::absent && row.expires.may_be_over(call.received) && (!in_progress() || lease_may_be_over());
     }
     bool may_be_live() const {
         if (row.phase == Phase::absent)

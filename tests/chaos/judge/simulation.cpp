@@ -436,8 +436,8 @@ class Store {
     }
 
     bool expired(const Key &row) const {
-        if (row.state.empty() || row.claimed_here)
-            return row.state.empty();
+        if (row.state.empty())
+            return true;
         return row.expires <= now_ && !(row.state == "progress" && row.lease_until > now_);
     }
 
