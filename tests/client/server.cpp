@@ -22,7 +22,7 @@ std::string environment(const char *name) {
     return value ? value : "";
 }
 
-std::string quoted(const std::string &word) {
+std::string shell_word(const std::string &word) {
     std::string safe = "'";
     for (char c : word)
         safe += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -30,7 +30,7 @@ std::string quoted(const std::string &word) {
 }
 
 int shell(const std::string &script) {
-    const int status = std::system(("bash -c " + quoted(script)).c_str());
+    const int status = std::system(("bash -c " + shell_word(script)).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
@@ -102,15 +102,15 @@ bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds lo
 }
 
 int run_as_server(const std::vector<std::string> &command) {
-    std::string script = "cd / && source " + quoted(IDEM_SOURCE_DIR "/scripts/lib.sh") + " && as_server";
+    std::string script = "cd / && source " + shell_word(IDEM_SOURCE_DIR "/scripts/lib.sh") + " && as_server";
     for (const std::string &word : command)
-        script += " " + quoted(word);
+        script += " " + shell_word(word);
     return shell(script + " </dev/null");
 }
 
 std::string server_programs() {
     const std::string given = environment("PG_CONFIG");
-    return output_of(quoted(given.empty() ? "pg_config" : given) + " --bindir");
+    return output_of(shell_word(given.empty() ? "pg_config" : given) + " --bindir");
 }
 
 private_server::private_server(const std::vector<std::string> &settings) {
@@ -120,7 +120,7 @@ private_server::private_server(const std::vector<std::string> &settings) {
     if (mkdtemp(pattern.data()) == nullptr)
         throw std::runtime_error("could not make " + pattern + ": " + std::strerror(errno));
     directory_ = pattern;
-    if (getuid() == 0 && shell("chown postgres: " + quoted(directory_)) != 0)
+    if (getuid() == 0 && shell("chown postgres: " + shell_word(directory_)) != 0)
         throw std::runtime_error("could not give " + directory_ + " to postgres");
     if (run_as_server({"bash", "-c",
                        "\"$0\"/initdb --pgdata=\"$1\"/data --username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 "
@@ -140,7 +140,7 @@ private_server::private_server(const std::vector<std::string> &settings) {
 
 private_server::~private_server() {
     run_as_server({server_programs() + "/pg_ctl", "stop", "--silent", "--mode=immediate", "--pgdata=" + directory_ + "/data"});
-    shell("rm -rf " + quoted(directory_));
+    shell("rm -rf " + shell_word(directory_));
 }
 
 std::string private_server::dsn() const { return "host=" + directory_ + " port=5432 user=postgres dbname=postgres"; }
