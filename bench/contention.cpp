@@ -6,6 +6,7 @@
 // clients, the strategies take turns: every client takes one unit after the other, of a product picked at random, and retries
 // at once when it met somebody. A unit's time is from its first attempt to its commit. One line per run: setting, products,
 // clients, strategy, round, units/s, retries per unit, median ms, p99 ms.
+#include "in_threads.hpp"
 #include "strategies.hpp"
 
 #include <algorithm>
@@ -72,23 +73,11 @@ using Clients = std::vector<std::unique_ptr<Client>>;
 
 Tally run(const Strategy &strategy, const Clients &clients, std::size_t client_count, int products, Clock::duration duration) {
     std::vector<Tally> tallies(client_count);
-    std::vector<std::exception_ptr> failures(client_count);
-    std::vector<std::thread> threads;
     std::latch start(static_cast<std::ptrdiff_t>(client_count));
-    for (std::size_t i = 0; i < client_count; i++)
-        threads.emplace_back([&, i] {
-            start.arrive_and_wait();
-            try {
-                tallies[i] = take_until(Clock::now() + duration, strategy, *clients[i], products);
-            } catch (...) {
-                failures[i] = std::current_exception();
-            }
-        });
-    for (auto &thread : threads)
-        thread.join();
-    for (const auto &failure : failures)
-        if (failure)
-            std::rethrow_exception(failure);
+    bench::in_threads(client_count, [&](std::size_t i) {
+        start.arrive_and_wait();
+        tallies[i] = take_until(Clock::now() + duration, strategy, *clients[i], products);
+    });
 
     Tally all;
     for (const auto &tally : tallies)

@@ -15,6 +15,8 @@
 // `-> ANSWER` is the answer that must come; `-> ANSWER or done`: any other ends the request; `-> {name}` keeps it. "nil" is no
 // answer. {key} is of KEYS: `fresh`, or `duplicate:PREFILL` for those of bench/keys/prefill.sql; {row}, with `rows:ROWS`, is
 // each of so many rows before any comes again, and no other client's; {nonce}, {customer_id} and {amount} are random.
+#include "in_threads.hpp"
+
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 
@@ -23,7 +25,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -32,7 +33,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -396,24 +396,10 @@ void run(int argc, char **argv) {
         shares[static_cast<std::size_t>(i) % shares.size()].push_back(
             std::make_unique<Client>(argv[1], contender, Keys(argv[3], i, client_count)));
 
-    std::vector<std::exception_ptr> failures(shares.size());
-    std::vector<std::thread> threads;
     const auto start = Clock::now();
     const auto deadline =
         start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::atof(argv[6])));
-    for (std::size_t i = 0; i < shares.size(); i++)
-        threads.emplace_back([&, i] {
-            try {
-                run_until(deadline, shares[i]);
-            } catch (...) {
-                failures[i] = std::current_exception();
-            }
-        });
-    for (auto &thread : threads)
-        thread.join();
-    for (const auto &failure : failures)
-        if (failure)
-            std::rethrow_exception(failure);
+    bench::in_threads(shares.size(), [&](std::size_t i) { run_until(deadline, shares[i]); });
 
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     long requests = 0;

@@ -5,6 +5,7 @@
 // The work takes SECONDS. REDIS is HOST:PORT. In each round every contender gets a new key in turn. One line per round and
 // contender: contender, round; then p50, p99 and maximum of the milliseconds that a duplicate still waits for its response when
 // the client that did the work has the acknowledgement of its commit; then the same of their whole time.
+#include "in_threads.hpp"
 #include "storm_contenders.hpp"
 
 #include <algorithm>
@@ -16,7 +17,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -44,33 +44,21 @@ std::string new_key() {
 std::vector<Outcome> storm(const Contender &contender, int clients, double seconds) {
     const auto key = new_key();
     std::vector<Outcome> outcomes(static_cast<std::size_t>(clients));
-    std::vector<std::exception_ptr> failures(outcomes.size());
-    std::vector<std::thread> threads;
     std::latch ready(clients);
-    for (std::size_t i = 0; i < outcomes.size(); i++)
-        threads.emplace_back([&, i] {
-            try {
-                std::unique_ptr<Requester> requester;
-                try {
-                    requester = contender.connect();
-                    requester->request(key + "-before-" + std::to_string(i), 0);
-                } catch (...) {
-                    ready.count_down();
-                    throw;
-                }
-                ready.arrive_and_wait();
-                outcomes[i].started_at = Clock::now();
-                outcomes[i].answer = requester->request(key, seconds);
-                outcomes[i].answered_at = Clock::now();
-            } catch (...) {
-                failures[i] = std::current_exception();
-            }
-        });
-    for (auto &thread : threads)
-        thread.join();
-    for (const auto &failure : failures)
-        if (failure)
-            std::rethrow_exception(failure);
+    in_threads(outcomes.size(), [&](std::size_t i) {
+        std::unique_ptr<Requester> requester;
+        try {
+            requester = contender.connect();
+            requester->request(key + "-before-" + std::to_string(i), 0);
+        } catch (...) {
+            ready.count_down();
+            throw;
+        }
+        ready.arrive_and_wait();
+        outcomes[i].started_at = Clock::now();
+        outcomes[i].answer = requester->request(key, seconds);
+        outcomes[i].answered_at = Clock::now();
+    });
     return outcomes;
 }
 

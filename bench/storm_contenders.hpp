@@ -80,15 +80,26 @@ struct IdemExecute final : Requester {
     }
 };
 
-struct RawOnConflict final : Requester {
+// With a table of keys by hand.
+struct Raw : Requester {
     pqxx::connection connection;
 
-    RawOnConflict() {
+    Raw() {
         connection.prepare("claim", kClaim);
         connection.prepare("order", kOrder);
         connection.prepare("respond", kRespond);
         connection.prepare("replay", kReplay);
     }
+    // What is left to do for whoever has claimed the key.
+    static Answer work(pqxx::work &tx, const std::string &key, double seconds) {
+        const auto response = order_response(tx.exec_prepared("order", seconds));
+        tx.exec_prepared("respond", key, response);
+        tx.commit();
+        return {response, true, Clock::now()};
+    }
+};
+
+struct RawOnConflict final : Raw {
     Answer request(const std::string &key, double seconds) override {
         pqxx::work tx(connection);
         if (tx.exec_prepared("claim", key).affected_rows() == 0) {
@@ -96,10 +107,7 @@ struct RawOnConflict final : Requester {
             tx.commit();
             return {stored[0].c_str(), false};
         }
-        const auto response = order_response(tx.exec_prepared("order", seconds));
-        tx.exec_prepared("respond", key, response);
-        tx.commit();
-        return {response, true, Clock::now()};
+        return work(tx, key, seconds);
     }
 };
 
@@ -114,16 +122,8 @@ struct Plpgsql final : Requester {
     }
 };
 
-struct AdvisoryLock final : Requester {
-    pqxx::connection connection;
-
-    AdvisoryLock() {
-        connection.prepare("lock", "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))");
-        connection.prepare("claim", kClaim);
-        connection.prepare("order", kOrder);
-        connection.prepare("respond", kRespond);
-        connection.prepare("replay", kReplay);
-    }
+struct AdvisoryLock final : Raw {
+    AdvisoryLock() { connection.prepare("lock", "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"); }
     Answer request(const std::string &key, double seconds) override {
         pqxx::work tx(connection);
         tx.exec_prepared("lock", key);
@@ -132,10 +132,7 @@ struct AdvisoryLock final : Requester {
             return {stored[0][0].c_str(), false};
         }
         tx.exec_prepared("claim", key);
-        const auto response = order_response(tx.exec_prepared("order", seconds));
-        tx.exec_prepared("respond", key, response);
-        tx.commit();
-        return {response, true, Clock::now()};
+        return work(tx, key, seconds);
     }
 };
 
