@@ -40,13 +40,14 @@ std::string new_key() {
 }
 
 // Every session does a request of its own before, which takes no time: the first call of a session loads catalogs and
-// libraries.
+// libraries. None is closed before all have their answer: a backend's end would take the processor from the others.
 std::vector<Outcome> storm(const Contender &contender, int clients, double seconds) {
     const auto key = new_key();
     std::vector<Outcome> outcomes(static_cast<std::size_t>(clients));
+    std::vector<std::unique_ptr<Requester>> requesters(outcomes.size());
     std::latch ready(clients);
     in_threads(outcomes.size(), [&](std::size_t i) {
-        std::unique_ptr<Requester> requester;
+        std::unique_ptr<Requester> &requester = requesters[i];
         try {
             requester = contender.connect();
             requester->request(key + "-before-" + std::to_string(i), 0);
