@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo check check-core matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -18,6 +18,8 @@ check:       ## build, install and run every test; the last line says what passe
 	@scripts/check.sh
 check-core:  ## the same without the recovery tests
 	@scripts/check.sh core
+matrix:      ## make check on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky
+	@scripts/matrix.sh $(ONLY)
 check-sanitize: ## tests of extension and client under AddressSanitizer and UndefinedBehaviorSanitizer, the client's under ThreadSanitizer, too
 	@scripts/sanitize.sh
 fuzz:        ## throw random input at the core, the functions and the server; MINUTES=n for each target (1)

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use IdemCluster;
+use IdemData;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -52,103 +53,18 @@ CREATE ROLE piecemeal;
 CREATE ROLE tenant;
 CREATE ROLE stranger;
 SQL
-my @fences = split /\n/, $node->safe_psql('shop', <<'SQL');
+$node->safe_psql('shop', <<'SQL');
 CREATE EXTENSION idem VERSION '0.1.0';
 SELECT idem_grant('app'), idem_grant('"the operator"', operator => true), idem_grant('tenant'), idem_grant('stranger') \g /dev/null
 GRANT EXECUTE ON FUNCTION idem_claim, idem_forget TO piecemeal;
-SELECT idem_scope_set('manual', on_lease_expiry => 'manual') \g /dev/null
-SELECT idem_scope_set('tenant', ttl => '1 h', lease => '10 min', max_response_size => 40, owner => 'tenant') \g /dev/null
-SELECT idem_scope_set('archive', keep_forever => true) \g /dev/null
-SELECT idem_claim('claimed') \g /dev/null
-SELECT idem_claim('expired', '1 ms') \g /dev/null
-SELECT idem_claim('archived', scope => 'archive') \g /dev/null
-SELECT idem_claim('claimed', scope => 'tenant') \g /dev/null
-SELECT idem_claim_many(ARRAY['many-1', 'many-2']) \g /dev/null
-SELECT idem_execute('paid', 'SELECT 5 AS amount', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
-SELECT idem_hit('counted') FROM generate_series(1, 3) \g /dev/null
-SELECT fence FROM idem_begin('leased', idem_fingerprint_text('pay 7'), lease => '1 h', owner => 'nonce');
-SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
-SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
-SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
-SELECT idem_lock('locked', '1 h', 'nonce');
-SELECT pg_sleep(0.01) \g /dev/null
-SELECT idem_try_claim('doubtful', scope => 'manual') \g /dev/null
-SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid"], "paid": ["shipped"]}}') \g /dev/null
-CREATE TABLE orders (id int PRIMARY KEY, "the state" text, stock int DEFAULT 1);
-SELECT idem_machine_attach('orders', 'the state', 'order', true), optimistic_enable('orders') \g /dev/null
-INSERT INTO orders VALUES (1, 'created');
-UPDATE orders SET "the state" = 'paid';
 SQL
-is(scalar @fences, 4, 'three leases and a lock under 0.1.0');
-my $redeemed = $node->safe_psql('shop', 'SELECT idem_token_issue()');
-my $outstanding = $node->safe_psql('shop', 'SELECT idem_token_issue()');
-is($node->safe_psql('shop', "SELECT idem_token_redeem('$redeemed')"), 'accepted', 'tokens under 0.1.0');
-my $number = $node->safe_psql('shop', 'SELECT idem_next_id()');
+my $data = fill($node, 'shop');
 $node->safe_psql('shop', q{BEGIN; SELECT idem_claim('prepared'); PREPARE TRANSACTION 'holder'});
 
 is($node->safe_psql('shop', "SELECT extversion FROM pg_extension WHERE extname = 'idem'"), '0.1.0', 'this is the old version');
 is(sqlstate($node, 'CALL idem_sweep()', 'shop'), '42883', 'which has no sweep');
 $node->wait_for_log(qr/extension "idem" in database "shop" is too old to be swept/);
 is($node->safe_psql('shop', q{SELECT count(*) FROM idem_keys WHERE key = 'expired'}), '1', 'the worker says so and sweeps nothing');
-
-# What is asked of a database with that data in it. `kept` tells whether the database itself was, with its secrets.
-sub check_data
-{
-    my ($database, $kept) = @_;
-    my $answers = sub {
-        my ($sql, $expected) = @_;
-        is($node->safe_psql($database, $sql), $expected, "$database: $sql");
-    };
-    my $refuses = sub {
-        my ($sql, $state) = @_;
-        is(sqlstate($node, $sql, $database), $state, "$database: $state for $sql");
-    };
-
-    $answers->(q{SELECT idem_claim('claimed'), idem_claim('archived', scope => 'archive'), idem_claim('expired')}, 'f|f|t');
-    $answers->(q{SELECT count(*) FROM idem_claim_many(ARRAY['many-1', 'many-2', 'new'])}, '1');
-    $answers->(
-        q{SELECT outcome, response FROM idem_begin('paid', idem_fingerprint_text('pay 5'))}, 'completed|[{"amount": 5}]');
-    $answers->(q{SELECT outcome FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch');
-    $answers->(q{SELECT outcome, attempt FROM idem_begin('leased')}, 'in_flight|1');
-    $answers->(
-        "SELECT outcome, attempt, fence = $fences[0], recovery_point FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
-        'acquired|1|t|charged');
-    $refuses->("SELECT idem_complete('leased', '{}', 200, $fences[1])", 'ID001');
-    $refuses->("SELECT idem_complete('leased', '{}', 200, $fences[0])", '00000');
-    $answers->(q{SELECT idem_try_claim('doubtful', scope => 'manual')}, 'in_doubt');
-    $refuses->("SELECT idem_complete('doubtful', '{}', 200, $fences[2], 'manual')", '00000');
-
-    $answers->(
-        "SELECT idem_lock('locked') IS NULL, idem_lock('locked', '1 h', 'nonce') = $fences[3], idem_unlock('locked', $fences[3])",
-        't|t|t');
-    $answers->(q{SELECT idem_hit('counted')}, '4');
-    $answers->("SELECT idem_token_redeem('$redeemed')", $kept ? 'duplicate' : 'invalid');
-    $answers->("SELECT idem_token_redeem('$outstanding')", $kept ? 'accepted' : 'invalid');
-    $answers->("SELECT idem_next_id() > $number", 't');
-    is_growing("$database: new fences are greater", @fences, split /\n/, $node->safe_psql($database, <<'SQL'));
-SELECT fence FROM idem_begin('lapsed', lease => '1 min');
-SELECT fence FROM idem_begin('newer', lease => '1 min');
-SELECT idem_lock('locked');
-SQL
-
-    $answers->(q{SET ROLE tenant; SELECT idem_claim('claimed', scope => 'tenant'), idem_claim('fresh', scope => 'tenant')}, 'f|t');
-    $answers->(
-        q{SELECT date_trunc('minute', expires_at - created_at + interval '1 s') FROM idem_lookup('fresh', scope => 'tenant')},
-        '01:00:00');
-    $refuses->(q{SET ROLE stranger; SELECT idem_claim('claimed', scope => 'tenant')}, '42501');
-    $refuses->(q{SET ROLE stranger; SELECT idem_claim('own')}, '00000');
-
-    $refuses->(q{UPDATE orders SET "the state" = 'created'}, 'ID003');
-    $refuses->(q{UPDATE orders SET version = 7}, 'ID004');
-    $answers->(
-        q{SELECT outcome, version FROM optimistic_update('orders', '{"id": 1}', 2, '{"stock": 5}');
-          SELECT outcome, state FROM idem_transition('orders', '{"id": 1}', 'shipped')},
-        lines('updated|3', 'moved|shipped'));
-    $answers->(
-        q{SELECT key, from_state, to_state FROM idem_transition_log ORDER BY at},
-        lines('{"id": 1}||created', '{"id": 1}|created|paid', '{"id": 1}|paid|shipped'));
-    $refuses->(q{DROP EXTENSION idem}, '2BP01');
-}
 
 # --- A dump of the old version, for later, and a copy on which the old SQL shows that it still works ------------------------
 
@@ -159,7 +75,7 @@ my $restored = "$dump-old-again.sql";
 append_to_file($restored, slurp_file("$dump-0.1.0.sql") =~ s/(CREATE EXTENSION IF NOT EXISTS idem WITH SCHEMA public)/$1 VERSION '0.1.0'/r);
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('not updated'), '-f', $restored ],
     'the same restored as 0.1.0');
-check_data('not updated', 0);
+check_data($node, 'not updated', $data, 0);
 
 # --- The update ------------------------------------------------------------------------------------------------------------
 
@@ -299,7 +215,7 @@ check_catalog('odd', 'fresh, odd', 'in a schema with an odd name, without grants
 # --- The data, and dumps -------------------------------------------------------------------------------------------------
 
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('shop'), '-f', "$dump-updated.sql" ], 'pg_dump of the updated database');
-check_data('shop', 1);
+check_data($node, 'shop', $data, 1);
 is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), '', 'all is well');
 
 $node->safe_psql('postgres', 'CREATE DATABASE moved TEMPLATE template0; CREATE DATABASE skipped TEMPLATE template0');
@@ -307,7 +223,7 @@ $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->co
     'the dump of the updated database restored');
 check_new_grants('moved');
 check_catalog('moved', 'fresh', 'the catalog after dump and restore');
-check_data('moved', 0);
+check_data($node, 'moved', $data, 0);
 
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('skipped'), '-f', "$dump-0.1.0.sql" ],
     "a dump of 0.1.0 restored where $version is installed");
@@ -315,7 +231,7 @@ is($node->safe_psql('skipped', "SELECT extversion FROM pg_extension WHERE extnam
 is(may('skipped', 'app', 'SELECT * FROM idem_stats'), '42501', 'a dump grants what it knew');
 $node->safe_psql('skipped', $grants);
 check_catalog('skipped', 'fresh', 'the catalog when idem_grant was called again');
-check_data('skipped', 0);
+check_data($node, 'skipped', $data, 0);
 
 # --- SQL that is newer than the library ---------------------------------------------------------------------------------
 

@@ -46,10 +46,11 @@ sub is_growing
 # Every index of the table must have an entry for every row, where the row says it is.
 sub check_indexes
 {
-    my ($node, $table, $name) = @_;
-    $node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS amcheck');
+    my ($node, $table, $name, $database) = @_;
+    $database //= 'postgres';
+    $node->safe_psql($database, 'CREATE EXTENSION IF NOT EXISTS amcheck');
     my $stderr = '';
-    $node->psql('postgres',
+    $node->psql($database,
         "SELECT bt_index_check(indexrelid, heapallindexed => true) FROM pg_index WHERE indrelid = '$table'::regclass",
         stderr => \$stderr);
     is($stderr, '', $name);
