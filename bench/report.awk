@@ -53,7 +53,8 @@ function summarize(    t, i, missed, reached) {
     for (i = 1; i <= shown; i++) printf "%d. %s\n", i, shown_text[i]
 }
 
-# Numbered in the order in which they are used.
+# Numbered in the order in which they are used. Without any, a miss that some rounds reached and others did not is told from one that
+# all rounds saw.
 function reason_for(t,    part, i) {
     split(target_case[t], part, FS)
     for (i = 1; i <= reasons; i++)
@@ -62,7 +63,7 @@ function reason_for(t,    part, i) {
             if (!(reason_text[i] in number_of)) { number_of[reason_text[i]] = ++shown; shown_text[shown] = reason_text[i] }
             return " (" number_of[reason_text[i]] ")"
         }
-    return ", reason not known"
+    return least < bound[t] && greatest > bound[t] ? ", rounds on both sides" : ", reason not known"
 }
 
 function list_targets(    t, swap) {
