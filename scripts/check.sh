@@ -62,6 +62,9 @@ client() {
         PGDATABASE=client ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)"
 }
 
+# What the sources must not have in them.
+tree() { bats --tap tests/tree; }
+
 # As others use the client: from the installed package.
 consumer() { tests/consumer/run.sh build/cmake; }
 
@@ -237,6 +240,7 @@ require build build
 require cluster start_cluster
 eval "$(scripts/cluster.sh env "$cluster")"
 
+suite tree count_tap 'tests/tree/*.bats'
 suite unit count_ctest 'tests/unit/*.cpp'
 suite fuzz count_ctest 'tests/fuzz/*.cpp'
 suite regress count_pg_regress 'tests/regress/sql/*.sql'

@@ -270,13 +270,7 @@ TEST(Pool, AConnectionThatTheWorkClosedIsNotUsedAgain) {
     options.retry.attempts = 1;
     idem::client db = test::make_client(options);
     const std::string key = unique_key();
-    EXPECT_ANY_THROW(idem::once(db, key, [](idem::transaction &tx) {
-#if PQXX_VERSION_MAJOR < 7
-        tx.conn().disconnect();
-#else
-        tx.conn().close();
-#endif
-    }));
+    EXPECT_ANY_THROW(idem::once(db, key, [](idem::transaction &tx) { idem::detail::close_connection(tx.conn()); }));
     // The old backend may not have noticed yet, and holds the key until it does.
     const idem::request again = idem::request{key}.wait(idem::patience::forever());
     EXPECT_FALSE(idem::once(db, again, [](idem::transaction &tx) { tx.exec("SELECT 1"); }).replayed);

@@ -129,6 +129,14 @@ class adopted_transaction : public pqxx::dbtransaction {
 #define IDEM_PQXX_TRANSACTION(on) ::idem::detail::adopted_transaction(on)
 #endif
 
+inline void close_connection(connection &on) {
+#if PQXX_VERSION_MAJOR < 7
+    on.disconnect();
+#else
+    on.close();
+#endif
+}
+
 /// One statement with parameters in text format.
 inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &text,
                               const std::vector<std::optional<std::string>> &values) {
