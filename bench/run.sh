@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The benchmark: idem beside what people use instead, the contenders alternating in one run on one private cluster.
 #
-#   make bench                       everything, about ten minutes; writes docs/performance.md, .tsv and the plots in docs/plots
+#   make bench                       everything, about a quarter of an hour; writes docs/performance.md, .tsv and the plots in docs/plots
 #   make bench QUICK=1               the gist of everything, in fewer and shorter runs; writes them as well
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
