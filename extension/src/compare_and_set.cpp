@@ -64,8 +64,10 @@ void append_equals(StringInfo sql, Relation table, AttrNumber column, int parame
                         errmsg("could not identify an equality operator for type %s", format_type_be(form->atttypid)),
                         errdetail("Column \"%s\" cannot be compared.", NameStr(form->attname)), errtablecol(table, column)));
     append_column(sql, table, column);
+    append_cast_to_base(sql, table, column);
     append_operator(sql, equality);
     appendStringInfo(sql, "$%d", parameter);
+    append_cast_to_base(sql, table, column);
 }
 
 void append_is_same(StringInfo sql, Relation table, AttrNumber column, int parameter) {

@@ -51,6 +51,13 @@ void append_column(StringInfo sql, Relation table, AttrNumber column) {
     appendStringInfo(sql, "t.%s", quote_identifier(column_name(table, column)));
 }
 
+void append_cast_to_base(StringInfo sql, Relation table, AttrNumber column) {
+    const Oid type = column_form(table, column)->atttypid;
+    const Oid base = getBaseType(type);
+    if (base != type)
+        appendStringInfo(sql, "::%s", format_type_extended(base, -1, FORMAT_TYPE_FORCE_QUALIFY));
+}
+
 AttrNumber find_column(Relation table, const char *name) {
     TupleDesc columns = RelationGetDescr(table);
     for (int i = 0; i < columns->natts; i++) {

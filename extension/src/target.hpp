@@ -22,6 +22,10 @@ void append_target(StringInfo sql, Relation table);
 // t."column"
 void append_column(StringInfo sql, Relation table, AttrNumber column);
 
+// ::schema.type that the column's domain is over, and nothing where its type is no domain. To either side of an operator:
+// polymorphic ones, as those of enums are, take no domains.
+void append_cast_to_base(StringInfo sql, Relation table, AttrNumber column);
+
 // The number of the column with this name; InvalidAttrNumber when there is none. System columns are none.
 AttrNumber find_column(Relation table, const char *name);
 

@@ -192,11 +192,13 @@ void append_collation(StringInfo sql, Oid collation) {
 
 void append_equality(StringInfo sql, Relation table, const UniqueKey &key, int position, int parameter) {
     append_column(sql, table, key.columns[position]);
+    append_cast_to_base(sql, table, key.columns[position]);
     if (OidIsValid(key.collation[position]) &&
         key.collation[position] != column_form(table, key.columns[position])->attcollation)
         append_collation(sql, key.collation[position]);
     append_operator(sql, key.equality[position]);
     appendStringInfo(sql, "$%d", parameter);
+    append_cast_to_base(sql, table, key.columns[position]);
 }
 
 void append_key_condition(StringInfo sql, Relation table, const UniqueKey &key, const ColumnList &given, int first) {

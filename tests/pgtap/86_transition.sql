@@ -1,6 +1,6 @@
 -- idem_transition: each outcome, what comes first when several fit, column types, errors.
 \ir include/helpers.psql
-SELECT plan(46);
+SELECT plan(48);
 
 CREATE SCHEMA row_transition;
 SELECT idem_machine_define('transition:order',
@@ -58,7 +58,9 @@ SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{
 CREATE TYPE row_transition.state AS ENUM ('shipped', 'created', 'cancelled', 'paid');
 CREATE DOMAIN row_transition.short AS varchar(20) CHECK (VALUE <> '');
 CREATE TABLE row_transition.enums ("the id" bigint PRIMARY KEY, "Status" row_transition.state NOT NULL);
+CREATE DOMAIN row_transition.live AS row_transition.state CHECK (VALUE <> 'shipped');
 CREATE TABLE row_transition.domains (id uuid PRIMARY KEY, status row_transition.short NOT NULL);
+CREATE TABLE row_transition.enum_domains (id row_transition.live PRIMARY KEY, status row_transition.live NOT NULL);
 SELECT idem_machine_attach('row_transition.enums', 'Status', 'transition:order');
 SELECT idem_machine_attach('row_transition.domains', 'status', 'transition:order');
 INSERT INTO row_transition.enums VALUES (1, 'created');
@@ -69,6 +71,12 @@ SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_trans
     'not_allowed/paid', 'label_that_the_enum_lacks');
 SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.domains',
     '{"id": "00000000-0000-0000-0000-000000000001"}', 'cancelled')), 'moved/cancelled', 'column_of_a_domain');
+SELECT idem_machine_attach('row_transition.enum_domains', 'status', 'transition:order');
+INSERT INTO row_transition.enum_domains VALUES ('created', 'created'), ('paid', 'created');
+SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enum_domains', '{"id": "created"}', 'paid')),
+    'moved/paid', 'column_and_key_of_a_domain_over_an_enum');
+SELECT is((SELECT concat_ws('/', outcome, row_data ->> 'status') FROM conditional_update('row_transition.enum_domains', '{"id": "paid"}',
+    '{"status": "created"}', '{"status": "cancelled"}')), 'updated/cancelled', 'conditional_update_of_such_a_column');
 
 -- Partitions, also for rows that move between them.
 CREATE TABLE row_transition.parts (id int, region int, status text NOT NULL, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
