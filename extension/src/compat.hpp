@@ -58,6 +58,16 @@ inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index,
 #endif
 }
 
+// 17 replaced the mark of a search for a page to delete by that of a scan from right to left. A search for the first entry of a
+// key is neither.
+inline void compat_search_forward(BTScanInsert key) {
+#if PG_VERSION_NUM >= 170000
+    key->backward = false;
+#else
+    key->pivotsearch = false;
+#endif
+}
+
 // 17 put it into a struct.
 inline LocalTransactionId compat_local_transaction() {
 #if PG_VERSION_NUM >= 170000

@@ -146,7 +146,7 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     _bt_metaversion(index, &search->heapkeyspace, &search->allequalimage);
     search->anynullkeys = false;
     search->nextkey = false;
-    search->pivotsearch = false;
+    compat_search_forward(search);
     search->scantid = nullptr;
     search->keysz = 2;
     prepare_column(&search->scankeys[0], 1);
