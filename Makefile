@@ -91,7 +91,7 @@ include $(PGXS)
 override CXXFLAGS += -MMD -MP
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
-extension/src/catalog.o: $(EXTENSION).control
+extension/src/catalog.o extension/src/module.o: $(EXTENSION).control
 $(OBJS:.o=.bc): %.bc: %.o
 -include $(OBJS:.o=.d)
 

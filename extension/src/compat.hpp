@@ -4,6 +4,11 @@
 
 #include "pg.hpp"
 
+// 18 lets a library say its name and version: pg_get_loaded_modules() shows them.
+#if PG_VERSION_NUM < 180000
+#define PG_MODULE_MAGIC_EXT(...) PG_MODULE_MAGIC
+#endif
+
 namespace idem {
 
 enum class IndexNeeds { none, all, summarizing };

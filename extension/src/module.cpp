@@ -1,6 +1,7 @@
 // What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
 #include "breakage.hpp"
 #include "catalog.hpp"
+#include "compat.hpp"
 #include "core/snowflake.hpp"
 #include "pg.hpp"
 #include "row_statement.hpp"
@@ -75,7 +76,7 @@ void define_settings() {
 
 extern "C" {
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_EXT(.name = "idem", .version = IDEM_VERSION);
 
 PGDLLEXPORT void _PG_init();
 
