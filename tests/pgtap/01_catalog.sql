@@ -135,9 +135,11 @@ SELECT is(
     (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions WHERE obj_description(oid, 'pg_proc') IS NULL),
     NULL, 'every_function_has_a_comment');
 
+-- From 17 on the types that come with others, arrays and the rows of tables, are members, too.
 SELECT is(
-    (SELECT string_agg(objid::regtype::text, ', ') FROM members
-      WHERE classid = 'pg_type'::regclass AND obj_description(objid, 'pg_type') IS NULL),
+    (SELECT string_agg(objid::regtype::text, ', ') FROM members JOIN pg_type t ON t.oid = objid LEFT JOIN pg_class c ON c.oid = typrelid
+      WHERE classid = 'pg_type'::regclass AND typsubscript <> 'array_subscript_handler'::regproc AND coalesce(relkind, 'c') = 'c'
+        AND obj_description(objid, 'pg_type') IS NULL),
     NULL, 'every_type_has_a_comment');
 
 SELECT is(
