@@ -8,6 +8,8 @@
 // round: kind, size, contender, round, keys/s.
 #include "contender.hpp"
 
+#include <idem/pqxx_compat.hpp>
+
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -20,6 +22,8 @@
 #include <vector>
 
 namespace {
+
+using idem::detail::exec_prepared;
 
 using Keys = std::vector<std::string>;
 
@@ -93,7 +97,7 @@ struct Contender {
     // Seconds that the call took, the transfer of its answer included.
     double claim(const std::string &keys, std::size_t expected_new) {
         const auto start = std::chrono::steady_clock::now();
-        const auto answer = autocommit.exec_prepared("claim", keys);
+        const auto answer = exec_prepared(autocommit, "claim", keys);
         const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
         if (answer.size() != expected_new)
             throw std::runtime_error(name + " called a wrong number of keys new");

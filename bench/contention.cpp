@@ -100,9 +100,9 @@ class Books {
 
     void close(const Strategy &strategy, const Setting &setting, std::size_t units) {
         pqxx::nontransaction autocommit(connection_);
-        const auto total = autocommit.exec1(strategy.units_taken)[0].as<std::size_t>();
+        const auto total = one_row(autocommit.exec(strategy.units_taken))[0].as<std::size_t>();
         const auto taken = total - std::exchange(taken_[strategy.name], total);
-        const auto sales = autocommit.exec1("SELECT count(*) FROM sales")[0].as<std::size_t>();
+        const auto sales = one_row(autocommit.exec("SELECT count(*) FROM sales"))[0].as<std::size_t>();
         if (taken == units && sales == (setting.sale ? units : 0))
             return;
         std::ostringstream text;

@@ -11,6 +11,8 @@
 // The lock is "relay"; before, each client takes and frees one of its own, "relay-0" and so on.
 // One line per waiters, round and contender: waiters, contender, round, p50, p99 and maximum in ms.
 #include <hiredis/hiredis.h>
+#include <idem/pqxx_compat.hpp>
+
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -33,6 +35,7 @@
 
 namespace {
 
+using idem::detail::exec_prepared;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
@@ -72,7 +75,7 @@ class PostgresLock : public Lock {
     }
 
     std::optional<std::string> take(const std::string &name) override {
-        const auto answer = autocommit_.exec_prepared("take", name);
+        const auto answer = exec_prepared(autocommit_, "take", name);
         if (answer.empty() || answer[0][0].is_null())
             return std::nullopt;
         return answer[0][0].as<std::string>();
@@ -80,7 +83,7 @@ class PostgresLock : public Lock {
 
     bool free(const std::string &name, const std::string &fence) override {
         const auto answer =
-            uses_fence_ ? autocommit_.exec_prepared("free", name, fence) : autocommit_.exec_prepared("free", name);
+            uses_fence_ ? exec_prepared(autocommit_, "free", name, fence) : exec_prepared(autocommit_, "free", name);
         return !answer.empty() && answer[0][0].as<bool>();
     }
 

@@ -6,6 +6,7 @@
 // BEGIN, claim, order, response, COMMIT. duplicate: requests that were done before; `prepared_select` reads the stored response
 // and does nothing else. One line per round and contender: contender, round, requests per second, p99 in microseconds.
 #include <idem/once.hpp>
+#include <idem/pqxx_compat.hpp>
 
 #include <pqxx/pqxx>
 
@@ -25,6 +26,7 @@
 
 namespace {
 
+using idem::detail::exec_prepared;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kStored = 10'000;
@@ -52,7 +54,7 @@ struct Once final : Session {
 
     void fresh(const std::string &key) override {
         const idem::answer done = idem::once(db, key, [](idem::transaction &tx) {
-            return idem::response{201, order_response(tx.exec_prepared("order", 17, "12.50")[0][0].c_str())};
+            return idem::response{201, order_response(exec_prepared(tx, "order", 17, "12.50")[0][0].c_str())};
         });
         expect(!done.replayed, "once");
     }
@@ -87,15 +89,15 @@ struct ByHand final : Session {
     }
     void fresh(const std::string &key) override {
         pqxx::work tx(connection);
-        expect(tx.exec_prepared("claim", key).affected_rows() == 1, "by_hand");
-        const std::string id = tx.exec_prepared("order", 17, "12.50")[0][0].c_str();
-        tx.exec_prepared("respond", key, 201, order_response(id));
+        expect(exec_prepared(tx, "claim", key).affected_rows() == 1, "by_hand");
+        const std::string id = exec_prepared(tx, "order", 17, "12.50")[0][0].c_str();
+        exec_prepared(tx, "respond", key, 201, order_response(id));
         tx.commit();
     }
     void duplicate(const std::string &key) override {
         pqxx::work tx(connection);
-        expect(tx.exec_prepared("claim", key).affected_rows() == 0, "by_hand");
-        expect(!tx.exec_prepared("replay", key)[0][1].is_null(), "by_hand");
+        expect(exec_prepared(tx, "claim", key).affected_rows() == 0, "by_hand");
+        expect(!exec_prepared(tx, "replay", key)[0][1].is_null(), "by_hand");
         tx.commit();
     }
 };
@@ -109,7 +111,7 @@ struct PreparedSelect final : Session {
     }
     void fresh(const std::string &) override {}
     void duplicate(const std::string &key) override {
-        expect(!autocommit.exec_prepared("replay", key)[0][1].is_null(), "prepared_select");
+        expect(!exec_prepared(autocommit, "replay", key)[0][1].is_null(), "prepared_select");
     }
 };
 

@@ -4,6 +4,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include <idem/pqxx_compat.hpp>
+
 #include <pqxx/pqxx>
 
 #include <chrono>
@@ -15,6 +17,8 @@
 
 namespace bench {
 
+using idem::detail::exec_prepared;
+using idem::detail::one_row;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(10);
@@ -49,13 +53,13 @@ struct IdemBegin final : Requester {
     }
     Answer request(const std::string &key, double seconds) override {
         pqxx::work tx(connection);
-        const auto ticket = tx.exec_prepared1("begin", key);
+        const auto ticket = one_row(exec_prepared(tx, "begin", key));
         if (ticket[0].as<std::string>() == "completed") {
             tx.commit();
             return {ticket[1].c_str(), false};
         }
-        const auto response = order_response(tx.exec_prepared("order", seconds));
-        tx.exec_prepared("complete", key, response);
+        const auto response = order_response(exec_prepared(tx, "order", seconds));
+        exec_prepared(tx, "complete", key, response);
         tx.commit();
         return {response, true, Clock::now()};
     }
@@ -72,7 +76,7 @@ struct IdemExecute final : Requester {
     }
     Answer request(const std::string &key, double seconds) override {
         for (;; std::this_thread::sleep_for(kPollInterval)) {
-            const auto ticket = autocommit.exec_prepared1("execute", key, std::to_string(seconds));
+            const auto ticket = one_row(exec_prepared(autocommit, "execute", key, std::to_string(seconds)));
             const auto outcome = ticket[0].as<std::string>();
             if (outcome != "in_flight")
                 return {ticket[1].c_str(), outcome == "acquired", Clock::now()};
@@ -92,8 +96,8 @@ struct Raw : Requester {
     }
     // What is left to do for whoever has claimed the key.
     static Answer work(pqxx::work &tx, const std::string &key, double seconds) {
-        const auto response = order_response(tx.exec_prepared("order", seconds));
-        tx.exec_prepared("respond", key, response);
+        const auto response = order_response(exec_prepared(tx, "order", seconds));
+        exec_prepared(tx, "respond", key, response);
         tx.commit();
         return {response, true, Clock::now()};
     }
@@ -102,8 +106,8 @@ struct Raw : Requester {
 struct RawOnConflict final : Raw {
     Answer request(const std::string &key, double seconds) override {
         pqxx::work tx(connection);
-        if (tx.exec_prepared("claim", key).affected_rows() == 0) {
-            const auto stored = tx.exec_prepared1("replay", key);
+        if (exec_prepared(tx, "claim", key).affected_rows() == 0) {
+            const auto stored = one_row(exec_prepared(tx, "replay", key));
             tx.commit();
             return {stored[0].c_str(), false};
         }
@@ -117,7 +121,7 @@ struct Plpgsql final : Requester {
 
     Plpgsql() { connection.prepare("place", "SELECT is_new, answer FROM place_order_slowly($1, $2)"); }
     Answer request(const std::string &key, double seconds) override {
-        const auto placed = autocommit.exec_prepared1("place", key, seconds);
+        const auto placed = one_row(exec_prepared(autocommit, "place", key, seconds));
         return {placed[1].c_str(), placed[0].as<bool>(), Clock::now()};
     }
 };
@@ -126,12 +130,12 @@ struct AdvisoryLock final : Raw {
     AdvisoryLock() { connection.prepare("lock", "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"); }
     Answer request(const std::string &key, double seconds) override {
         pqxx::work tx(connection);
-        tx.exec_prepared("lock", key);
-        if (const auto stored = tx.exec_prepared("replay", key); !stored.empty()) {
+        exec_prepared(tx, "lock", key);
+        if (const auto stored = exec_prepared(tx, "replay", key); !stored.empty()) {
             tx.commit();
             return {stored[0][0].c_str(), false};
         }
-        tx.exec_prepared("claim", key);
+        exec_prepared(tx, "claim", key);
         return work(tx, key, seconds);
     }
 };
@@ -151,7 +155,7 @@ struct RedisPolling final : Requester {
     }
     Answer request(const std::string &key, double seconds) override {
         if (ask("SET %s in_flight NX EX 86400", key.c_str()) == "OK") {
-            const auto response = order_response(autocommit.exec_prepared("order", seconds));
+            const auto response = order_response(exec_prepared(autocommit, "order", seconds));
             const auto committed_at = Clock::now();
             ask("SET %s %s XX EX 86400", key.c_str(), response.c_str());
             return {response, true, committed_at};

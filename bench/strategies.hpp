@@ -1,6 +1,8 @@
 // Five ways of one effect: one unit of a product is taken exactly once, and the caller knows whether it got one.
 #pragma once
 
+#include <idem/pqxx_compat.hpp>
+
 #include <pqxx/pqxx>
 
 #include <chrono>
@@ -13,6 +15,9 @@
 #include <utility>
 
 namespace bench {
+
+using idem::detail::exec_prepared;
+using idem::detail::one_row;
 
 enum class Answer { kTaken, kSoldOut, kConflict };
 
@@ -57,7 +62,7 @@ class Client {
     // A statement that is a transaction of its own.
     template <typename... Arguments> pqxx::row ask(const char *statement, const Arguments &...arguments) {
         pqxx::nontransaction autocommit(connection_);
-        return autocommit.exec_prepared1(statement, arguments...);
+        return one_row(exec_prepared(autocommit, statement, arguments...));
     }
 
     using Transaction = std::unique_ptr<pqxx::transaction_base>;
@@ -78,7 +83,7 @@ class Client {
 
     void finish(const Transaction &transaction, int product) const {
         if (setting_.sale)
-            transaction->exec_prepared0("sale", product);
+            exec_prepared(*transaction, "sale", product);
         transaction->commit();
     }
 
@@ -112,8 +117,8 @@ inline Answer optimistic(Client &client, int product) {
     client.do_work();
 
     const auto transaction = client.begin_taking();
-    const auto row = transaction->exec_prepared1("optimistic_update", key_of(product), seen.version,
-                                                 "{\"quantity\": " + std::to_string(seen.quantity - 1) + "}");
+    const auto row = one_row(exec_prepared(*transaction, "optimistic_update", key_of(product), seen.version,
+                                           "{\"quantity\": " + std::to_string(seen.quantity - 1) + "}"));
     if (is(row, "conflict")) {
         client.remember({row[2].as<int>(), row[1].as<std::int64_t>()});
         return Answer::kConflict;
@@ -127,12 +132,12 @@ inline Answer optimistic(Client &client, int product) {
 // Lock, work, write: others wait from the lock to the commit.
 inline Answer pessimistic(Client &client, int product) {
     const auto transaction = client.begin();
-    const auto row = transaction->exec_prepared1("pessimistic_lock", key_of(product));
+    const auto row = one_row(exec_prepared(*transaction, "pessimistic_lock", key_of(product)));
     if (row[0].as<int>() == 0)
         return Answer::kSoldOut;
     client.do_work();
 
-    transaction->exec_prepared0("take_locked", product);
+    exec_prepared(*transaction, "take_locked", product);
     client.finish(transaction, product);
     return Answer::kTaken;
 }
@@ -142,7 +147,7 @@ inline Answer conditional(Client &client, int product) {
     client.do_work();
 
     const auto transaction = client.begin_taking();
-    const auto row = transaction->exec_prepared1("conditional_adjust", key_of(product));
+    const auto row = one_row(exec_prepared(*transaction, "conditional_adjust", key_of(product)));
     if (is(row, "out_of_range"))
         return Answer::kSoldOut;
     if (!is(row, "adjusted"))
@@ -155,8 +160,8 @@ inline Answer insert_unit(Client &client, const char *statement, int product, in
     client.do_work();
 
     const auto transaction = client.begin_taking();
-    const auto row = transaction->exec_prepared1(statement, "{\"product\": " + std::to_string(product) +
-                                                                ", \"unit\": " + std::to_string(unit) + "}");
+    const auto row = one_row(exec_prepared(
+        *transaction, statement, "{\"product\": " + std::to_string(product) + ", \"unit\": " + std::to_string(unit) + "}"));
     if (is(row, "duplicate"))
         return Answer::kConflict;
     client.finish(transaction, product);

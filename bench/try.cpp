@@ -7,6 +7,8 @@
 // One line per round: contender, round, p99 in ms, maximum in ms, number of calls.
 #include "contender.hpp"
 
+#include <idem/pqxx_compat.hpp>
+
 #include <pqxx/pqxx>
 
 #include <algorithm>
@@ -22,6 +24,7 @@
 
 namespace {
 
+using idem::detail::exec_prepared;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
@@ -55,7 +58,7 @@ struct Client {
         probe(new_key());
     }
 
-    pqxx::result probe(const std::string &key) { return autocommit.exec_prepared("probe", key); }
+    pqxx::result probe(const std::string &key) { return exec_prepared(autocommit, "probe", key); }
 };
 
 // A held key must never be given to anybody else.
@@ -83,7 +86,7 @@ std::vector<double> one_hold(const Contender &contender, pqxx::connection &holde
                              std::vector<std::unique_ptr<Client>> &clients, std::chrono::milliseconds hold) {
     const auto key = new_key();
     pqxx::work transaction(holder);
-    transaction.exec_prepared("claim", key);
+    exec_prepared(transaction, "claim", key);
 
     std::atomic<bool> held = true;
     std::vector<std::vector<double>> latencies(clients.size());

@@ -17,11 +17,7 @@ Session::Session(std::string conninfo, Prepare prepare) : conninfo_{std::move(co
 
 void Session::reconnect() {
     connection_ = std::make_unique<pqxx::connection>(conninfo_);
-    // libpqxx 6 reconnects behind the caller's back, and the next statement would then run outside the transaction that
-    // was lost. It deprecates the switch because version 7 no longer does it.
-#include <pqxx/internal/ignore-deprecated-pre.hxx>
-    connection_->inhibit_reactivation(true);
-#include <pqxx/internal/ignore-deprecated-post.hxx>
+    idem::detail::stay_lost(*connection_);
     if (prepare_)
         prepare_(*connection_);
 }

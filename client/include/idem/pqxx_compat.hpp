@@ -137,6 +137,16 @@ inline void close_connection(connection &on) {
 #endif
 }
 
+/// libpqxx 6 opens a lost connection anew behind the caller's back, and the next statement would run outside the transaction
+/// that was lost. Later versions never do.
+inline void stay_lost([[maybe_unused]] connection &on) {
+#if PQXX_VERSION_MAJOR < 7
+#include "pqxx/internal/ignore-deprecated-pre.hxx"
+    on.inhibit_reactivation(true);
+#include "pqxx/internal/ignore-deprecated-post.hxx"
+#endif
+}
+
 /// One statement with parameters in text format.
 inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &text,
                               const std::vector<std::optional<std::string>> &values) {
@@ -153,6 +163,36 @@ inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &tex
         else
             all.append();
     return tx.exec(text, all);
+#endif
+}
+
+/// A statement that was prepared under the name.
+template <typename... Values>
+pqxx::result exec_prepared(pqxx::transaction_base &tx, const char *name, const Values &...values) {
+#if PQXX_VERSION_MAJOR < 7
+    return tx.exec_prepared(name, values...);
+#else
+    return tx.exec(pqxx::prepped{name}, pqxx::params{values...});
+#endif
+}
+
+/// The one row that it must be. Throws pqxx::unexpected_rows.
+inline pqxx::row one_row(const pqxx::result &rows) {
+#if PQXX_VERSION_MAJOR < 7
+    if (rows.size() != 1)
+        throw pqxx::unexpected_rows{"expected 1 row, got " + std::to_string(rows.size())};
+    return rows.front();
+#else
+    return rows.one_row();
+#endif
+}
+
+/// Writes tuples into a table of this name, with COPY.
+inline pqxx::stream_to copy_into(pqxx::transaction_base &tx, const char *table) {
+#if PQXX_VERSION_MAJOR < 7
+    return pqxx::stream_to{tx, table};
+#else
+    return pqxx::stream_to::table(tx, {table});
 #endif
 }
 

@@ -63,7 +63,7 @@ void create_bank(pqxx::connection &connection, const Half &half) {
 
 void store_answers(pqxx::connection &connection, const std::vector<Part> &parts) {
     pqxx::work transaction{connection};
-    pqxx::stream_to answers{transaction, "answers"};
+    auto answers = copy_into(transaction, "answers");
     for (const Part &part : parts)
         answers << std::make_tuple(part.night, static_cast<int>(part.host),
                                    std::string{kMishaps[static_cast<std::size_t>(part.mishap)]}, part.answer);
@@ -73,7 +73,7 @@ void store_answers(pqxx::connection &connection, const std::vector<Part> &parts)
 
 Ledger read_ledger(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kTotals);
+    const auto totals = one_row(transaction.exec(kTotals));
     return {.begun = totals["begun"].as<std::int64_t>(),
             .died = totals["died"].as<std::int64_t>(),
             .late_writes = totals["late_writes"].as<std::int64_t>(),

@@ -15,23 +15,25 @@ void prepare(pqxx::connection &connection) {
 // Outside a transaction block each of these commits by itself, so that the others see it at once.
 std::optional<std::int64_t> lock(pqxx::connection &connection) {
     pqxx::nontransaction transaction{connection};
-    const auto fence = transaction.exec_prepared1("lock")[0];
-    return fence.is_null() ? std::nullopt : std::optional{fence.as<std::int64_t>()};
+    const auto row = one_row(exec_prepared(transaction, "lock"));
+    return row[0].is_null() ? std::nullopt : std::optional{row[0].as<std::int64_t>()};
 }
 
 bool renew(pqxx::connection &connection, std::int64_t fence) {
-    return pqxx::nontransaction{connection}.exec_prepared1("renew", fence)[0].as<bool>();
+    pqxx::nontransaction transaction{connection};
+    return one_row(exec_prepared(transaction, "renew", fence))[0].as<bool>();
 }
 
 // False: no longer ours, and no longer our business.
 void unlock(pqxx::connection &connection, std::int64_t fence) {
-    pqxx::nontransaction{connection}.exec_prepared1("unlock", fence);
+    pqxx::nontransaction transaction{connection};
+    exec_prepared(transaction, "unlock", fence);
 }
 
 // From here on nobody can take the lock over until the transaction has ended.
 bool assert_fence(pqxx::work &transaction, std::int64_t fence, Shift &shift) {
     try {
-        transaction.exec_prepared1("assert_fence", fence);
+        exec_prepared(transaction, "assert_fence", fence);
     } catch (const pqxx::sql_error &error) {
         if (error.sqlstate() != "ID001")
             throw;

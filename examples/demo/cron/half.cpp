@@ -23,13 +23,13 @@ void Shift::prepare(pqxx::connection &connection) {
 
 bool Shift::is_done() const {
     pqxx::nontransaction look{connection()};
-    return look.exec_prepared1("is_done", number_)[0].as<bool>();
+    return one_row(exec_prepared(look, "is_done", number_))[0].as<bool>();
 }
 
 bool Shift::compute(std::optional<std::int64_t> fence, const std::function<bool()> &go_on) {
     {
         pqxx::nontransaction note{connection()};
-        note.exec_prepared0("note_begin", number_, fence);
+        exec_prepared(note, "note_begin", number_, fence);
     }
     if (!meanwhile_.has_begun.exchange(true))
         mishap_ = night_.mishap;
@@ -45,9 +45,9 @@ bool Shift::compute(std::optional<std::int64_t> fence, const std::function<bool(
 }
 
 void Shift::credit(pqxx::work &transaction) {
-    transaction.exec_prepared0("note_run", number_);
-    transaction.exec_prepared0("credit");
-    transaction.exec_prepared0("set_last_run", number_);
+    exec_prepared(transaction, "note_run", number_);
+    exec_prepared(transaction, "credit");
+    exec_prepared(transaction, "set_last_run", number_);
     if (mishap_ == Mishap::dies)
         session_.close_socket();
 }

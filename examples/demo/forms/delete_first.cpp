@@ -13,7 +13,7 @@ void prepare(pqxx::connection &connection) {
 
 bool consume_token(const Submission &submission) {
     pqxx::work transaction{submission.connection()};
-    const auto deleted = transaction.exec_prepared("delete", submission.click().token, submission.click().customer);
+    const auto deleted = exec_prepared(transaction, "delete", submission.click().token, submission.click().customer);
     transaction.commit();
     return deleted.affected_rows() == 1;
 }

@@ -15,12 +15,12 @@ void prepare(pqxx::connection &connection) {
 Answer submit(const Submission &submission) {
     const Click &click = submission.click();
     pqxx::work transaction{submission.connection()};
-    if (transaction.exec_prepared("find", click.token, click.customer).empty())
+    if (exec_prepared(transaction, "find", click.token, click.customer).empty())
         return "refused";
 
     if (!submission.place_order(transaction))
         return "accepted";
-    transaction.exec_prepared("delete", click.token);
+    exec_prepared(transaction, "delete", click.token);
     transaction.commit();
     return "accepted";
 }

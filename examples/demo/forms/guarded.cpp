@@ -18,7 +18,7 @@ void prepare(pqxx::connection &connection) {
 Answer submit(const Submission &submission) {
     const Click &click = submission.click();
     pqxx::work transaction{submission.connection()};
-    auto outcome = transaction.exec_prepared1("redeem", click.token, click.customer)[0].as<std::string>();
+    auto outcome = one_row(exec_prepared(transaction, "redeem", click.token, click.customer))[0].as<std::string>();
     if (outcome != "accepted")
         return outcome;
 

@@ -52,7 +52,8 @@ Handout hand_out(std::vector<Session> &sessions, const Load &load) {
     run_together(sessions.size(), [&](std::size_t place, std::stop_token stop) {
         pqxx::nontransaction page{sessions[place].connection()};
         for (std::size_t i = next++; i < load.size() && !stop.stop_requested(); i = next++)
-            handout.tokens[i] = page.exec_prepared1("issue", load[i].customer, ttl_of(load[i].story))[0].as<std::string>();
+            handout.tokens[i] =
+                one_row(exec_prepared(page, "issue", load[i].customer, ttl_of(load[i].story)))[0].as<std::string>();
     });
     handout.time = std::chrono::steady_clock::now() - start;
     return handout;

@@ -61,7 +61,7 @@ void create_shop(pqxx::connection &connection, const Load &load, const Way &way)
     transaction.exec("CREATE SCHEMA " + schema);
     transaction.exec(std::string{kTables} + kViews);
     way.guard(transaction);
-    pqxx::stream_to forms{transaction, "forms"};
+    auto forms = copy_into(transaction, "forms");
     for (std::size_t i = 0; i < load.size(); ++i)
         forms << std::make_tuple(static_cast<int>(i), std::string{line_of(load[i].story).name});
     forms.complete();
@@ -71,9 +71,10 @@ void create_shop(pqxx::connection &connection, const Load &load, const Way &way)
 
 Mark read_mark(pqxx::connection &connection, const Way &way) {
     pqxx::read_transaction transaction{connection};
-    const auto mark = transaction.exec1(std::string{"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,"
-                                                    " pg_snapshot_xmax(pg_current_snapshot())::text::bigint, count(*) FROM "} +
-                                        way.token_table);
+    const auto mark =
+        one_row(transaction.exec(std::string{"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint,"
+                                             " pg_snapshot_xmax(pg_current_snapshot())::text::bigint, count(*) FROM "} +
+                                 way.token_table));
     return {mark[0].as<std::int64_t>(), mark[1].as<std::int64_t>(), mark[2].as<std::int64_t>()};
 }
 
@@ -84,7 +85,7 @@ Mark operator-(const Mark &later, const Mark &earlier) {
 
 void store_answers(pqxx::connection &connection, const std::vector<Sent> &sent) {
     pqxx::work transaction{connection};
-    pqxx::stream_to answers{transaction, "answers"};
+    auto answers = copy_into(transaction, "answers");
     for (const Sent &one : sent)
         answers << std::make_tuple(one.click.form, one.click.nth, one.click.card_is_declined, one.answer);
     answers.complete();
@@ -94,7 +95,7 @@ void store_answers(pqxx::connection &connection, const std::vector<Sent> &sent) 
 
 Ledger read_ledger(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kTotals);
+    const auto totals = one_row(transaction.exec(kTotals));
     Ledger ledger{.clicks = totals["clicks"].as<std::int64_t>(),
                   .declined = totals["declined"].as<std::int64_t>(),
                   .due = totals["due"].as<std::int64_t>(),

@@ -10,7 +10,7 @@ void Submission::prepare(pqxx::connection &connection) {
 
 bool Submission::place_order(pqxx::work &transaction) const {
     std::this_thread::sleep_for(click_.work_time);
-    transaction.exec_prepared0("insert_order", click_.form, click_.customer);
+    exec_prepared(transaction, "insert_order", click_.form, click_.customer);
     return !click_.card_is_declined;
 }
 

@@ -26,7 +26,7 @@ void prepare(pqxx::connection &connection) {
 
 Answer handle(const Job &job) {
     pqxx::work transaction{job.connection()};
-    auto outcome = transaction.exec_prepared1("move", job.event().order, job.event().to)[0].as<std::string>();
+    auto outcome = one_row(exec_prepared(transaction, "move", job.event().order, job.event().to))[0].as<std::string>();
     if (outcome != "moved")
         return outcome;
 

@@ -10,7 +10,7 @@ void Job::prepare(pqxx::connection &connection) {
 
 void Job::do_work(pqxx::work &transaction) const {
     std::this_thread::sleep_for(event_.work_time);
-    transaction.exec_prepared0("insert_effect", event_.order, event_.to);
+    exec_prepared(transaction, "insert_effect", event_.order, event_.to);
 }
 
 } // namespace demo::orders

@@ -29,14 +29,14 @@ void prepare(pqxx::connection &connection) {
 
 Answer handle(const Job &job) {
     pqxx::work transaction{job.connection()};
-    const auto status = transaction.exec_prepared1("read", job.event().order)[0].as<std::string>();
+    const auto status = one_row(exec_prepared(transaction, "read", job.event().order))[0].as<std::string>();
     if (status == job.event().to)
         return "already";
     if (!is_allowed(status, job.event().to))
         return "not_allowed";
 
     job.do_work(transaction);
-    transaction.exec_prepared0("write", job.event().order, job.event().to);
+    exec_prepared(transaction, "write", job.event().order, job.event().to);
     transaction.commit();
     return "moved";
 }

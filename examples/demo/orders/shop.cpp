@@ -82,7 +82,7 @@ void create_shop(pqxx::connection &connection, const Half &half) {
 
 void store_answers(pqxx::connection &connection, const std::vector<Handled> &handled) {
     pqxx::work transaction{connection};
-    pqxx::stream_to answers{transaction, "answers"};
+    auto answers = copy_into(transaction, "answers");
     for (const Handled &one : handled)
         answers << std::make_tuple(static_cast<int>(one.worker), one.event.order, std::string{one.event.to}, one.answer);
     answers.complete();
@@ -91,7 +91,7 @@ void store_answers(pqxx::connection &connection, const std::vector<Handled> &han
 
 Ledger read_ledger(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kTotals);
+    const auto totals = one_row(transaction.exec(kTotals));
     return {.events = totals["events"].as<std::int64_t>(),
             .moved = totals["moved"].as<std::int64_t>(),
             .already = totals["already"].as<std::int64_t>(),
@@ -105,7 +105,7 @@ Ledger read_ledger(pqxx::connection &connection) {
 
 Log read_log(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kLogTotals);
+    const auto totals = one_row(transaction.exec(kLogTotals));
     return {.rows = totals["rows"].as<std::int64_t>(), .right_histories = totals["right_histories"].as<std::int64_t>()};
 }
 
@@ -114,9 +114,9 @@ Stray run_stray_script(pqxx::connection &connection) {
     const std::string id = std::to_string(kOrders + 1);
     Stray stray{.statement = "UPDATE orders SET status = 'shipped' WHERE id = " + id};
     pqxx::work transaction{connection};
-    transaction.exec0("INSERT INTO orders VALUES (" + id + ")");
+    transaction.exec("INSERT INTO orders VALUES (" + id + ")");
     try {
-        stray.message = "UPDATE " + std::to_string(transaction.exec0(stray.statement).affected_rows());
+        stray.message = "UPDATE " + std::to_string(transaction.exec(stray.statement).affected_rows());
     } catch (const pqxx::sql_error &error) {
         stray.sqlstate = error.sqlstate();
         stray.message = error.what();

@@ -41,10 +41,12 @@ std::string Checkout::charge(pqxx::work &transaction) {
         meeting_.first_is_running();
     std::this_thread::sleep_for(request_.gateway_time);
 
-    const auto order = transaction.exec_prepared1("insert_order", request_.key, request_.customer, request_.amount_cents);
+    const auto order =
+        one_row(exec_prepared(transaction, "insert_order", request_.key, request_.customer, request_.amount_cents));
     if (mishap_ == Mishap::kill_backend)
         kill_backend();
-    const auto charge = transaction.exec_prepared1("insert_charge", order[0].as<std::int64_t>(), request_.amount_cents);
+    const auto charge =
+        one_row(exec_prepared(transaction, "insert_charge", order[0].as<std::int64_t>(), request_.amount_cents));
     response_ = charge[0].as<std::string>();
     return response_;
 }
@@ -59,7 +61,7 @@ void Checkout::commit(pqxx::work &transaction) {
 
 void Checkout::kill_backend() {
     pqxx::nontransaction kill{killer_.connection()};
-    kill.exec_params("SELECT pg_terminate_backend($1)", session_.connection().backendpid());
+    kill.exec("SELECT pg_terminate_backend(" + std::to_string(session_.connection().backendpid()) + ")");
 }
 
 } // namespace demo::payments

@@ -27,7 +27,7 @@ struct Ticket {
 };
 
 Ticket begin(pqxx::work &transaction, const Request &request) {
-    const auto row = transaction.exec_prepared1("begin", request.key, request.body());
+    const auto row = one_row(exec_prepared(transaction, "begin", request.key, request.body()));
     return {row["outcome"].as<std::string>(), row["response"].as<std::string>(std::string{})};
 }
 
@@ -46,7 +46,7 @@ Answer pay(Checkout &checkout) {
 
         if (ticket.outcome == "acquired") {
             auto response = checkout.charge(transaction);
-            transaction.exec_prepared("complete", request.key, response);
+            exec_prepared(transaction, "complete", request.key, response);
             checkout.commit(transaction);
             return {Outcome::charged, std::move(response), in_flight};
         }

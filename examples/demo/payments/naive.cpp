@@ -17,9 +17,9 @@ void prepare(pqxx::connection &connection) {
 Answer pay(Checkout &checkout) {
     pqxx::work transaction{checkout.connection()};
 
-    const auto orders = transaction.exec_prepared("find_order", checkout.request().key);
+    const auto orders = exec_prepared(transaction, "find_order", checkout.request().key);
     if (!orders.empty()) {
-        const auto charge = transaction.exec_prepared1("find_charge", orders[0][0].as<std::int64_t>());
+        const auto charge = one_row(exec_prepared(transaction, "find_charge", orders[0][0].as<std::int64_t>()));
         return {.outcome = Outcome::replayed, .response = charge[0].as<std::string>()};
     }
 

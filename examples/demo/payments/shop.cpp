@@ -48,7 +48,7 @@ constexpr const char *kDuplicatesByStory =
     "SELECT story, count(*) FROM ledger JOIN due USING (request_id) WHERE nth > 1 GROUP BY story";
 
 void fill_due(pqxx::work &transaction, const Load &load) {
-    pqxx::stream_to due{transaction, "due"};
+    auto due = copy_into(transaction, "due");
     for (const Payment &payment : load.payments)
         due << std::make_tuple(payment.key, payment.amount_cents, std::string{line_of(payment.story).name});
     due.complete();
@@ -67,7 +67,7 @@ void create_shop(pqxx::connection &connection, const std::string &schema, const 
 
 Ledger read_ledger(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kTotals);
+    const auto totals = one_row(transaction.exec(kTotals));
     Ledger ledger{.orders = totals["orders"].as<std::int64_t>(),
                   .charges = totals["charges"].as<std::int64_t>(),
                   .duplicate_charges = totals["duplicate_charges"].as<std::int64_t>(),

@@ -16,7 +16,7 @@ Answer buy(const Attempt &attempt) {
     pqxx::work transaction{attempt.connection()};
     attempt.do_own_work();
 
-    const auto outcome = transaction.exec_prepared1("take")[0].as<std::string>();
+    const auto outcome = one_row(exec_prepared(transaction, "take"))[0].as<std::string>();
     if (outcome == "out_of_range")
         return {.sold = false};
     if (outcome != "adjusted")

@@ -10,6 +10,6 @@ void Attempt::prepare(pqxx::connection &connection) {
 
 void Attempt::do_own_work() const { std::this_thread::sleep_for(work_time_); }
 
-void Attempt::insert_sale(pqxx::work &transaction) const { transaction.exec_prepared0("insert_sale", number_); }
+void Attempt::insert_sale(pqxx::work &transaction) const { exec_prepared(transaction, "insert_sale", number_); }
 
 } // namespace demo::stock

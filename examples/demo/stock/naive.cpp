@@ -12,12 +12,12 @@ void prepare(pqxx::connection &connection) {
 
 Answer buy(const Attempt &attempt) {
     pqxx::work transaction{attempt.connection()};
-    const int quantity = transaction.exec_prepared1("read")[0].as<int>();
+    const int quantity = one_row(exec_prepared(transaction, "read"))[0].as<int>();
     if (quantity == 0)
         return {.sold = false};
 
     attempt.do_own_work();
-    transaction.exec_prepared0("write", quantity - 1);
+    exec_prepared(transaction, "write", quantity - 1);
     attempt.insert_sale(transaction);
     transaction.commit();
     return {.sold = true};

@@ -25,7 +25,7 @@ void prepare(pqxx::connection &connection) {
 
 // False: somebody else was faster.
 bool write(pqxx::work &transaction, std::int64_t version, int quantity) {
-    const auto outcome = transaction.exec_prepared1("write", version, quantity)[0].as<std::string>();
+    const auto outcome = one_row(exec_prepared(transaction, "write", version, quantity))[0].as<std::string>();
     if (outcome != "updated" && outcome != "conflict")
         throw std::runtime_error{"optimistic_update: unexpected outcome " + outcome};
     return outcome == "updated";
@@ -36,7 +36,7 @@ Answer buy(const Attempt &attempt) {
 
     for (int retries = 0;; ++retries) {
         pqxx::work transaction{attempt.connection()};
-        const auto row = transaction.exec_prepared1("read");
+        const auto row = one_row(exec_prepared(transaction, "read"));
         const int quantity = row["quantity"].as<int>();
         if (quantity == 0)
             return {.sold = false, .retries = retries};

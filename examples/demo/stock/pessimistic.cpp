@@ -16,7 +16,7 @@ void prepare(pqxx::connection &connection) {
 
 Answer buy(const Attempt &attempt) {
     pqxx::work transaction{attempt.connection()};
-    const auto row = transaction.exec_prepared1("lock");
+    const auto row = one_row(exec_prepared(transaction, "lock"));
     if (const auto outcome = row["outcome"].as<std::string>(); outcome != "locked")
         throw std::runtime_error{"pessimistic_lock: unexpected outcome " + outcome};
     const int quantity = row["quantity"].as<int>();
@@ -24,7 +24,7 @@ Answer buy(const Attempt &attempt) {
         return {.sold = false};
 
     attempt.do_own_work();
-    transaction.exec_prepared0("write", quantity - 1);
+    exec_prepared(transaction, "write", quantity - 1);
     attempt.insert_sale(transaction);
     transaction.commit();
     return {.sold = true};

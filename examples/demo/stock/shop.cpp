@@ -45,7 +45,7 @@ void create_shop(pqxx::connection &connection, const Flow &flow) {
 
 void store_answers(pqxx::connection &connection, const std::vector<Answer> &answers) {
     pqxx::work transaction{connection};
-    pqxx::stream_to told{transaction, "told"};
+    auto told = copy_into(transaction, "told");
     for (std::size_t attempt = 0; attempt < answers.size(); ++attempt)
         told << std::make_tuple(static_cast<int>(attempt), answers[attempt].sold, answers[attempt].retries);
     told.complete();
@@ -54,7 +54,7 @@ void store_answers(pqxx::connection &connection, const std::vector<Answer> &answ
 
 Ledger read_ledger(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    const auto totals = transaction.exec1(kTotals);
+    const auto totals = one_row(transaction.exec(kTotals));
     return {.attempts = totals["attempts"].as<std::int64_t>(),
             .sold = totals["sold"].as<std::int64_t>(),
             .retries = totals["retries"].as<std::int64_t>(),
