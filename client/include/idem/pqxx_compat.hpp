@@ -177,13 +177,13 @@ pqxx::result exec_prepared(pqxx::transaction_base &tx, const char *name, const V
 }
 
 /// The one row that it must be. Throws pqxx::unexpected_rows.
-inline pqxx::row one_row(const pqxx::result &rows) {
+inline pqxx::row one_row(const pqxx::result &found) {
 #if PQXX_VERSION_MAJOR < 7
-    if (rows.size() != 1)
-        throw pqxx::unexpected_rows{"expected 1 row, got " + std::to_string(rows.size())};
-    return rows.front();
+    if (found.size() != 1)
+        throw pqxx::unexpected_rows{"expected 1 row, got " + std::to_string(found.size())};
+    return found.front();
 #else
-    return rows.one_row();
+    return found.one_row();
 #endif
 }
 
