@@ -1,18 +1,13 @@
 // One client's database connection, and the ways in which the demo breaks it.
 #pragma once
 
-#include <idem/pqxx_compat.hpp>
-
 #include <functional>
 #include <memory>
-#include <pqxx/pqxx>
 #include <string>
 
-namespace demo {
+#include "libpqxx.hpp"
 
-using idem::detail::copy_into;
-using idem::detail::exec_prepared;
-using idem::detail::one_row;
+namespace demo {
 
 // A conninfo whose session finds the tables of `schema` first.
 std::string shop_conninfo(const std::string &schema);

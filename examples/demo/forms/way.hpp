@@ -4,8 +4,9 @@
 
 #include <array>
 #include <chrono>
-#include <pqxx/pqxx>
 #include <string>
+
+#include "libpqxx.hpp"
 
 namespace demo::forms {
 

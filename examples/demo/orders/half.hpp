@@ -3,8 +3,9 @@
 #pragma once
 
 #include <chrono>
-#include <pqxx/pqxx>
 #include <string>
+
+#include "libpqxx.hpp"
 
 namespace demo::orders {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <map>
-#include <pqxx/pqxx>
 #include <string>
 
+#include "libpqxx.hpp"
 #include "requests.hpp"
 
 namespace demo::payments {

@@ -4,7 +4,8 @@
 
 #include <array>
 #include <chrono>
-#include <pqxx/pqxx>
+
+#include "libpqxx.hpp"
 
 namespace demo::stock {
 
