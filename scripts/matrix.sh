@@ -79,17 +79,25 @@ enter() {
             exit "$status"' enter "$root" "$@" </dev/null
 }
 
-# The server of the suite before, with idem as it was installed there: what remains after a dist-upgrade, for the test of
-# pg_upgrade. After deps.sh, which would take it for the server to build for.
-declare -A before=([trixie]=bookworm [forky]=trixie)
-add_older_server() {
-    local root=$home/$1 older=$home/${before[$1]:-} major
-    if [ -z "${before[$1]:-}" ] || ! compgen -G "$older/usr/lib/postgresql/*/lib/idem.so" >/dev/null; then return 0; fi
+# The servers of the suites before, with idem as it was installed there: what remains after a dist-upgrade, for the test of
+# pg_upgrade. After deps.sh, which would take one for the server to build for.
+add_older_servers() {
+    local environment=$1 older
+    for older in "${all[@]}"; do
+        if [ "$older" = "$environment" ]; then return; fi
+        add_server_of "$older" "$environment" || return
+    done
+}
+
+# Its own is the newest there.
+add_server_of() {
+    local older=$home/$1 root=$home/$2 major
     major=$(printf '%s\n' "$older"/usr/lib/postgresql/*/lib/idem.so | sed 's|/lib/idem.so$||; s|.*/||' | sort -n | tail -n 1)
+    if [ ! -e "$older/usr/lib/postgresql/$major/lib/idem.so" ]; then return 0; fi
     if [ ! -e "$root/usr/lib/postgresql/$major/bin/postgres" ]; then
-        echo "deb $(mirror) ${before[$1]} main" >"$root/etc/apt/sources.list.d/older.list"
-        enter "$1" apt-get update --quiet --quiet || return
-        enter "$1" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends \
+        echo "deb $(mirror) $1 main" >"$root/etc/apt/sources.list.d/$1.list"
+        enter "$2" apt-get update --quiet --quiet || return
+        enter "$2" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends \
             "postgresql-$major" || return
     fi
     cp "$older/usr/lib/postgresql/$major/lib/idem.so" "$root/usr/lib/postgresql/$major/lib/" &&
@@ -108,7 +116,7 @@ copy_sources() {
 run_checks() {
     local environment=$1
     make_environment "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh &&
-        add_older_server "$environment" && enter "$environment" make -C /idem "$target"
+        add_older_servers "$environment" && enter "$environment" make -C /idem "$target"
 }
 
 # --- The table -----------------------------------------------------------------------------------------------------------

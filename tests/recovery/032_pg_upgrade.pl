@@ -1,5 +1,6 @@
-# pg_upgrade takes everything along: from this very version of the server, and from each older one on this machine that idem is
-# installed for. Nothing is dumped but the catalog: tables, secrets and the marks of fences and numbers are the old files.
+# pg_upgrade takes everything along: from each older server on this machine that idem is installed for, by way of those between, and
+# from this very version to itself. Nothing is dumped but the catalog: tables, secrets and the marks of fences and numbers are the
+# old files.
 
 use strict;
 use warnings;
@@ -23,39 +24,63 @@ my $here = major($bindir);
 my @older = sort { major($a) <=> major($b) }
   grep { -x "$_/postgres" && -e "$_/../lib/idem.so" && major($_) < $here } glob '/usr/lib/postgresql/*/bin';
 
-foreach my $from (@older, $bindir)
+sub cluster
 {
-    my $name = "from PostgreSQL " . major($from);
-    my $old = PostgreSQL::Test::Cluster->new($name =~ tr/A-Za-z0-9/_/cr, install_path => $from =~ s{/bin$}{}r);
-    $old->init(extra => ['--data-checksums']);
-    $old->append_conf('postgresql.conf', $settings);
-    $old->start;
-    $old->safe_psql('postgres', 'CREATE DATABASE shop; CREATE ROLE tenant; CREATE ROLE stranger');
-    $old->safe_psql('shop', q{CREATE EXTENSION idem; SELECT idem_grant('tenant'), idem_grant('stranger')});
-    my $data = fill($old, 'shop');
-    $old->stop;
+    my ($name, $from) = @_;
+    my $node = PostgreSQL::Test::Cluster->new($name =~ tr/A-Za-z0-9/_/cr, install_path => $from =~ s{/bin$}{}r);
+    $node->init(extra => ['--data-checksums']);
+    $node->append_conf('postgresql.conf', $settings);
+    return $node;
+}
 
-    # Transaction ids, OIDs and files' numbers that the old cluster did not have.
-    my $new = PostgreSQL::Test::Cluster->new($name =~ tr/A-Za-z0-9/_/cr . '_to');
-    $new->init(extra => ['--data-checksums']);
-    $new->append_conf('postgresql.conf', $settings);
+# REQUIRES: both are stopped.
+sub upgrade
+{
+    my ($old, $from, $new, $to, $name) = @_;
     my $sockets = PostgreSQL::Test::Utils::tempdir_short();
     chdir $new->basedir or die "could not enter the new cluster's directory: $!";
     command_ok(
         [
-            'pg_upgrade', '--no-sync',
+            "$to/pg_upgrade", '--no-sync',
             '--old-datadir', $old->data_dir, '--new-datadir', $new->data_dir,
-            '--old-bindir', $from, '--new-bindir', $bindir,
+            '--old-bindir', $from, '--new-bindir', $to,
             '--old-port', $old->port, '--new-port', $new->port,
             '--socketdir', $sockets,
         ],
-        "$name: pg_upgrade");
-    $new->start;
-    check_data($new, 'shop', $data, 1);
-    is($new->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), '',
+        $name);
+}
+
+my @servers = (@older, $bindir);
+foreach my $i (0 .. $#servers)
+{
+    my @way = @servers[ $i .. $#servers ];
+    push @way, $bindir if @way == 1;
+    my $name = 'from ' . join(' to ', map { major($_) } @way);
+
+    my $from = shift @way;
+    my $node = cluster($name, $from);
+    $node->start;
+    $node->safe_psql('postgres', 'CREATE DATABASE shop; CREATE ROLE tenant; CREATE ROLE stranger');
+    $node->safe_psql('shop', q{CREATE EXTENSION idem; SELECT idem_grant('tenant'), idem_grant('stranger')});
+    my $data = fill($node, 'shop');
+    $node->stop;
+
+    foreach my $to (@way)
+    {
+        my $new = cluster("$name at " . major($to), $to);
+        upgrade($node, $from, $new, $to, "$name: pg_upgrade to " . major($to));
+        $new->start;
+        is($new->safe_psql('shop', q{SELECT idem_try_claim('claimed'), idem_try_claim('leased')}), 'completed|in_flight', "$name: it knows its keys");
+        $new->stop;
+        ($node, $from) = ($new, $to);
+    }
+
+    $node->start;
+    check_data($node, 'shop', $data, 1);
+    is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), '',
         "$name: all is well");
-    check_indexes($new, $_, "$name: the indexes of $_", 'shop') foreach qw(idem_keys idem_tokens idem_locks);
-    $new->stop;
+    check_indexes($node, $_, "$name: the indexes of $_", 'shop') foreach qw(idem_keys idem_tokens idem_locks);
+    $node->stop;
 }
 
 done_testing();
