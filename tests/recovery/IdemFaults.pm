@@ -99,6 +99,9 @@ my $module_source = <<'C';
 #include "fmgr.h"
 #include "nodes/memnodes.h"
 #include "utils/memutils.h"
+#if PG_VERSION_NUM >= 170000
+#include "utils/memutils_internal.h"
+#endif
 
 PG_MODULE_MAGIC;
 void _PG_init(void);
@@ -205,15 +208,16 @@ Datum faults_seen(PG_FUNCTION_ARGS)
 }
 C
 
-# Gives the library to start the server with and the SQL that makes the functions; nothing where they cannot be built.
+# Gives the library to start the server with and the SQL that makes the functions; nothing where there is nothing to build them with.
 sub build_faults
 {
     my $dir = PostgreSQL::Test::Utils::tempdir();
     my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
     append_to_file("$dir/library.c", $library_source);
     append_to_file("$dir/module.c", $module_source);
-    return unless run_log([ 'cc', '-shared', '-fPIC', '-O1', '-fno-builtin', '-o', "$dir/library.so", "$dir/library.c" ]);
-    return unless run_log([ 'cc', '-shared', '-fPIC', '-O1', '-I', $include, '-o', "$dir/module.so", "$dir/module.c" ]);
+    return unless -e "$include/postgres.h" && run_log([ 'cc', '--version' ]);
+    run_log([ 'cc', '-shared', '-fPIC', '-O1', '-fno-builtin', '-o', "$dir/library.so", "$dir/library.c" ]) or die 'library.c does not compile';
+    run_log([ 'cc', '-shared', '-fPIC', '-O1', '-I', $include, '-o', "$dir/module.so", "$dir/module.c" ]) or die 'module.c does not compile';
     # 0: the next one fails is 1; 0 itself only counts.
     my $sql = join '', map { "CREATE FUNCTION $_(n int, lasts boolean = false) RETURNS void LANGUAGE c VOLATILE AS '$dir/module', '$_';\n" }
       qw(fail_palloc fail_malloc fail_extend);
