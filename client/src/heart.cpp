@@ -45,6 +45,8 @@ struct renewal {
     duration granted{};
 };
 
+command completed_command(const holding &held) { return {&completed_statement, {held.name, held.owner, held.scope}}; }
+
 } // namespace
 
 command renew_command(const holding &held) {
@@ -314,8 +316,7 @@ renewal heart::rhythm::renew(const beat &of, bool completing, milliseconds longe
         if (const std::optional<duration> left = renewed(answers.at(1), of.held))
             return {renewal::outcome::renewed, *left};
     } catch (const stale_fence &) {
-        if (completing &&
-            !line->run({{&completed_statement, {of.held.name, of.held.owner, of.held.scope}}}, deadline).front().empty())
+        if (completing && !line->run({completed_command(of.held)}, deadline).front().empty())
             return {renewal::outcome::completed, {}};
     }
     return {renewal::outcome::refused, {}};
