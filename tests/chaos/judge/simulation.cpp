@@ -124,7 +124,6 @@ class Store {
     }
 
     History run() {
-        int running = 0;
         while (true) {
             auto &client = *std::min_element(clients_.begin(), clients_.end(),
                                              [](const Client &a, const Client &b) { return a.ready < b.ready; });
@@ -137,7 +136,6 @@ class Store {
                     continue;
                 }
                 ++started_;
-                ++running;
                 start(client);
             } else if (client.steps_left > 0) {
                 step(client);
