@@ -166,7 +166,9 @@ answers($subscriber, q{SELECT count(*) FROM idem_lookup('lost')}, '0');
 
 $subscriber->safe_psql('postgres', q{SELECT idem_claim('both')});
 $publisher->safe_psql('postgres', q{SELECT idem_claim('both')});
-$subscriber->wait_for_log(qr/duplicate key value violates unique constraint "idem_keys_pkey"/);
+# As PostgreSQL 15 says it, and as 18 does.
+$subscriber->wait_for_log(qr/duplicate\ key\ value\ violates\ unique\ constraint\ "idem_keys_pkey"
+        |ERROR:\ \ conflict\ detected\ on\ relation\ "public\.idem_keys":\ conflict=insert_exists/x);
 $subscriber->safe_psql('postgres', q{SELECT idem_forget('both')});
 catch_up();
 answers($subscriber, q{SELECT idem_try_claim('both')}, 'completed');
