@@ -56,7 +56,7 @@ class Shift {
     Mishap mishap() const { return mishap_; }
 
     // The database's words for a stale fence.
-    void refused(const pqxx::sql_error &error) { refusal_ = error.sqlstate() + "  " + error.what(); }
+    void refused(const pqxx::sql_error &error) { refusal_ = std::string(error.sqlstate()) + "  " + error.what(); }
     const std::string &refusal() const { return refusal_; }
 
   private:
