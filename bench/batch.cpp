@@ -99,7 +99,7 @@ struct Contender {
         const auto start = std::chrono::steady_clock::now();
         const auto answer = exec_prepared(autocommit, "claim", keys);
         const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-        if (answer.size() != expected_new)
+        if (static_cast<std::size_t>(answer.size()) != expected_new)
             throw std::runtime_error(name + " called a wrong number of keys new");
         return elapsed.count();
     }

@@ -188,7 +188,6 @@ void store_responses(idem::client &db) {
             "FROM generate_series(0, " +
             std::to_string(kStored - 1) + ") n");
     tx.commit();
-    connection.disconnect();
 }
 
 void run(int argc, char **argv) {
