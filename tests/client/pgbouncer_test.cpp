@@ -1,5 +1,6 @@
 // Behind pgbouncer in transaction mode, with the options as they come: each transaction may meet another server connection,
-// and what was prepared on one is not there on the next.
+// and what was prepared on one is not there on the next. From 1.21 on pgbouncer can carry prepared statements over, and
+// from 1.24 on it does unless it is told not to.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,10 +24,23 @@ using namespace std::chrono_literals;
 using test::ask;
 using test::unique_key;
 
+int run_pgbouncer(const std::string &arguments) {
+    // Debian keeps it where only root looks.
+    return test::run_as_server(
+        {"env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "bash", "-c", "pgbouncer " + arguments});
+}
+
+bool can_carry_prepared() {
+    static const bool can =
+        run_pgbouncer("--version | awk 'NR == 1 {split($2, part, \".\"); exit !(part[1] > 1 || part[2] >= 21)}'") == 0;
+    return can;
+}
+
 /// A pgbouncer of this test's own before the shared server, on a Unix socket inside the cluster's directory.
 class pooler {
   public:
-    explicit pooler(int server_connections) : directory_(std::string(std::getenv("PGHOST")) + "/pool-XXXXXX") {
+    /// Prepared statements that each server connection may hold for its clients: with 0, they are lost between transactions.
+    explicit pooler(int server_connections, int carried = 0) : directory_(std::string(std::getenv("PGHOST")) + "/pool-XXXXXX") {
         if (mkdtemp(directory_.data()) == nullptr)
             throw std::runtime_error("could not make " + directory_);
         std::ofstream(directory_ + "/ini") << "[databases]\n* = host=" << std::getenv("PGHOST")
@@ -35,11 +49,11 @@ class pooler {
                                            << "\nauth_type = any\npool_mode = transaction\ndefault_pool_size = "
                                            << server_connections << "\nserver_round_robin = 1\npidfile = " << directory_
                                            << "/pid\nlogfile = " << directory_ << "/log\n"
-                                           << "ignore_startup_parameters = extra_float_digits\n";
-        // Debian keeps it where only root looks.
+                                           << "ignore_startup_parameters = extra_float_digits\n"
+                                           << (can_carry_prepared() ? "" : ";") << "max_prepared_statements = " << carried
+                                           << "\n";
         if ((getuid() == 0 && std::system(("chown -R postgres: " + directory_).c_str()) != 0) ||
-            test::run_as_server({"env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "pgbouncer", "--daemon", "--quiet",
-                                 directory_ + "/ini"}) != 0)
+            run_pgbouncer("--daemon --quiet " + directory_ + "/ini") != 0)
             throw std::runtime_error("could not start pgbouncer");
         if (!test::eventually([this] { return answers(); }))
             throw std::runtime_error("pgbouncer does not answer");
@@ -266,6 +280,30 @@ TEST_F(Pgbouncer, WithoutPreparingNothingIsRetried) {
         });
     for (std::thread &each : threads)
         each.join();
+}
+
+// Statements that the pooler carries over are prepared once per server connection, and none is lost. An older one loses them.
+TEST(PgbouncerThatPrepares, NothingIsRetried) {
+    const pooler carrying(3, 100);
+    std::atomic<int> retries{0};
+    idem::client_options options;
+    options.dsn = carrying.dsn();
+    options.retry.on_retry = [&](const idem::retry_event &) { ++retries; };
+    idem::client db = test::make_client(options);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i)
+        threads.emplace_back([&] {
+            for (int j = 0; j < 20; ++j) {
+                const std::string key = unique_key();
+                const auto work = [&](idem::transaction &tx) { test::leave_effect(tx, key); };
+                EXPECT_NO_THROW(EXPECT_FALSE(idem::once(db, key, work).replayed));
+                EXPECT_NO_THROW(EXPECT_TRUE(idem::once(db, key, work).replayed));
+                EXPECT_EQ(test::effects(key), 1);
+            }
+        });
+    for (std::thread &each : threads)
+        each.join();
+    EXPECT_EQ(retries == 0, can_carry_prepared()) << retries << " retries";
 }
 
 // A server connection dies under a client that stays connected to the pooler.
