@@ -26,6 +26,12 @@ class help_format : public CLI::Formatter {
     }
 };
 
+// CLI11 fills footers up like paragraphs from 2.5 on; ours have lists and examples.
+template <typename Format> void keep_lines_of_footers(Format &format) {
+    if constexpr (requires { format.enable_footer_formatting(false); })
+        format.enable_footer_formatting(false);
+}
+
 CLI::Option *add_duration(CLI::App *app, const char *name, std::optional<duration> &to, const char *description) {
     return app
         ->add_option_function<std::string>(
@@ -188,6 +194,7 @@ void add_operations(CLI::App &root, settings &given) {
 std::unique_ptr<CLI::App> make_tree(settings &given) {
     auto root = std::make_unique<CLI::App>("Makes work happen exactly once, with the help of a PostgreSQL database.", "idem");
     auto format = std::make_shared<help_format>();
+    keep_lines_of_footers(*format);
     format->column_width(28);
     format->label("REQUIRED", "(required)");
     format->label("OPTIONS", "OPTION...");
