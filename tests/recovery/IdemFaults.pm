@@ -39,9 +39,12 @@ void fault_extend(long at) { extend_at = at; extend_seen = 0; }
 long fault_mallocs(void) { return malloc_seen; }
 long fault_extends(void) { return extend_seen; }
 
+/* The server's: set while newer ones begin a subtransaction, it lets any error end the session. */
+extern _Bool ExitOnAnyError __attribute__((weak));
+
 static int fails(void)
 {
-    if (malloc_at < 0)
+    if (malloc_at < 0 || (&ExitOnAnyError && ExitOnAnyError))
         return 0;
     malloc_seen++;
     if (malloc_seen != malloc_at)
@@ -97,6 +100,7 @@ my $module_source = <<'C';
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/memnodes.h"
 #include "utils/memutils.h"
 #if PG_VERSION_NUM >= 170000
@@ -116,11 +120,12 @@ static bool lasts = false; /* beyond the transaction's end */
 /*
  * An error has memory that was set aside for it. And two wants the server itself does not survive, whoever has the subtransaction: that of a
  * new lock's list of eight owners (LockAcquireExtended leaves an entry without one until the transaction ends), and that of the statistics'
- * next level (AtEOSubXact_PgStat has unlinked the last one by then, and counters are written where it was).
+ * next level (AtEOSubXact_PgStat has unlinked the last one by then, and counters are written where it was). Where the server has said that any
+ * error is to end the session, one does.
  */
 static bool is_needed(MemoryContext context, Size size)
 {
-    return context == ErrorContext || (context == TopMemoryContext && size == 8 * 16) || (context == TopTransactionContext && size == 48);
+    return ExitOnAnyError || context == ErrorContext || (context == TopMemoryContext && size == 8 * 16) || (context == TopTransactionContext && size == 48);
 }
 
 #if PG_VERSION_NUM >= 170000
