@@ -32,9 +32,9 @@ done
 # --- Making an environment -----------------------------------------------------------------------------------------------
 
 mirror() {
-    local uri
-    uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m 1 '/debian/$') || true
-    echo "${uri:-http://deb.debian.org/debian/}"
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
+        awk '!found && /\/debian\/$/ {print; found = 1} END {exit !found}' ||
+        die "apt is set to no mirror of Debian's, or has no lists; run \`apt-get update\`"
 }
 
 # debootstrap knows the suites of its own time only; they have been made alike for long.
@@ -44,11 +44,12 @@ script_of() {
 
 # Complete with the file `ready`, else it is begun anew. A suite in testing counts as expired between its releases.
 make_environment() {
-    local suite=$1 root=$home/$1
+    local suite=$1 root=$home/$1 mirror
     if [ -e "$root.ready" ]; then return; fi
+    mirror=$(mirror) || return
     rm -rf --one-file-system "$root"
     mkdir -p "$home"
-    debootstrap --variant=minbase "$suite" "$root" "$(mirror)" "/usr/share/debootstrap/scripts/$(script_of "$suite")" || return
+    debootstrap --variant=minbase "$suite" "$root" "$mirror" "/usr/share/debootstrap/scripts/$(script_of "$suite")" || return
     echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90idem"
     # Packages are to start no services, and PostgreSQL's no cluster.
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
@@ -91,11 +92,12 @@ add_older_servers() {
 
 # Its own is the newest there.
 add_server_of() {
-    local older=$home/$1 root=$home/$2 major
+    local older=$home/$1 root=$home/$2 major mirror
+    mirror=$(mirror) || return
     major=$(printf '%s\n' "$older"/usr/lib/postgresql/*/lib/idem.so | sed 's|/lib/idem.so$||; s|.*/||' | sort -n | tail -n 1)
     if [ ! -e "$older/usr/lib/postgresql/$major/lib/idem.so" ]; then return 0; fi
     if [ ! -e "$root/usr/lib/postgresql/$major/bin/postgres" ]; then
-        echo "deb $(mirror) $1 main" >"$root/etc/apt/sources.list.d/$1.list"
+        echo "deb $mirror $1 main" >"$root/etc/apt/sources.list.d/$1.list"
         enter "$2" apt-get update --quiet --quiet || return
         enter "$2" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends \
             "postgresql-$major" || return
