@@ -93,10 +93,10 @@ add_older_servers() {
 # Its own is the newest there.
 add_server_of() {
     local older=$home/$1 root=$home/$2 major mirror
-    mirror=$(mirror) || return
     major=$(printf '%s\n' "$older"/usr/lib/postgresql/*/lib/idem.so | sed 's|/lib/idem.so$||; s|.*/||' | sort -n | tail -n 1)
     if [ ! -e "$older/usr/lib/postgresql/$major/lib/idem.so" ]; then return 0; fi
     if [ ! -e "$root/usr/lib/postgresql/$major/bin/postgres" ]; then
+        mirror=$(mirror) || return
         echo "deb $mirror $1 main" >"$root/etc/apt/sources.list.d/$1.list"
         enter "$2" apt-get update --quiet --quiet || return
         enter "$2" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet --no-install-recommends \
