@@ -10,7 +10,7 @@ CREATE FUNCTION idem_health_sample(space text, budget interval, OUT pages bigint
                                    OUT lapsed bigint, OUT oldest_lapse timestamptz, OUT in_doubt bigint)
 RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_health_sample(text, interval) IS
-'Internal, for idem_health: what is in idem_keys, idem_tokens or idem_locks, from as many pages, evenly spread, as can be read in the time given.';
+'Internal, for idem_health: what is in idem_keys, idem_tokens, idem_locks or idem_rates, from as many pages, evenly spread, as can be read in the time given.';
 
 CREATE FUNCTION idem_health(OUT check_name text, OUT ok boolean, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -96,8 +96,8 @@ BEGIN
     RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
         string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
         FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
-                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
-    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks'] LOOP
+                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
+    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         EXECUTE format('SELECT * FROM %s.idem_health_sample($1, $2)', home) INTO sample USING space, interval '500 ms';
         factor := sample.pages::float8 / greatest(sample.pages_read, 1);
         RETURN QUERY SELECT 'sweep_lag_of_' || space,

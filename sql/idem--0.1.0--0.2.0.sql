@@ -21,6 +21,94 @@ ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE
 COMMENT ON TRIGGER idem_definitions_changed ON idem_machines IS 'Makes every session read the table again.';
 COMMENT ON TRIGGER idem_definitions_truncated ON idem_machines IS 'Makes every session read the table again.';
 
+-- The inbox: one effect per consumer and message.
+
+CREATE FUNCTION idem_consume(consumer text, message_id text, ttl interval DEFAULT NULL)
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_consume(text, text, interval) IS
+'True: this message is new to this consumer; have its effect in this transaction. False: its effect has committed before. Either way it may be acknowledged, once this transaction has committed. A rollback makes the message new again. Waits for a transaction that has the same message in hand.
+It is the claim of the key idem_key(consumer, message_id) in the scope ''inbox'', whose policy and owner apply; ttl: how long the message is remembered, longer than the broker may redeliver it.
+Errors: 22004 consumer or message_id is null; 22023 one is empty, or both together have over 1024 bytes; the others as idem_claim.';
+
+-- Signed requests: who sent it, that nobody changed it, and that it has not been here before.
+
+CREATE TYPE idem_request_outcome AS ENUM ('accepted', 'replayed', 'stale', 'invalid');
+COMMENT ON TYPE idem_request_outcome IS
+'What a signed request is. accepted: genuine, fresh and new; replayed: it was accepted before, and that has committed; stale: genuine, but signed too long ago, or too far ahead; invalid: no secret of its key id signed it.';
+
+CREATE FUNCTION idem_verify_request(params jsonb, signature text, key_id text, signed_at timestamptz, nonce text,
+                                    tolerance interval DEFAULT '5 min')
+RETURNS idem_request_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_verify_request(jsonb, text, text, timestamptz, text, interval) IS
+'Checks a request that somebody signed with a secret of key_id: signature is HMAC-SHA256, in hexadecimal digits, of what idem_request_message gives for it. Compared in constant time. A request that is genuine, and signed no further than tolerance from now, is accepted once: its nonce, any text that the sender uses once, is the key idem_key(key_id, nonce) in the scope ''nonce'', kept for twice the tolerance. Transactional: a rollback makes the nonce new again. Waits for a transaction that has the same nonce in hand. Always use the same tolerance.
+Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid.';
+
+CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
+RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_request_message(jsonb, text, timestamptz, text) IS
+'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, names sorted by code point, in UTF-8, as RFC 8785 has it; numbers in plain decimal notation. In Python json.dumps(…, sort_keys=True, separators=('','', '':''), ensure_ascii=False). A name that is given twice must be an array: jsonb would keep the last value only.
+Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite.';
+
+CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_api_key_set(text, bytea, interval) IS
+'Gives a key id a secret to sign requests with; from its commit on. The secret that it had verifies for keep_old longer, so that senders can change over. Secrets are in no dump: set them again after a restore. Pass the secret as a parameter, so that it is in no statement that is logged. Operators.
+Errors: 22004 an argument is null; 22023 key_id empty or over 255 bytes, secret under 16 or over 1024 bytes, keep_old negative; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_api_key_drop(key_id text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_api_key_drop(text) IS
+'Takes a key id all its secrets, at once; false when it had none. Operators. Errors: 22004, 22023, 25006 as idem_api_key_set.';
+
+-- As with idem_token_secrets: no index, no statistics, nothing that could carry a secret away.
+CREATE TABLE idem_api_keys (
+    key_id     text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    secret     bytea       NOT NULL
+);
+ALTER TABLE idem_api_keys ALTER key_id SET STATISTICS 0, ALTER created_at SET STATISTICS 0, ALTER expires_at SET STATISTICS 0,
+    ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
+COMMENT ON TABLE idem_api_keys IS
+'What signed requests are verified with. Not dumped: set the secrets again after a restore. Change it only by idem_api_key_set and idem_api_key_drop; whoever can read it can sign.';
+COMMENT ON COLUMN idem_api_keys.key_id IS 'What requests name their secret by; 1 to 255 bytes.';
+COMMENT ON COLUMN idem_api_keys.created_at IS 'When it was set.';
+COMMENT ON COLUMN idem_api_keys.expires_at IS 'Until when it verifies; infinity: until it is replaced.';
+COMMENT ON COLUMN idem_api_keys.secret IS 'The key of HMAC-SHA256; of one over 64 bytes, its SHA-256, which gives the same.';
+REVOKE ALL ON idem_api_keys FROM PUBLIC;
+
+-- Whoever deletes a secret by hand means it.
+CREATE TRIGGER idem_api_keys_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_api_keys
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_api_keys ENABLE ALWAYS TRIGGER idem_api_keys_changed;
+COMMENT ON TRIGGER idem_api_keys_changed ON idem_api_keys IS 'Makes every session read the table again.';
+
+-- A bucket is a row that changes with every call that it lets through: leave half of each page for that.
+CREATE TABLE idem_rates (
+    LIKE idem_keys INCLUDING COMMENTS INCLUDING INDEXES, CHECK (state IN ('p', 'c', 'r', 'd'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE idem_rates IS
+'Token buckets of idem_allow: one row for each name in its scope, until the bucket is full again; a space of names apart from the keys, with the same columns. Change it only by the functions.';
+COMMENT ON COLUMN idem_rates.created_at IS 'When the bucket was first asked for (database time).';
+COMMENT ON COLUMN idem_rates.expires_at IS 'When the bucket is full again.';
+COMMENT ON COLUMN idem_rates.attempt IS 'Always 1.';
+COMMENT ON COLUMN idem_rates.state IS 'Always c.';
+COMMENT ON COLUMN idem_rates.scope IS 'The space in which the name is unique; at most 255 bytes.';
+COMMENT ON COLUMN idem_rates.key IS 'The name; 1 to 1024 bytes.';
+COMMENT ON COLUMN idem_rates.fence IS 'When the bucket is full again, in nanoseconds since 2000-01-01 UTC.';
+
+REVOKE ALL ON idem_rates FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('idem_rates', '');
+
+-- Rate limits.
+
+CREATE FUNCTION idem_allow(name text, rate double precision, burst integer, cost integer DEFAULT 1, scope text DEFAULT '',
+                           OUT allowed boolean, OUT remaining integer, OUT retry_after interval)
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_allow(text, double precision, integer, integer, text) IS
+'Whether there is room for cost units under this name, and if so takes them: a token bucket that holds burst units and gets rate units a second (GCRA). In no span of time are more than burst + rate * span let through, however many ask at once. remaining: whole units left; retry_after: until there would be room, NULL when allowed.
+Transactional: a rollback gives the units back, and until the commit others who ask for the same name wait. So ask in a transaction of its own, before the work. Who is refused writes nothing. Names share no space with keys, locks and counters; a row per name, swept when its bucket is full.
+Errors: 22004 an argument is null; 22023 name empty or over 1024 bytes, scope over 255 bytes, rate not positive or over 1e9, burst or cost not positive, cost over burst; 25006 in a read-only transaction; 42501 scope of another owner.';
+
 -- Sweeping: the deletion of what has expired, and how far it has come.
 
 -- No foreign key and no index but this one: rows are few, and each is its sweep's alone.
@@ -104,7 +192,7 @@ GRANT SELECT ON idem_sweep_progress TO PUBLIC;
 CREATE PROCEDURE idem_sweep(batch integer DEFAULT 10000, pause interval DEFAULT '0')
 LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON PROCEDURE idem_sweep(integer, interval) IS
-'Deletes what has expired: keys, redeemed tokens, counters, and locks that have been free for a day. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
+'Deletes what has expired: keys, redeemed tokens, counters, locks that have been free for a day, and rates whose bucket is full. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
 Errors: 2D000 inside a transaction block, function or exception block; 22004 an argument is null; 22023 batch not positive, pause negative; 25006 in a read-only transaction or on a standby.';
 
 -- What was answered, scope by scope: counted in shared memory, so only when the library is preloaded.
@@ -160,7 +248,7 @@ CREATE FUNCTION idem_health_sample(space text, budget interval, OUT pages bigint
                                    OUT lapsed bigint, OUT oldest_lapse timestamptz, OUT in_doubt bigint)
 RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_health_sample(text, interval) IS
-'Internal, for idem_health: what is in idem_keys, idem_tokens or idem_locks, from as many pages, evenly spread, as can be read in the time given.';
+'Internal, for idem_health: what is in idem_keys, idem_tokens, idem_locks or idem_rates, from as many pages, evenly spread, as can be read in the time given.';
 
 CREATE FUNCTION idem_health(OUT check_name text, OUT ok boolean, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -246,8 +334,8 @@ BEGIN
     RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
         string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
         FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
-                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
-    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks'] LOOP
+                FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
+    FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         EXECUTE format('SELECT * FROM %s.idem_health_sample($1, $2)', home) INTO sample USING space, interval '500 ms';
         factor := sample.pages::float8 / greatest(sample.pages_read, 1);
         RETURN QUERY SELECT 'sweep_lag_of_' || space,
@@ -283,7 +371,7 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_sweep', 'idem_sweep_status',
+                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop', 'idem_sweep', 'idem_sweep_status',
                          'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
@@ -343,7 +431,7 @@ COMMENT ON FUNCTION idem_revoke(regrole) IS 'Takes back what idem_grant gave, ex
 DO $$
 DECLARE
     home  CONSTANT regnamespace := (SELECT extnamespace FROM pg_catalog.pg_extension WHERE extname = 'idem');
-    added CONSTANT text[] := '{idem_sweep,idem_sweep_status,idem_stats_counters,idem_stats_reset,idem_in_flight,idem_health,'
+    added CONSTANT text[] := '{idem_consume,idem_verify_request,idem_api_key_set,idem_api_key_drop,idem_allow,idem_sweep,idem_sweep_status,idem_stats_counters,idem_stats_reset,idem_in_flight,idem_health,'
                              'idem_health_library,idem_health_sample}';
     function     regprocedure;
     holder       regrole;

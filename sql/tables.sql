@@ -60,6 +60,20 @@ COMMENT ON COLUMN idem_locks.key IS 'The lock''s name; 1 to 1024 bytes.';
 COMMENT ON COLUMN idem_locks.lease_until IS 'When the holder''s lease ends, or ended; NULL when the lock is free.';
 COMMENT ON COLUMN idem_locks.fence IS 'Fencing token of the last holder.';
 
+-- A bucket is a row that changes with every call that it lets through: leave half of each page for that.
+CREATE TABLE idem_rates (
+    LIKE idem_keys INCLUDING COMMENTS INCLUDING INDEXES, CHECK (state IN ('p', 'c', 'r', 'd'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE idem_rates IS
+'Token buckets of idem_allow: one row for each name in its scope, until the bucket is full again; a space of names apart from the keys, with the same columns. Change it only by the functions.';
+COMMENT ON COLUMN idem_rates.created_at IS 'When the bucket was first asked for (database time).';
+COMMENT ON COLUMN idem_rates.expires_at IS 'When the bucket is full again.';
+COMMENT ON COLUMN idem_rates.attempt IS 'Always 1.';
+COMMENT ON COLUMN idem_rates.state IS 'Always c.';
+COMMENT ON COLUMN idem_rates.scope IS 'The space in which the name is unique; at most 255 bytes.';
+COMMENT ON COLUMN idem_rates.key IS 'The name; 1 to 1024 bytes.';
+COMMENT ON COLUMN idem_rates.fence IS 'When the bucket is full again, in nanoseconds since 2000-01-01 UTC.';
+
 CREATE TABLE idem_scopes (
     scope             text COLLATE "C" PRIMARY KEY,
     ttl               interval,
@@ -137,6 +151,22 @@ COMMENT ON COLUMN idem_token_secrets.database IS 'The database that made it; a c
 COMMENT ON COLUMN idem_token_secrets.created_at IS 'When it was made. Its predecessor verifies for eight days from then on.';
 COMMENT ON COLUMN idem_token_secrets.secret IS 'The key of HMAC-SHA256.';
 
+-- As with idem_token_secrets: no index, no statistics, nothing that could carry a secret away.
+CREATE TABLE idem_api_keys (
+    key_id     text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    secret     bytea       NOT NULL
+);
+ALTER TABLE idem_api_keys ALTER key_id SET STATISTICS 0, ALTER created_at SET STATISTICS 0, ALTER expires_at SET STATISTICS 0,
+    ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
+COMMENT ON TABLE idem_api_keys IS
+'What signed requests are verified with. Not dumped: set the secrets again after a restore. Change it only by idem_api_key_set and idem_api_key_drop; whoever can read it can sign.';
+COMMENT ON COLUMN idem_api_keys.key_id IS 'What requests name their secret by; 1 to 255 bytes.';
+COMMENT ON COLUMN idem_api_keys.created_at IS 'When it was set.';
+COMMENT ON COLUMN idem_api_keys.expires_at IS 'Until when it verifies; infinity: until it is replaced.';
+COMMENT ON COLUMN idem_api_keys.secret IS 'The key of HMAC-SHA256; of one over 64 bytes, its SHA-256, which gives the same.';
+
 CREATE SEQUENCE idem_fence_high_water;
 COMMENT ON SEQUENCE idem_fence_high_water IS
 'How far fencing tokens have come, and been reserved. Only the page is a sequence''s: nextval is never called on it, as a sequence issues values twice after a crash.';
@@ -145,10 +175,11 @@ CREATE SEQUENCE idem_id_high_water;
 COMMENT ON SEQUENCE idem_id_high_water IS
 'How far the numbers of idem_next_id have come, and been reserved: kept as idem_fence_high_water is. nextval is never called on it.';
 
--- Keys, tokens, locks, policies, machines, histories and the high-water marks are the user's data: dump them. Secrets are not: never dump them.
+-- Keys, tokens, locks, rates, policies, machines, histories and the high-water marks are the user's data: dump them. Secrets are not: never dump them.
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_tokens', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_locks', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_rates', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_counters', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_machines', '');
@@ -156,7 +187,8 @@ SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_id_high_water', '');
 
-REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines, idem_transition_log, idem_token_secrets FROM PUBLIC;
+REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_rates, idem_scopes, idem_counters, idem_machines, idem_transition_log, idem_token_secrets,
+    idem_api_keys FROM PUBLIC;
 REVOKE ALL ON SEQUENCE idem_fence_high_water, idem_id_high_water FROM PUBLIC;
 
 -- Sessions keep what scopes and machines say in memory.

@@ -53,3 +53,7 @@ COMMENT ON COLUMN idem_key_info.is_owner IS 'Whether the owner given to idem_loo
 CREATE TYPE idem_token_outcome AS ENUM ('accepted', 'duplicate', 'in_flight', 'expired', 'invalid');
 COMMENT ON TYPE idem_token_outcome IS
 'What became of a token''s redemption. accepted: do the work; duplicate: it was redeemed, and that has committed; in_flight: another transaction is redeeming it; expired: too late; invalid: not a token of this database for this subject and scope, or revoked.';
+
+CREATE TYPE idem_request_outcome AS ENUM ('accepted', 'replayed', 'stale', 'invalid');
+COMMENT ON TYPE idem_request_outcome IS
+'What a signed request is. accepted: genuine, fresh and new; replayed: it was accepted before, and that has committed; stale: genuine, but signed too long ago, or too far ahead; invalid: no secret of its key id signed it.';

@@ -54,12 +54,17 @@ static_assert(lengthof(kLogColumns) == LogColumn::count);
 constexpr Column kSecretColumns[] = {
     {"key_id", INT4OID}, {"database", OIDOID}, {"created_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
 
-constexpr const char *kSpaceTables[kKeySpaces] = {"idem_keys", "idem_tokens", "idem_locks"};
+constexpr Column kApiKeyColumns[] = {
+    {"key_id", TEXTOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
+
+constexpr const char *kSpaceTables[kKeySpaces] = {"idem_keys", "idem_tokens", "idem_locks", "idem_rates"};
 
 constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
                                                         "completed", "mismatch",   "in_doubt"};
 
 constexpr const char *kTokenOutcomeNames[core::kTokenOutcomes] = {"accepted", "duplicate", "in_flight", "expired", "invalid"};
+
+constexpr const char *kRequestOutcomeNames[kRequestOutcomes] = {"accepted", "replayed", "stale", "invalid"};
 
 constinit Catalog cached{};
 constinit bool cached_is_valid = false;
@@ -83,11 +88,11 @@ void relation_changed(Datum, Oid relation) {
         generation_of_scopes++;
     if (all || relation == cached.machines)
         generation_of_machines++;
-    if (all || relation == cached.token_secrets)
+    if (all || relation == cached.token_secrets || relation == cached.api_keys)
         generation_of_secrets++;
     bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
                 relation == cached.transition_log || relation == cached.fence_high_water || relation == cached.id_high_water ||
-                relation == cached.token_secrets;
+                relation == cached.token_secrets || relation == cached.api_keys;
     for (const Oid table : cached.spaces)
         ours |= relation == table;
     if (ours)
@@ -107,6 +112,11 @@ void relation_changed(Datum, Oid relation) {
              errmsg("relation \"%s\" of extension \"idem\" is not the one that was installed", relation), errdetail("%s", why),
              errhint("Restore it as CREATE EXTENSION idem made it, or drop and create the extension.")));
     pg_unreachable();
+}
+
+// While the library is newer than the SQL (until ALTER EXTENSION UPDATE), what came with the newer SQL is not there yet.
+bool may_be_absent(const Catalog &found, const char *relation) {
+    return strcmp(installed_version, library_version()) != 0 && !OidIsValid(get_relname_relid(relation, found.schema));
 }
 
 Oid member_relation(const Catalog &found, const char *name) {
@@ -263,6 +273,8 @@ void check_secrets(Oid oid, const char *name) {
 }
 
 Oid find_space(const Catalog &found, const char *name) {
+    if (may_be_absent(found, name))
+        return InvalidOid;
     const Oid table = member_relation(found, name);
     check_table(table, kKeyColumns, lengthof(kKeyColumns), KeyColumn::scope, KeyColumn::key, name);
     check_constraints(table, 1, name);
@@ -299,6 +311,13 @@ Catalog find_everything() {
     check_table(found.token_secrets, kSecretColumns, lengthof(kSecretColumns), InvalidAttrNumber, InvalidAttrNumber,
                 "idem_token_secrets");
     check_secrets(found.token_secrets, "idem_token_secrets");
+    if (!may_be_absent(found, "idem_api_keys")) {
+        found.api_keys = member_relation(found, "idem_api_keys");
+        check_table(found.api_keys, kApiKeyColumns, lengthof(kApiKeyColumns), InvalidAttrNumber, InvalidAttrNumber,
+                    "idem_api_keys");
+        check_secrets(found.api_keys, "idem_api_keys");
+        find_labels(found, "idem_request_outcome", kRequestOutcomeNames, kRequestOutcomes, found.request_outcome_labels);
+    }
     found.ticket_type = type_named(found, "idem_ticket");
     found.key_info_type = type_named(found, "idem_key_info");
     find_labels(found, "idem_outcome", kOutcomeNames, core::kOutcomes, found.outcome_labels);
@@ -329,6 +348,11 @@ namespace {
 template <typename Which> Relation open_checked(LOCKMODE lock, Which which) {
     for (;; check_for_interrupts()) {
         const Oid wanted = which(catalog());
+        if (!OidIsValid(wanted))
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("this function needs the SQL of version %s of extension \"idem\"", library_version()),
+                            errdetail("The SQL in this database has version %s.", installed_version),
+                            errhint("Run ALTER EXTENSION idem UPDATE.")));
         Relation relation = relation_open(wanted, lock);
         if (which(catalog()) == wanted)
             return relation;

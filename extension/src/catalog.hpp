@@ -17,9 +17,9 @@ struct LogColumn {
     enum : AttrNumber { target = 1, key, state_column, from_state, to_state, at, by, count = by };
 };
 
-// Three tables of one layout, served by the same code. A name in one has nothing to do with the same name in another.
-enum class KeySpace { keys, tokens, locks };
-inline constexpr int kKeySpaces = 3;
+// Tables of one layout, served by the same code. A name in one has nothing to do with the same name in another.
+enum class KeySpace { keys, tokens, locks, rates };
+inline constexpr int kKeySpaces = 4;
 
 // Columns of those tables, by attribute number. Those that every row has come first, so that reading them stays cheap.
 struct KeyColumn {
@@ -42,6 +42,10 @@ struct KeyColumn {
     };
 };
 
+// What becomes of a signed request.
+enum class RequestOutcome : int { accepted, replayed, stale, invalid };
+inline constexpr int kRequestOutcomes = 4;
+
 struct Catalog {
     Oid extension;
     Oid schema;
@@ -54,10 +58,12 @@ struct Catalog {
     Oid fence_high_water;
     Oid id_high_water;
     Oid token_secrets;
+    Oid api_keys;
     Oid ticket_type;
     Oid key_info_type;
     Oid outcome_labels[core::kOutcomes];            // enum values, by core::Outcome
-    Oid token_outcome_labels[core::kTokenOutcomes]; // and by core::TokenOutcome
+    Oid token_outcome_labels[core::kTokenOutcomes]; // by core::TokenOutcome
+    Oid request_outcome_labels[kRequestOutcomes];   // and by RequestOutcome
 };
 
 const Catalog &catalog();
@@ -82,7 +88,7 @@ Relation open_member(Oid Catalog::*member, LOCKMODE lock, HeldLock *held);
 uint64 scopes_generation();
 uint64 machines_generation();
 
-// The same for the table of token secrets.
+// The same for the tables of secrets: of tokens, and of those who sign requests.
 uint64 secrets_generation();
 
 // Name of one of idem's objects, quoted and qualified with the schema the extension lives in.

@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 #include "core/canonical_json.hpp"
 #include "guard.hpp"
+#include "utf8.hpp"
 
 namespace {
 
@@ -44,12 +45,6 @@ bytea *fingerprint_of(const void *data, Size size) {
     const Hash hash = begin_hash();
     add_to_hash(hash, data, size);
     return end_fingerprint(hash);
-}
-
-// The bytes of `size` bytes of server-encoded text in UTF-8.
-std::string_view as_utf8(const char *data, int size) {
-    const char *converted = pg_server_to_any(data, size, PG_UTF8);
-    return {converted, converted == data ? static_cast<size_t>(size) : strlen(converted)};
 }
 
 // One step through a jsonb value, in terms that core code understands. The form's own state is trivially destructible.
@@ -147,7 +142,7 @@ PGDLLEXPORT Datum idem_fingerprint(PG_FUNCTION_ARGS) {
 
 PGDLLEXPORT Datum idem_fingerprint_text(PG_FUNCTION_ARGS) {
     const text *request = required_text(fcinfo, 0, "request");
-    const std::string_view utf8 = as_utf8(VARDATA_ANY(request), static_cast<int>(VARSIZE_ANY_EXHDR(request)));
+    const std::string_view utf8 = as_utf8(request);
     PG_RETURN_BYTEA_P(fingerprint_of(utf8.data(), utf8.size()));
 }
 

@@ -9,7 +9,8 @@ enum class Start { no_key, same_key, same_key_is_refused };
 struct Keyed {
     pg_hmac_ctx *context;
     Start start; // how the next MAC under `key` may be begun
-    uint8 key[kSecretBytes];
+    Size key_size;
+    uint8 key[kMostHmacKeyBytes];
 };
 constinit Keyed keyed{};
 
@@ -37,7 +38,7 @@ core::Mac finish(Bytes first, Bytes second) {
     return mac;
 }
 
-int begin_with_key() { return pg_hmac_init(keyed.context, keyed.key, kSecretBytes); }
+int begin_with_key() { return pg_hmac_init(keyed.context, keyed.key, keyed.key_size); }
 
 // OpenSSL takes no key for the same key again. The server's own implementation, of builds without it, takes it for an empty
 // one.
@@ -49,9 +50,11 @@ Start try_same_key(const core::Mac &expected, Bytes first, Bytes second) {
     return works ? Start::same_key : Start::same_key_is_refused;
 }
 
-core::Mac take_up_key(const uint8 *key, Bytes first, Bytes second) {
+core::Mac take_up_key(Bytes key, Bytes first, Bytes second) {
     keyed.start = Start::no_key; // should anything fail
-    memcpy(keyed.key, key, kSecretBytes);
+    Assert(key.size <= kMostHmacKeyBytes);
+    keyed.key_size = key.size;
+    memcpy(keyed.key, key.at, key.size);
     check(begin_with_key());
     const core::Mac mac = finish(first, second);
     keyed.start = try_same_key(mac, first, second);
@@ -60,10 +63,10 @@ core::Mac take_up_key(const uint8 *key, Bytes first, Bytes second) {
 
 } // namespace
 
-core::Mac hmac(const uint8 *key, Bytes first, Bytes second) {
+core::Mac hmac(Bytes key, Bytes first, Bytes second) {
     if (keyed.context == nullptr)
         make_context();
-    if (keyed.start == Start::no_key || memcmp(keyed.key, key, kSecretBytes) != 0)
+    if (keyed.start == Start::no_key || keyed.key_size != key.size || memcmp(keyed.key, key.at, key.size) != 0)
         return take_up_key(key, first, second);
     check(keyed.start == Start::same_key ? begin_with_same_key() : begin_with_key());
     return finish(first, second);

@@ -292,7 +292,7 @@ Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, c
 }
 
 void require_in_snapshot(const KeyTable &table, const Probe &found) {
-    static constexpr const char *kWhat[kKeySpaces] = {"an idempotency key", "a token", "a lock"};
+    static constexpr const char *kWhat[kKeySpaces] = {"an idempotency key", "a token", "a lock", "a rate"};
     if (!found.in_snapshot)
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
                         errmsg("could not serialize access due to concurrent use of %s", kWhat[static_cast<int>(table.space)]),

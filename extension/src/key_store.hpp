@@ -1,5 +1,5 @@
-// The only door to the tables of keys, tokens and locks: find, insert, replace and delete one key, or many new ones. What is
-// said of keys here is true of all three.
+// The only door to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or many new ones. What
+// is said of keys here is true of all four.
 //
 // Each table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
 // here: read-only and parallel checks, speculative insertion, index entries, command counter. The unique index decides who

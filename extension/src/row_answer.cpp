@@ -33,10 +33,14 @@ TupleDesc answer_layout(FunctionCallInfo fcinfo) {
 
 } // namespace
 
+Datum make_record(FunctionCallInfo fcinfo, const Datum *values, const bool *nulls) {
+    return HeapTupleGetDatum(heap_form_tuple(answer_layout(fcinfo), const_cast<Datum *>(values), const_cast<bool *>(nulls)));
+}
+
 Datum make_answer(FunctionCallInfo fcinfo, const char *outcome, AnswerColumn second, AnswerColumn third) {
-    Datum values[kMostAnswerColumns] = {CStringGetTextDatum(outcome), second.value, third.value};
-    bool nulls[kMostAnswerColumns] = {false, second.is_null, third.is_null};
-    return HeapTupleGetDatum(heap_form_tuple(answer_layout(fcinfo), values, nulls));
+    const Datum values[kMostAnswerColumns] = {CStringGetTextDatum(outcome), second.value, third.value};
+    const bool nulls[kMostAnswerColumns] = {false, second.is_null, third.is_null};
+    return make_record(fcinfo, values, nulls);
 }
 
 } // namespace idem

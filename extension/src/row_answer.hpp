@@ -1,4 +1,4 @@
-// What the row flows answer with: (outcome text, …) records.
+// Records of a function's OUT columns; the row flows answer with (outcome text, …).
 #pragma once
 
 #include "pg.hpp"
@@ -6,6 +6,9 @@
 namespace idem {
 
 inline constexpr int kMostAnswerColumns = 3;
+
+// A record of the SQL function's OUT columns.
+Datum make_record(FunctionCallInfo fcinfo, const Datum *values, const bool *nulls);
 
 // A record of the SQL function's OUT columns, whose first is `outcome`. A null pointer or `is_null` is NULL.
 struct AnswerColumn {

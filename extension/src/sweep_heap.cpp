@@ -133,6 +133,8 @@ Relation open_swept(SweptTable table) {
         return open_space(KeySpace::tokens, RowExclusiveLock);
     case SweptTable::locks:
         return open_space(KeySpace::locks, RowExclusiveLock);
+    case SweptTable::rates:
+        return open_space(KeySpace::rates, RowExclusiveLock);
     case SweptTable::counters:
         break;
     }

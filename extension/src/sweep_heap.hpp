@@ -11,8 +11,9 @@
 
 namespace idem {
 
-enum class SweptTable { keys, tokens, locks, counters };
-inline constexpr SweptTable kSweptTables[] = {SweptTable::keys, SweptTable::tokens, SweptTable::locks, SweptTable::counters};
+enum class SweptTable { keys, tokens, locks, rates, counters };
+inline constexpr SweptTable kSweptTables[] = {SweptTable::keys, SweptTable::tokens, SweptTable::locks, SweptTable::rates,
+                                              SweptTable::counters};
 
 // Opens one for writing, checked (catalog.hpp). Close it as any relation.
 Relation open_swept(SweptTable table);

@@ -47,7 +47,7 @@ Covered cover(const Token &token, const text *scope, const text *subject) {
 // REQUIRES: a scope that scope_argument let through.
 core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
     const Covered covered = cover(token, scope, subject);
-    return hmac(secret.bytes, {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
+    return hmac({secret.bytes, kSecretBytes}, {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
 Micros life_argument(FunctionCallInfo fcinfo, int arg) {

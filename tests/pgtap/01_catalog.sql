@@ -193,9 +193,9 @@ SELECT is(
       WHERE proname = 'idem_execute' AND (prosecdef OR proconfig IS NOT NULL)),
     NULL, 'execute_neither_changes_role_nor_settings');
 
--- The tables of keys, tokens and locks: one layout, three spaces.
+-- The tables of keys, tokens, locks and rates: one layout, four spaces.
 CREATE TEMP TABLE spaces AS
-    SELECT 'idem.idem_keys'::regclass AS space UNION ALL SELECT 'idem.idem_tokens' UNION ALL SELECT 'idem.idem_locks';
+    SELECT 'idem.idem_keys'::regclass AS space UNION ALL SELECT 'idem.idem_tokens' UNION ALL SELECT 'idem.idem_locks' UNION ALL SELECT 'idem.idem_rates';
 
 SELECT is(
     (SELECT string_agg(space::text, ', ') FROM spaces
@@ -211,19 +211,19 @@ SELECT is(
     'C', 'names_are_compared_bytewise');
 
 SELECT is(
-    (SELECT count(*)::int FROM spaces JOIN pg_index ON indrelid = space), 3, 'no_index_on_columns_that_change');
+    (SELECT count(*)::int FROM spaces JOIN pg_index ON indrelid = space), 4, 'no_index_on_columns_that_change');
 
 SELECT is(
     (SELECT count(*)::int FROM spaces JOIN pg_class c ON c.oid = space, unnest(c.reloptions) option
       WHERE option ~ '^fillfactor=[1-9][0-9]$'),
-    3, 'tables_leave_room_for_updates_in_place');
+    4, 'tables_leave_room_for_updates_in_place');
 
 SELECT is(
     (SELECT count(DISTINCT pg_temp.columns_of(space::text::regtype))::int FROM spaces), 1, 'tables_have_one_layout');
 
 SELECT is(
     (SELECT string_agg(name, ', ')
-       FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
+       FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
       WHERE NOT EXISTS (SELECT FROM pg_extension, unnest(extconfig) AS dumped
                          WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
     NULL, 'what_is_the_users_data_is_dumped');

@@ -48,6 +48,12 @@ INSERT INTO matrix VALUES
     ('idem_lock_renew',        'user',     'idem_lock_renew(''grant:lock'', 1)'),
     ('idem_assert_fence',      'user',     'idem_assert_fence(''grant:taken'', %s)'),
     ('idem_unlock',            'user',     'idem_unlock(''grant:lock'', 1)'),
+    ('idem_consume',           'user',     'idem_consume(''grant:'', ''message'')'),
+    ('idem_allow',             'user',     'idem_allow(''grant:rate'', 1, 1)'),
+    ('idem_verify_request',    'user',     'idem_verify_request(''{}'', ''s'', ''k'', now(), ''n'')'),
+    ('idem_request_message',   'public',   'idem_request_message(''{}'', ''k'', now(), ''n'')'),
+    ('idem_api_key_set',       'operator', 'idem_api_key_set(''grant:key'', ''sixteen bytes or more'')'),
+    ('idem_api_key_drop',      'operator', 'idem_api_key_drop(''grant:key'')'),
     ('idem_forget',            'operator', 'idem_forget(''grant:forget'')'),
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
@@ -99,7 +105,7 @@ SELECT is(
     (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions f
       WHERE has_function_privilege('tap_nobody', f.oid, 'EXECUTE')
         AND name NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
-                         'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition')),
+                         'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message')),
     NULL, 'public_can_execute_nothing_but_the_pure_functions');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
@@ -132,7 +138,7 @@ SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0
       WHERE relkind IN ('r', 'v', 'm') AND has_column_privilege('tap_operator', r.oid, a.attnum, 'SELECT')
-        AND a.attname IN ('fence', 'owner') AND relname IN ('idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters')),
+        AND a.attname IN ('fence', 'owner') AND relname IN ('idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters')),
     NULL, 'fences_and_owners_are_readable_through_no_column');
 SELECT is(
     (SELECT string_agg(relname || '.' || attname, ', ')

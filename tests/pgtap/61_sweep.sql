@@ -1,6 +1,6 @@
 -- idem_sweep: what it deletes and what it does not, its batches, its errors, who may call it.
 \ir include/helpers.psql
-SELECT plan(39);
+SELECT plan(40);
 CALL pg_temp.clean('sweep:');
 SET client_min_messages = warning;
 SELECT idem_scope_set('sweep:manual', on_lease_expiry => 'manual');
@@ -50,6 +50,7 @@ UPDATE idem_tokens SET expires_at = clock_timestamp() WHERE ctid = (SELECT max(c
 SELECT idem_lock('sweep:held', '1 hour'), idem_lock('sweep:lapsed', '1 ms'), idem_lock('sweep:long lapsed', '1 ms') AS old_fence \gset
 UPDATE idem_locks SET expires_at = clock_timestamp() WHERE key = 'sweep:long lapsed';
 SELECT idem_hit('sweep:counted', '1 hour'), idem_hit('sweep:counted', '1 hour'), idem_hit('sweep:over', '1 ms');
+SELECT idem_allow('sweep:full', 1000, 1), idem_allow('sweep:empty', 0.001, 1);
 CALL pg_temp.sleep('5 ms');
 CALL idem_sweep();
 SELECT is((SELECT count(*) FROM idem_tokens), :tokens - 1::bigint, 'expired_redemption_is_deleted');
@@ -58,6 +59,7 @@ SELECT set_eq($$ SELECT key FROM idem_locks WHERE starts_with(key, 'sweep:') $$,
     'lock_of_which_nothing_is_left_is_deleted');
 SELECT ok(idem_lock('sweep:long lapsed', '1 hour') > :old_fence, 'fence_of_a_lock_grows_across_a_sweep');
 SELECT set_eq($$ SELECT key FROM idem_counters WHERE starts_with(key, 'sweep:') $$, ARRAY['sweep:counted'], 'counter_of_a_window_that_is_over');
+SELECT set_eq($$ SELECT key FROM idem_rates WHERE starts_with(key, 'sweep:') $$, ARRAY['sweep:empty'], 'bucket_that_is_full_again');
 SELECT is(idem_hit('sweep:counted', '1 hour'), 3::bigint, 'running_counter_goes_on');
 
 -- Batches, and the progress that is told.
@@ -68,7 +70,7 @@ SELECT results_eq(
     $$ SELECT state, rows_deleted, batches >= 7, blocks_done = blocks_total, complete_from = started_at, pid = pg_backend_pid()
          FROM idem_sweep_progress WHERE table_name = 'idem_keys' $$,
     $$ VALUES ('finished', 2000::bigint, true, true, true, true) $$, 'progress_of_a_finished_sweep');
-SELECT set_eq($$ SELECT table_name FROM idem_sweep_progress $$, ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_counters'],
+SELECT set_eq($$ SELECT table_name FROM idem_sweep_progress $$, ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters'],
     'every_table_is_swept');
 SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'sweep:few ' || i FROM generate_series(1, 7) i), '1 ms');
 CALL pg_temp.sleep('5 ms');
@@ -189,7 +191,7 @@ CALL idem_sweep();
 \set operator :SQLSTATE
 SELECT count(*) AS tables FROM idem_sweep_progress \gset
 RESET ROLE;
-SELECT is(:'operator' || ' ' || :'tables', '00000 4', 'operator');
+SELECT is(:'operator' || ' ' || :'tables', '00000 5', 'operator');
 SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'sweep:owned'), 0::bigint, 'operator_sweeps_every_scope');
 
 SELECT idem_revoke('tap_plain'), idem_revoke('tap_sweeper');

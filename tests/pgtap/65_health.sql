@@ -10,7 +10,7 @@ CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT
 SELECT results_eq(
     $$ SELECT check_name FROM idem_health() ORDER BY check_name COLLATE "C" $$,
     $$ SELECT unnest('{collation,dead_rows,guards,in_doubt,leases,preload,prepared_transactions,statistics,sweep_lag_of_idem_keys,
-                       sweep_lag_of_idem_locks,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
+                       sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
 SELECT is((SELECT count(*)::int FROM idem_health() WHERE ok IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_verdict_and_a_detail');
 SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE NOT ok AND check_name NOT IN ('preload', 'dead_rows')), NULL, 'all_is_well');
