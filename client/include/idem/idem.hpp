@@ -12,6 +12,7 @@
 #include <idem/once.hpp>
 #include <idem/pqxx_compat.hpp>
 #include <idem/request.hpp>
+#include <idem/requests.hpp>
 #include <idem/response.hpp>
 #include <idem/retry.hpp>
 #include <idem/rows.hpp>

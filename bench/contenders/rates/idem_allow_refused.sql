@@ -1,0 +1,1 @@
+SELECT allowed FROM idem_allow('refused ' || :name, 1e-6, 1);
