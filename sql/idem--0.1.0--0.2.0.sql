@@ -1,8 +1,8 @@
 \echo Use "ALTER EXTENSION idem UPDATE TO '0.2.0'" to load this file. \quit
 
--- 0.2.0 adds sweeping, statistics, idem_in_flight and idem_health. Of what 0.1.0 made, the functions that grant
--- change, and the triggers that tell sessions of changed scopes and machines. The update waits only for
--- transactions that change those, so not for claims.
+-- 0.2.0 adds sweeping, statistics, idem_in_flight, idem_health and the HTTP layer. Of what 0.1.0 made, the functions that
+-- grant change, the triggers that tell sessions of changed scopes and machines, and the table of scopes, which gets columns.
+-- The update waits only for transactions that change those, or read that table by themselves (pg_dump), so not for claims.
 
 -- For each row: a subscriber of logical replication fires no others.
 CREATE OR REPLACE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_scopes
@@ -108,6 +108,67 @@ COMMENT ON FUNCTION idem_allow(text, double precision, integer, integer, text) I
 'Whether there is room for cost units under this name, and if so takes them: a token bucket that holds burst units and gets rate units a second (GCRA). In no span of time are more than burst + rate * span let through, however many ask at once. remaining: whole units left; retry_after: until there would be room, NULL when allowed.
 Transactional: a rollback gives the units back, and until the commit others who ask for the same name wait. So ask in a transaction of its own, before the work. Who is refused writes nothing. Names share no space with keys, locks and counters; a row per name, swept when its bucket is full.
 Errors: 22004 an argument is null; 22023 name empty or over 1024 bytes, scope over 255 bytes, rate not positive or over 1e9, burst or cost not positive, cost over burst; 25006 in a read-only transaction; 42501 scope of another owner.';
+
+-- How scopes answer HTTP requests.
+ALTER TABLE idem_scopes
+    ADD COLUMN missing_key_status   integer CHECK (missing_key_status BETWEEN 400 AND 599),
+    ADD COLUMN malformed_key_status integer CHECK (malformed_key_status BETWEEN 400 AND 599),
+    ADD COLUMN mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
+    ADD COLUMN in_flight_status     integer CHECK (in_flight_status BETWEEN 400 AND 599),
+    ADD COLUMN in_doubt_status      integer CHECK (in_doubt_status BETWEEN 400 AND 599),
+    ADD COLUMN stored_headers       text[];
+COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set, idem_http_scope_set). NULL: the setting applies.';
+COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
+COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores; NULL: those that docs/http.md lists.';
+
+-- HTTP: from the Idempotency-Key header to a replayed response.
+
+CREATE TYPE idem_http_answer AS (
+    action  text,
+    status  integer,
+    headers jsonb,
+    body    jsonb,
+    fence   bigint
+);
+COMMENT ON TYPE idem_http_answer IS 'The answer of idem_http_begin. Call it as SELECT * FROM idem_http_begin(…).';
+COMMENT ON COLUMN idem_http_answer.action IS 'run: do the work; replay: it is done, send the stored response; reject: do nothing, send the error.';
+COMMENT ON COLUMN idem_http_answer.status IS 'Status of the response to send; NULL for run.';
+COMMENT ON COLUMN idem_http_answer.headers IS 'Header fields of the response to send, {"name": "value" or ["value", …]}; NULL for run.';
+COMMENT ON COLUMN idem_http_answer.body IS 'Body of the response to send: the stored one, or the error as application/problem+json (RFC 9457). NULL for run, and where none was stored.';
+COMMENT ON COLUMN idem_http_answer.fence IS 'Fencing token of the holder; run in leased mode only.';
+
+CREATE FUNCTION idem_http_begin(method text, route text, idempotency_key text, body bytea DEFAULT NULL, lease interval DEFAULT NULL,
+                                wait interval DEFAULT '0', ttl interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS idem_http_answer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_http_begin(text, text, text, bytea, interval, interval, interval, text) IS
+'Says what to do with an HTTP request: run it, replay the response it had, or reject it. For GET, HEAD, OPTIONS, TRACE, PUT and DELETE always run, and no key is claimed. Other methods claim the key as idem_begin does, with method, route and body as the fingerprint.
+idempotency_key: the header field as it came, NULL where it is missing; quoted (RFC 9651) or bare. route: what the request is for, such as its path. body: as it came, NULL: none. lease, wait, ttl: as of idem_begin.
+reject: 400 key missing or malformed, 422 another request''s key, 409 in flight (with Retry-After) or in doubt; idem_http_scope_set changes the codes. Call it as SELECT * FROM idem_http_begin(…).
+Errors: 22004 method, route or scope is null; 22023 method is not a token, and as idem_begin.';
+
+CREATE FUNCTION idem_http_complete(idempotency_key text, status integer, headers jsonb, body jsonb, fence bigint DEFAULT NULL,
+                                   scope text DEFAULT '')
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_http_complete(text, integer, jsonb, jsonb, bigint, text) IS
+'Stores the response of a request that idem_http_begin said to run, so that it can be replayed. Does nothing when idempotency_key is NULL: pass NULL for methods that claim no key.
+headers: {"name": "value" or ["value", …]}; only those that the scope stores are kept, never Set-Cookie nor those of a connection. body: NULL for none. Over the scope''s max_response_size, status and headers alone are stored, with a warning.
+Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 status is null; 22023 malformed key, status not from 100 to 599, headers not as above or with CR, LF or NUL in a value.';
+
+CREATE FUNCTION idem_http_key(idempotency_key text) RETURNS text LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_http_key(text) IS
+'The key in an Idempotency-Key header field, quoted or bare, as idem_lookup, idem_release and the others take it. NULL when it is malformed: neither a Structured Fields string (RFC 9651) nor visible ASCII without quotes and commas, empty, or over 1024 bytes.';
+
+CREATE FUNCTION idem_http_scope_set(scope text, missing_key_status integer DEFAULT NULL, malformed_key_status integer DEFAULT NULL,
+                                    mismatch_status integer DEFAULT NULL, in_flight_status integer DEFAULT NULL,
+                                    in_doubt_status integer DEFAULT NULL, stored_headers text[] DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_http_scope_set(text, integer, integer, integer, integer, integer, text[]) IS
+'Registers a scope, or changes how it answers HTTP requests: the status of each rejection, and which header fields are stored with a response. NULL leaves as is. Holds for every session at once. Operators.
+Errors: 22004 scope or a name is null; 22023 scope over 255 bytes, a status not from 400 to 599, stored_headers with what is no field name, Set-Cookie, or a field of the connection; 42501 the scope has an owner whose privileges the caller lacks.';
 
 -- Sweeping: the deletion of what has expired, and how far it has come.
 
@@ -371,7 +432,8 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop', 'idem_sweep', 'idem_sweep_status',
+                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
+                         'idem_http_scope_set', 'idem_sweep', 'idem_sweep_status',
                          'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
@@ -431,7 +493,9 @@ COMMENT ON FUNCTION idem_revoke(regrole) IS 'Takes back what idem_grant gave, ex
 DO $$
 DECLARE
     home  CONSTANT regnamespace := (SELECT extnamespace FROM pg_catalog.pg_extension WHERE extname = 'idem');
-    added CONSTANT text[] := '{idem_consume,idem_verify_request,idem_api_key_set,idem_api_key_drop,idem_allow,idem_sweep,idem_sweep_status,idem_stats_counters,idem_stats_reset,idem_in_flight,idem_health,'
+    added CONSTANT text[] := '{idem_consume,idem_verify_request,idem_api_key_set,idem_api_key_drop,idem_allow,'
+                             'idem_http_begin,idem_http_complete,idem_http_scope_set,'
+                             'idem_sweep,idem_sweep_status,idem_stats_counters,idem_stats_reset,idem_in_flight,idem_health,'
                              'idem_health_library,idem_health_sample}';
     function     regprocedure;
     holder       regrole;

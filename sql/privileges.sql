@@ -13,7 +13,8 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop', 'idem_sweep', 'idem_sweep_status',
+                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
+                         'idem_http_scope_set', 'idem_sweep', 'idem_sweep_status',
                          'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
@@ -79,7 +80,7 @@ BEGIN
         WHERE e.extname = 'idem'
           AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
                                 'idem_next_id', 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition',
-                                'idem_request_message')
+                                'idem_request_message', 'idem_http_key')
     LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', function);
     END LOOP;

@@ -75,15 +75,21 @@ COMMENT ON COLUMN idem_rates.key IS 'The name; 1 to 1024 bytes.';
 COMMENT ON COLUMN idem_rates.fence IS 'When the bucket is full again, in nanoseconds since 2000-01-01 UTC.';
 
 CREATE TABLE idem_scopes (
-    scope             text COLLATE "C" PRIMARY KEY,
-    ttl               interval,
-    keep_forever      boolean,
-    lease             interval,
-    on_lease_expiry   text CHECK (on_lease_expiry IN ('takeover', 'manual')),
-    max_response_size integer CHECK (max_response_size >= 0),
-    owner             regrole
+    scope                text COLLATE "C" PRIMARY KEY,
+    ttl                  interval,
+    keep_forever         boolean,
+    lease                interval,
+    on_lease_expiry      text CHECK (on_lease_expiry IN ('takeover', 'manual')),
+    max_response_size    integer CHECK (max_response_size >= 0),
+    owner                regrole,
+    missing_key_status   integer CHECK (missing_key_status BETWEEN 400 AND 599),
+    malformed_key_status integer CHECK (malformed_key_status BETWEEN 400 AND 599),
+    mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
+    in_flight_status     integer CHECK (in_flight_status BETWEEN 400 AND 599),
+    in_doubt_status      integer CHECK (in_doubt_status BETWEEN 400 AND 599),
+    stored_headers       text[]
 );
-COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set). NULL: the setting applies.';
+COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set, idem_http_scope_set). NULL: the setting applies.';
 COMMENT ON COLUMN idem_scopes.scope IS 'The scope.';
 COMMENT ON COLUMN idem_scopes.ttl IS 'How long its keys stay unique; NULL: idem.default_ttl.';
 COMMENT ON COLUMN idem_scopes.keep_forever IS 'True: its keys never expire, whatever ttl a call gives.';
@@ -91,6 +97,12 @@ COMMENT ON COLUMN idem_scopes.lease IS 'How long a lease lasts when the call doe
 COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes a lapsed key over; manual: it is in doubt until an operator decides.';
 COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
 COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
+COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
+COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores; NULL: those that docs/http.md lists.';
 
 CREATE TABLE idem_counters (
     expires_at timestamptz NOT NULL,

@@ -40,7 +40,15 @@ constexpr Column kScopeColumns[] = {
     {"on_lease_expiry", TEXTOID, Nulls::allowed},
     {"max_response_size", INT4OID, Nulls::allowed},
     {"owner", REGROLEOID, Nulls::allowed},
+    {"missing_key_status", INT4OID, Nulls::allowed},
+    {"malformed_key_status", INT4OID, Nulls::allowed},
+    {"mismatch_status", INT4OID, Nulls::allowed},
+    {"in_flight_status", INT4OID, Nulls::allowed},
+    {"in_doubt_status", INT4OID, Nulls::allowed},
+    {"stored_headers", TEXTARRAYOID, Nulls::allowed},
 };
+// The SQL of version 0.1.0, with which this library has to work until the update, has the first of them.
+constexpr int kScopeColumnsOf010 = 7;
 
 constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
 
@@ -300,7 +308,9 @@ Catalog find_everything() {
     found.id_high_water = high_water_sequence(found, "idem_id_high_water");
     for (int i = 0; i < kKeySpaces; i++)
         found.spaces[i] = find_space(found, kSpaceTables[i]);
-    check_table(found.scopes, kScopeColumns, lengthof(kScopeColumns), InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
+    check_table(found.scopes, kScopeColumns,
+                strcmp(installed_version, "0.1.0") == 0 ? kScopeColumnsOf010 : static_cast<int>(lengthof(kScopeColumns)),
+                InvalidAttrNumber, InvalidAttrNumber, "idem_scopes");
     check_table(found.counters, kCounterColumns, lengthof(kCounterColumns), 3, 4, "idem_counters");
     check_table(found.machines, kMachineColumns, lengthof(kMachineColumns), InvalidAttrNumber, InvalidAttrNumber,
                 "idem_machines");

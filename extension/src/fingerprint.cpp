@@ -1,4 +1,6 @@
 // Fingerprints: one byte of algorithm version, then SHA-256 of the request's canonical form in UTF-8.
+#include "fingerprint.hpp"
+
 #include "arguments.hpp"
 #include "core/canonical_json.hpp"
 #include "guard.hpp"
@@ -9,28 +11,28 @@ namespace {
 using namespace idem;
 
 // SHA-256 of what is fed to it piece by piece. The server releases the context itself if an error comes in between.
-struct Hash {
+struct Sha256 {
     pg_cryptohash_ctx *context;
 };
 
-[[noreturn]] void raise_hash_failure(const Hash &hash) {
+[[noreturn]] void raise_hash_failure(const Sha256 &hash) {
     elog(ERROR, "could not compute SHA-256: %s", pg_cryptohash_error(hash.context));
     pg_unreachable();
 }
 
-Hash begin_hash() {
-    const Hash hash{pg_cryptohash_create(PG_SHA256)};
+Sha256 begin_hash() {
+    const Sha256 hash{pg_cryptohash_create(PG_SHA256)};
     if (pg_cryptohash_init(hash.context) < 0)
         raise_hash_failure(hash);
     return hash;
 }
 
-void add_to_hash(const Hash &hash, const void *data, Size size) {
+void add_to_hash(const Sha256 &hash, const void *data, Size size) {
     if (pg_cryptohash_update(hash.context, static_cast<const uint8 *>(data), size) < 0)
         raise_hash_failure(hash);
 }
 
-bytea *end_fingerprint(const Hash &hash) {
+bytea *end_fingerprint(const Sha256 &hash) {
     auto *result = static_cast<bytea *>(palloc(VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH));
     SET_VARSIZE(result, VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH);
     auto *out = reinterpret_cast<uint8 *>(VARDATA(result));
@@ -42,7 +44,7 @@ bytea *end_fingerprint(const Hash &hash) {
 }
 
 bytea *fingerprint_of(const void *data, Size size) {
-    const Hash hash = begin_hash();
+    const Sha256 hash = begin_hash();
     add_to_hash(hash, data, size);
     return end_fingerprint(hash);
 }
@@ -103,7 +105,7 @@ void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
 // The canonical form is hashed event by event: a short document can be a very long one in plain decimal notation.
 bytea *fingerprint_of_json(Jsonb *document) {
     const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored as an array of one, which is not part of it
-    const Hash hash = begin_hash();
+    const Sha256 hash = begin_hash();
     core::CanonicalJson form;
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);
     JsonbIterator *iterator = JsonbIteratorInit(&document->root);
@@ -127,6 +129,17 @@ bytea *fingerprint_of_json(Jsonb *document) {
 }
 
 } // namespace
+
+namespace idem {
+
+bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
+    const Sha256 hash = begin_hash();
+    for (int i = 0; i < count; i++)
+        add_to_hash(hash, pieces[i].data(), pieces[i].size());
+    return end_fingerprint(hash);
+}
+
+} // namespace idem
 
 extern "C" {
 

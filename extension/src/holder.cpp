@@ -77,6 +77,8 @@ void set_completed(KeyRow *row, const Response &response, const ScopePolicy &pol
         return;
     }
     row->set(KeyColumn::response_omitted, BoolGetDatum(true));
+    if (response.rest != nullptr && response_size(response.rest) <= policy.max_response_size)
+        row->set(KeyColumn::response, PointerGetDatum(response.rest));
     ereport(WARNING,
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
              errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),

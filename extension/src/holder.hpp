@@ -10,6 +10,7 @@ namespace idem {
 
 struct Response {
     const Jsonb *body; // or nullptr
+    const Jsonb *rest; // what to store of a body that is too large, or nullptr
     bool has_status_code;
     int32 status_code;
 };

@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "catalog.hpp"
 #include "compat.hpp"
+#include "core/http_message.hpp"
 #include "settings.hpp"
 
 namespace idem {
@@ -19,27 +20,62 @@ struct CachedScope {
     bool manual_on_lease_expiry;
     int max_response_size; // -1: not set
     Oid owner;
+    int32 http_statuses[kHttpRefusals]; // 0: not set
+    const char *http_stored_fields;     // in cache_memory; nullptr: not set
 };
 
 constexpr long kMostCachedScopes = 1024;
 
+constinit MemoryContext cache_memory = nullptr; // of the cache and what it points to
 constinit HTAB *cache = nullptr;
 constinit uint64 cache_generation = 0;
 constinit bool table_is_empty = false;
 
 void forget_cache() {
-    if (cache != nullptr)
-        hash_destroy(cache);
     cache = nullptr;
+    if (cache_memory != nullptr)
+        MemoryContextReset(cache_memory);
+    else
+        cache_memory = AllocSetContextCreate(CacheMemoryContext, "idem scopes", ALLOCSET_SMALL_SIZES);
     HASHCTL layout{};
     layout.keysize = sizeof CachedScope::name;
     layout.entrysize = sizeof(CachedScope);
-    layout.hcxt = CacheMemoryContext;
+    layout.hcxt = cache_memory;
     cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) {
     return heap_getattr(row, number, layout, is_null);
+}
+
+constexpr AttrNumber kFirstHttpColumn = 8;
+constexpr AttrNumber kStoredHeadersColumn = kFirstHttpColumn + kHttpRefusals;
+
+// The names in a text array, separated by commas, which no name has in it.
+const char *field_names(Datum array) {
+    Datum *names;
+    bool *nulls;
+    int count;
+    deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &count);
+    StringInfoData list;
+    initStringInfo(&list);
+    for (int i = 0; i < count; i++)
+        if (!nulls[i])
+            appendStringInfo(&list, "%s%s", list.len > 0 ? "," : "", TextDatumGetCString(names[i]));
+    return MemoryContextStrdup(cache_memory, list.data);
+}
+
+void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+    if (layout->natts < kStoredHeadersColumn) // of version 0.1.0
+        return;
+    bool is_null;
+    for (int i = 0; i < kHttpRefusals; i++) {
+        const Datum value = column(row, layout, static_cast<AttrNumber>(kFirstHttpColumn + i), &is_null);
+        scope->http_statuses[i] = is_null ? 0 : DatumGetInt32(value);
+    }
+    const Datum names = column(row, layout, kStoredHeadersColumn, &is_null);
+    if (!is_null)
+        scope->http_stored_fields = field_names(names);
 }
 
 void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
@@ -61,6 +97,7 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     value = column(row, layout, 7, &is_null);
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
+    read_http_columns(row, layout, scope);
 }
 
 // Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
@@ -81,7 +118,7 @@ void read_scope(const text *name, CachedScope *scope) {
     table_close(table, AccessShareLock);
 }
 
-constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid};
+constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, {}, nullptr};
 
 // The cached entry, read when needed. A call that fails while reading leaves no entry behind.
 CachedScope look_up(const text *name) {
@@ -145,6 +182,16 @@ ScopePolicy scope_policy(const text *name) {
                         errhint("Register it with idem_scope_set, or turn idem.require_registered_scope off.")));
     check_owner(name, scope);
     return policy_of(scope);
+}
+
+HttpPolicy http_policy(const text *name) {
+    constexpr int32 kStatuses[kHttpRefusals] = {400, 400, 422, 409, 409};
+    const CachedScope scope = look_up(name);
+    HttpPolicy policy;
+    for (int i = 0; i < kHttpRefusals; i++)
+        policy.statuses[i] = scope.http_statuses[i] != 0 ? scope.http_statuses[i] : kStatuses[i];
+    policy.stored_fields = scope.http_stored_fields != nullptr ? scope.http_stored_fields : core::kStoredFields.data();
+    return policy;
 }
 
 bool find_usable_scope(const text *name, ScopePolicy *policy) {

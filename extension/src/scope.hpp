@@ -15,6 +15,15 @@ struct ScopePolicy {
     int max_response_size; // bytes of the jsonb value
 };
 
+// How a scope answers HTTP requests.
+enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_doubt };
+inline constexpr int kHttpRefusals = 5;
+struct HttpPolicy {
+    int32 statuses[kHttpRefusals]; // by HttpRefusal
+    const char *stored_fields;     // names, separated by commas; the cache's, until a scope is looked up again
+};
+HttpPolicy http_policy(const text *scope);
+
 // The policy of `scope`. Raises 42501 unless the current user may use the scope, 42704 for an unknown one where
 // idem.require_registered_scope is on.
 ScopePolicy scope_policy(const text *scope);

@@ -1,6 +1,6 @@
 -- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
 \ir include/helpers.psql
-SELECT plan(24);
+SELECT plan(25);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
@@ -34,6 +34,9 @@ SELECT is(pg_temp.columns_of('idem_key_info'),
     'is_owner boolean',
     'lookup_type_has_neither_fence_nor_owner');
 
+SELECT is(pg_temp.columns_of('idem_http_answer'), 'action text, status integer, headers jsonb, body jsonb, fence bigint',
+    'http_answer_has_the_columns_of_the_contract');
+
 SELECT set_has(
     $$ SELECT proname::text, pg_get_function_identity_arguments(oid), pronargdefaults::int, pg_get_function_result(oid)
          FROM functions $$,
@@ -60,6 +63,14 @@ SELECT set_has(
        ('idem_forget', 'key text, scope text', 1, 'boolean'),
        ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
        ('idem_scope_drop', 'scope text', 0, 'boolean'),
+       ('idem_http_begin',
+        'method text, route text, idempotency_key text, body bytea, lease interval, wait interval, ttl interval, scope text',
+        5, 'idem_http_answer'),
+       ('idem_http_complete', 'idempotency_key text, status integer, headers jsonb, body jsonb, fence bigint, scope text', 2, 'void'),
+       ('idem_http_key', 'idempotency_key text', 0, 'text'),
+       ('idem_http_scope_set',
+        'scope text, missing_key_status integer, malformed_key_status integer, mismatch_status integer, in_flight_status integer, '
+        'in_doubt_status integer, stored_headers text[]', 6, 'void'),
        ('idem_machine_define', 'name text, definition jsonb', 0, 'void'),
        ('idem_machine_drop', 'name text', 0, 'void'),
        ('idem_machine_attach', 'target regclass, state_column name, machine text, log boolean', 1, 'void'),
@@ -173,7 +184,8 @@ SELECT is(
       WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
                         'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
                         'idem_lock', 'idem_lock_renew', 'idem_unlock', 'idem_assert_fence',
-                        'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_grant',
+                        'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_http_begin', 'idem_http_complete',
+                        'idem_http_scope_set', 'idem_grant',
                         'idem_revoke', 'idem_machine_define', 'idem_machine_drop', 'idem_machine_attach',
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',
                         'optimistic_update', 'conditional_update', 'conditional_adjust', 'pessimistic_lock',
@@ -184,7 +196,8 @@ SELECT is(
 
 SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
-      WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_id_parts')
+      WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_id_parts',
+                        'idem_http_key')
         AND (provolatile <> 'i' OR proparallel <> 's')),
     NULL, 'what_is_pure_is_immutable_and_parallel_safe');
 

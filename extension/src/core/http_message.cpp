@@ -1,0 +1,103 @@
+#include "http_message.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace idem::core {
+
+namespace {
+
+struct Reason {
+    int status;
+    const char *phrase;
+};
+
+// The IANA registry of HTTP status codes, 4xx and 5xx.
+constexpr Reason kReasons[] = {
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {407, "Proxy Authentication Required"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {412, "Precondition Failed"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Content"},
+    {423, "Locked"},
+    {424, "Failed Dependency"},
+    {425, "Too Early"},
+    {426, "Upgrade Required"},
+    {428, "Precondition Required"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {451, "Unavailable For Legal Reasons"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {506, "Variant Also Negotiates"},
+    {507, "Insufficient Storage"},
+    {508, "Loop Detected"},
+    {511, "Network Authentication Required"},
+};
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_name(std::string_view left, std::string_view right) {
+    return left.size() == right.size() &&
+           std::equal(left.begin(), left.end(), right.begin(), [](char a, char b) { return lower(a) == lower(b); });
+}
+
+bool is_token_character(char c) {
+    const char folded = lower(c);
+    return (folded >= 'a' && folded <= 'z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
+}
+
+} // namespace
+
+bool is_http_token(std::string_view text) noexcept {
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_token_character);
+}
+
+bool needs_http_key(std::string_view method) noexcept {
+    constexpr std::string_view kIdempotent[] = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"};
+    return std::find(std::begin(kIdempotent), std::end(kIdempotent), method) == std::end(kIdempotent);
+}
+
+bool names_http_field(std::string_view names, std::string_view name) noexcept {
+    while (!names.empty()) {
+        const std::size_t end = std::min(names.find(','), names.size());
+        if (same_name(names.substr(0, end), name))
+            return true;
+        names.remove_prefix(std::min(end + 1, names.size()));
+    }
+    return false;
+}
+
+bool is_http_field_value(std::string_view value) noexcept {
+    using namespace std::string_view_literals;
+    return value.find_first_of("\r\n\0"sv) == value.npos;
+}
+
+const char *http_reason(int status) noexcept {
+    for (const Reason &reason : kReasons)
+        if (reason.status == status)
+            return reason.phrase;
+    return http_reason(status < 500 ? 400 : 500);
+}
+
+} // namespace idem::core

@@ -1,0 +1,13 @@
+// Fingerprints, for functions that make one of more than one argument.
+#pragma once
+
+#include "pg.hpp"
+
+#include <string_view>
+
+namespace idem {
+
+// What idem_fingerprint_bytes makes of the pieces, joined without anything in between.
+bytea *fingerprint_of_pieces(const std::string_view *pieces, int count);
+
+} // namespace idem
