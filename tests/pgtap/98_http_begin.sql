@@ -1,6 +1,6 @@
 -- idem_http_begin: which requests need a key, what is a key, and every answer.
 \ir include/helpers.psql
-SELECT plan(63);
+SELECT plan(64);
 CALL pg_temp.clean('http:');
 
 -- An answer as far as a test can foretell it: NULL columns left out, "set" for the fence, of a problem its code.
@@ -92,6 +92,8 @@ SELECT is(headers ->> 'Content-Type', 'application/problem+json', 'and_it_is_a_p
 SELECT is(body ->> 'title', 'Conflict', 'named_conflict') FROM idem_http_begin('POST', '/pay', 'http:leased');
 SELECT fence FROM idem_http_begin('POST', '/pay', 'http:second', lease => '1 s') \gset
 SELECT is(pg_temp.post('http:second', route => '/pay') ->> 'retry', '1', 'part_of_a_second_is_one');
+SELECT (headers ->> 'Retry-After')::int AS told FROM idem_http_begin('POST', '/pay', 'http:leased') \gset
+SELECT ok(:told >= pg_temp.seconds_from_now(lease_until), 'seconds_are_rounded_up') FROM idem_lookup('http:leased');
 SELECT fence AS lapsed FROM idem_http_begin('POST', '/pay', 'http:lapsed', lease => '1 ms') \gset
 CALL pg_temp.sleep('5 ms');
 SELECT ok(action = 'run' AND fence > :lapsed, 'lapsed_lease_is_taken_over') FROM idem_http_begin('POST', '/pay', 'http:lapsed', lease => '1 hour');
@@ -115,7 +117,10 @@ SELECT idem_http_scope_set('http:s', in_doubt_status => 599);
 SELECT is((SELECT array_agg(status) FROM unnest('{NULL,http:doubt}'::text[]) key, idem_http_begin('POST', '/pay', key, scope => 'http:s')), '{428,599}',
     'null_leaves_a_code_as_is');
 SELECT is(status, 400, 'other_scopes_keep_theirs') FROM idem_http_begin('POST', '/', NULL);
-SELECT is((SELECT on_lease_expiry FROM idem_scopes WHERE scope = 'http:s'), 'manual', 'and_the_rest_of_the_policy_stays');
+SELECT idem_http_scope_set('http:s', 428), idem_scope_set('http:s', lease => '5 min') \g /dev/null
+SELECT is((SELECT to_jsonb(s) FROM idem_scopes s WHERE scope = 'http:s') - '{scope,lease,ttl,keep_forever,max_response_size,owner}'::text[],
+    '{"on_lease_expiry": "manual", "missing_key_status": 428, "malformed_key_status": 422, "mismatch_status": 409, "in_flight_status": 503,
+      "in_doubt_status": 599, "stored_headers": null}', 'and_the_rest_of_the_policy_stays');
 SELECT is((SELECT string_agg(call, ' | ') FROM unnest(ARRAY['399', '600', '0', '-1', 'in_flight_status => 200', 'in_doubt_status => 302']) call
             WHERE pg_temp.state_of(format('SELECT idem_http_scope_set(''http:s'', %s)', call)) <> '22023'), NULL, 'codes_are_errors');
 SELECT throws_ok($$ SELECT idem_http_scope_set(NULL) $$, '22004', NULL, 'scope_of_codes_is_not_null');
