@@ -239,7 +239,8 @@ foreach my $case (@cases)
     my $statement = @rest % 2 ? pop @rest : undef;
     my %what = @rest;
     $what{expressions} = "caught(format(\$_\$$statement\$_\$, i), '$what{caught}')" if defined $statement;
-    $kept{$name} = $what{kept} // 1 + 64 * ($what{changes} // 0);
+    # A call that leaves anything leaves 16 bytes or more. A block of memory that is asked for once is not the calls'.
+    $kept{$name} = $what{kept} // 10 + 64 * ($what{changes} // 0);
     $swings{$name} = $what{swings} // 0;
     my $n = $number_of{$name} = max(20, int($calls / ($what{weight} // 1)));
     my $body = $what{plpgsql} // "PERFORM $what{expressions};";
