@@ -14,8 +14,8 @@ SET search_path = pg_catalog, pg_temp AS $$
       AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
       AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
                          'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
-                         'idem_http_scope_set', 'idem_sweep', 'idem_sweep_status',
-                         'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
+                         'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters',
+                         'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
 $$;
 COMMENT ON FUNCTION idem_functions(boolean) IS
 'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';

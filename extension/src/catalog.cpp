@@ -65,6 +65,33 @@ constexpr Column kSecretColumns[] = {
 constexpr Column kApiKeyColumns[] = {
     {"key_id", TEXTOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
 
+constexpr Column kOutboxColumns[] = {
+    {"id", INT8OID},
+    {"due_at", TIMESTAMPTZOID, Nulls::allowed},
+    {"returned_by", INT8OID, Nulls::allowed},
+    {"failures", INT4OID},
+    {"topic", TEXTOID},
+    {"key", TEXTOID, Nulls::allowed},
+    {"payload", JSONBOID},
+    {"headers", JSONBOID, Nulls::allowed},
+};
+constexpr Column kOutboxLeaseColumns[] = {{"fence", INT8OID},
+                                          {"lease_until", TIMESTAMPTZOID},
+                                          {"topic", TEXTOID},
+                                          {"ids", INT8ARRAYOID},
+                                          {"key_hashes", INT8ARRAYOID}};
+constexpr Column kOutboxParkedColumns[] = {
+    {"id", INT8OID},
+    {"parked_at", TIMESTAMPTZOID},
+    {"returned_by", INT8OID},
+    {"failures", INT4OID},
+    {"cause", TEXTOID},
+    {"topic", TEXTOID},
+    {"key", TEXTOID, Nulls::allowed},
+    {"payload", JSONBOID},
+    {"headers", JSONBOID, Nulls::allowed},
+};
+
 constexpr const char *kSpaceTables[kKeySpaces] = {"idem_keys", "idem_tokens", "idem_locks", "idem_rates"};
 
 constexpr const char *kOutcomeNames[core::kOutcomes] = {"acquired",  "taken_over", "in_flight",
@@ -100,7 +127,8 @@ void relation_changed(Datum, Oid relation) {
         generation_of_secrets++;
     bool ours = all || relation == cached.scopes || relation == cached.counters || relation == cached.machines ||
                 relation == cached.transition_log || relation == cached.fence_high_water || relation == cached.id_high_water ||
-                relation == cached.token_secrets || relation == cached.api_keys;
+                relation == cached.token_secrets || relation == cached.api_keys || relation == cached.outbox ||
+                relation == cached.outbox_leases || relation == cached.outbox_parked;
     for (const Oid table : cached.spaces)
         ours |= relation == table;
     if (ours)
@@ -122,9 +150,10 @@ void relation_changed(Datum, Oid relation) {
     pg_unreachable();
 }
 
-// While the library is newer than the SQL (until ALTER EXTENSION UPDATE), what came with the newer SQL is not there yet.
+// SQL of another version may do without it (until ALTER EXTENSION UPDATE), and a script that is not done yet.
 bool may_be_absent(const Catalog &found, const char *relation) {
-    return strcmp(installed_version, library_version()) != 0 && !OidIsValid(get_relname_relid(relation, found.schema));
+    return (creating_extension || strcmp(installed_version, library_version()) != 0) &&
+           !OidIsValid(get_relname_relid(relation, found.schema));
 }
 
 Oid member_relation(const Catalog &found, const char *name) {
@@ -297,6 +326,41 @@ Oid high_water_sequence(const Catalog &found, const char *name) {
     return oid;
 }
 
+// A primary key of one or two columns that the table is searched by.
+void check_search_key(Oid oid, AttrNumber first, AttrNumber second, const char *name) {
+    Relation table = table_open(oid, AccessShareLock);
+    for (;;) {
+        const Oid index_oid = compat_primary_key(table);
+        if (!OidIsValid(index_oid))
+            not_as_installed(name, "It has no primary key.");
+        Relation index = index_open(index_oid, AccessShareLock);
+        Form_pg_index form = index->rd_index;
+        bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indisvalid &&
+                     form->indnkeyatts == (second == InvalidAttrNumber ? 1 : 2) && form->indkey.values[0] == first;
+        if (second != InvalidAttrNumber)
+            right = right && form->indkey.values[1] == second && index->rd_indcollation[0] == C_COLLATION_OID;
+        index_close(index, AccessShareLock);
+        if (right)
+            break;
+        // REINDEX CONCURRENTLY may have put another in its place before we had it open.
+        if (compat_primary_key(table) == index_oid)
+            not_as_installed(name, "Its primary key was changed.");
+    }
+    table_close(table, AccessShareLock);
+}
+
+// A table that is written as plain_table.hpp says.
+template <int count>
+Oid find_plain(const Catalog &found, const char *name, const Column (&columns)[count], AttrNumber first, AttrNumber second) {
+    if (may_be_absent(found, name))
+        return InvalidOid;
+    const Oid table = member_relation(found, name);
+    check_table(table, columns, count, InvalidAttrNumber, InvalidAttrNumber, name);
+    check_constraints(table, 0, name);
+    check_search_key(table, first, second, name);
+    return table;
+}
+
 Catalog find_everything() {
     Catalog found{};
     find_extension(found);
@@ -328,6 +392,9 @@ Catalog find_everything() {
         check_secrets(found.api_keys, "idem_api_keys");
         find_labels(found, "idem_request_outcome", kRequestOutcomeNames, kRequestOutcomes, found.request_outcome_labels);
     }
+    found.outbox = find_plain(found, "idem_outbox", kOutboxColumns, 5, 1);
+    found.outbox_leases = find_plain(found, "idem_outbox_leases", kOutboxLeaseColumns, 1, InvalidAttrNumber);
+    found.outbox_parked = find_plain(found, "idem_outbox_parked", kOutboxParkedColumns, 1, InvalidAttrNumber);
     found.ticket_type = type_named(found, "idem_ticket");
     found.key_info_type = type_named(found, "idem_key_info");
     find_labels(found, "idem_outcome", kOutcomeNames, core::kOutcomes, found.outcome_labels);
@@ -358,11 +425,15 @@ namespace {
 template <typename Which> Relation open_checked(LOCKMODE lock, Which which) {
     for (;; check_for_interrupts()) {
         const Oid wanted = which(catalog());
-        if (!OidIsValid(wanted))
+        if (!OidIsValid(wanted)) {
+            cached_is_valid = false; // it may be there by now
+            if (OidIsValid(which(catalog())))
+                continue;
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("this function needs the SQL of version %s of extension \"idem\"", library_version()),
                             errdetail("The SQL in this database has version %s.", installed_version),
                             errhint("Run ALTER EXTENSION idem UPDATE.")));
+        }
         Relation relation = relation_open(wanted, lock);
         if (which(catalog()) == wanted)
             return relation;

@@ -59,6 +59,9 @@ struct Catalog {
     Oid id_high_water;
     Oid token_secrets;
     Oid api_keys;
+    Oid outbox; // this and the next two: invalid where the SQL is of a version that had none
+    Oid outbox_leases;
+    Oid outbox_parked;
     Oid ticket_type;
     Oid key_info_type;
     Oid outcome_labels[core::kOutcomes];            // enum values, by core::Outcome

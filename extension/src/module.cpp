@@ -21,6 +21,8 @@ int sweep_interval = 10 * 60 * 1000;
 int sweep_pause = 2;
 int sweep_workers = 1;
 char *databases = nullptr;
+int outbox_max_attempts = 16;
+bool outbox_notify = true;
 
 } // namespace idem::settings
 
@@ -69,6 +71,12 @@ void define_settings() {
     DefineCustomStringVariable("idem.databases", "The databases that the background worker sweeps.",
                                "There is one when idem is in shared_preload_libraries.", &databases, "", PGC_SIGHUP,
                                GUC_LIST_INPUT, check_databases, nullptr, nullptr);
+    DefineCustomIntVariable("idem.outbox_max_attempts", "How often a message is given out before it is parked.",
+                            "Asked when an attempt fails: by the session that gives the message back, or takes it back.",
+                            &outbox_max_attempts, outbox_max_attempts, 1, INT_MAX, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomBoolVariable("idem.outbox_notify", "Wake relays by NOTIFY when messages are published.",
+                             "Transactions that notify commit one after the other, and cannot be prepared.", &outbox_notify,
+                             outbox_notify, PGC_USERSET, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("idem");
 }
 

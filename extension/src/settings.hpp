@@ -13,5 +13,7 @@ extern int sweep_interval;    // milliseconds
 extern int sweep_pause;       // milliseconds
 extern int sweep_workers;
 extern char *databases; // a list of names
+extern int outbox_max_attempts;
+extern bool outbox_notify;
 
 } // namespace idem::settings

@@ -7,7 +7,13 @@
 
 namespace idem {
 
-enum class ValueLock : uint16 { serialize = 0x1DE0, guarded_insert = 0x1DE1, waiters = 0x1DE2, sweep = 0x1DE3 };
+enum class ValueLock : uint16 {
+    serialize = 0x1DE0,
+    guarded_insert = 0x1DE1,
+    waiters = 0x1DE2,
+    sweep = 0x1DE3,
+    outbox = 0x1DE4
+};
 
 inline LOCKTAG value_tag(ValueLock lock_class, uint64 hash) {
     LOCKTAG tag;

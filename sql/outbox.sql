@@ -1,0 +1,137 @@
+-- Outbox: messages that commit with the business rows, and are handed to relays until one of them acknowledges them.
+
+-- The only index is the primary key: a relay reads a topic in the order of ids, and what becomes of a message while it is out is
+-- in idem_outbox_leases, not here.
+CREATE TABLE idem_outbox (
+    id          bigint  NOT NULL,
+    due_at      timestamptz,
+    returned_by bigint,
+    failures    integer NOT NULL DEFAULT 0,
+    topic       text COLLATE "C" NOT NULL,
+    key         text COLLATE "C",
+    payload     jsonb   NOT NULL,
+    headers     jsonb,
+    PRIMARY KEY (topic, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+COMMENT ON TABLE idem_outbox IS
+'Messages that are not acknowledged yet. Read it freely; change it only by the functions. User triggers and row-level security on it have no effect on them.';
+COMMENT ON COLUMN idem_outbox.id IS 'A number of idem_next_id, drawn when the message was published: idem_id_parts tells when. Messages of a topic are given out in this order.';
+COMMENT ON COLUMN idem_outbox.due_at IS 'Not to be given out before; NULL: at once.';
+COMMENT ON COLUMN idem_outbox.returned_by IS 'Fence of the last lease that ended without its acknowledgement: no lease up to this one holds it any more.';
+COMMENT ON COLUMN idem_outbox.failures IS 'How often it was given out without success.';
+COMMENT ON COLUMN idem_outbox.topic IS 'What relays ask for; 1 to 255 bytes.';
+COMMENT ON COLUMN idem_outbox.key IS 'Messages of a topic with the same key are given out one after the other; NULL: in any order. At most 1024 bytes.';
+COMMENT ON COLUMN idem_outbox.payload IS 'The message.';
+COMMENT ON COLUMN idem_outbox.headers IS 'What the publisher gave besides.';
+
+CREATE TABLE idem_outbox_leases (
+    fence       bigint      PRIMARY KEY,
+    lease_until timestamptz NOT NULL,
+    topic       text COLLATE "C" NOT NULL,
+    ids         bigint[]    NOT NULL,
+    key_hashes  bigint[]    NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE idem_outbox_leases ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
+COMMENT ON TABLE idem_outbox_leases IS
+'Batches that relays have: one row for each call of idem_outbox_take that found something, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
+COMMENT ON COLUMN idem_outbox_leases.fence IS 'Fencing token of the batch.';
+COMMENT ON COLUMN idem_outbox_leases.lease_until IS 'From when on the next relay takes its messages back.';
+COMMENT ON COLUMN idem_outbox_leases.topic IS 'The topic of its messages.';
+COMMENT ON COLUMN idem_outbox_leases.ids IS 'Its messages; those that were acknowledged or given back since are still named.';
+COMMENT ON COLUMN idem_outbox_leases.key_hashes IS 'Hashes of their keys, in the same order; 0: no key.';
+
+CREATE TABLE idem_outbox_parked (
+    id          bigint      PRIMARY KEY,
+    parked_at   timestamptz NOT NULL,
+    returned_by bigint      NOT NULL,
+    failures    integer     NOT NULL,
+    cause       text COLLATE "C" NOT NULL,
+    topic       text COLLATE "C" NOT NULL,
+    key         text COLLATE "C",
+    payload     jsonb       NOT NULL,
+    headers     jsonb
+);
+COMMENT ON TABLE idem_outbox_parked IS
+'Dead letters: messages that failed idem.outbox_max_attempts times. Read the view idem_dead_letters; idem_outbox_retry and idem_outbox_discard take them out.';
+COMMENT ON COLUMN idem_outbox_parked.id IS 'As in idem_outbox.';
+COMMENT ON COLUMN idem_outbox_parked.parked_at IS 'When it was parked.';
+COMMENT ON COLUMN idem_outbox_parked.returned_by IS 'As in idem_outbox.';
+COMMENT ON COLUMN idem_outbox_parked.failures IS 'How often it was given out without success.';
+COMMENT ON COLUMN idem_outbox_parked.cause IS 'How the last attempt ended: nacked, or lapsed (nobody answered before the lease ran out).';
+COMMENT ON COLUMN idem_outbox_parked.topic IS 'As in idem_outbox.';
+COMMENT ON COLUMN idem_outbox_parked.key IS 'As in idem_outbox.';
+COMMENT ON COLUMN idem_outbox_parked.payload IS 'As in idem_outbox.';
+COMMENT ON COLUMN idem_outbox_parked.headers IS 'As in idem_outbox.';
+
+-- Leases are not: after a restore the messages are given out again.
+SELECT pg_catalog.pg_extension_config_dump('idem_outbox', '');
+SELECT pg_catalog.pg_extension_config_dump('idem_outbox_parked', '');
+
+REVOKE ALL ON idem_outbox, idem_outbox_leases, idem_outbox_parked FROM PUBLIC;
+
+CREATE FUNCTION idem_publish(topic text, payload jsonb, key text DEFAULT NULL, headers jsonb DEFAULT NULL)
+RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb) IS
+'Puts a message into the outbox, in this transaction: it is there for relays when the transaction commits, and never was when it rolls back. Returns its id, a number of idem_next_id.
+key: messages of the topic with the same key are given out in the order of their ids, the next one only when the one before is done with. Commit wakes relays by NOTIFY idem_outbox with the topic, unless idem.outbox_notify is off.
+Errors: 22004 topic or payload is null; 22023 topic empty or over 255 bytes, key empty or over 1024 bytes; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,
+                                 OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION idem_outbox_take(text, integer, interval) IS
+'Gives out up to max_messages of the topic''s messages (never more than 400), oldest first, for as long as lease says (counted from now): until then nobody else gets them, and idem_outbox_ack or idem_outbox_nack with this fence say what became of them. Commit, and they are yours. attempt is 1 the first time.
+Of each key at most one message, and none while another one of that key is out, or is waiting for its next attempt. Messages of leases that ran out are taken back first: that counts as a failure. Never waits for another transaction''s end; sees what has committed by now, in every isolation level; when there is nothing to give out or to take back, writes nothing.
+Errors: 22004 an argument is null; 22023 topic empty or over 255 bytes, max_messages not from 1 to 10000, lease not positive; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_outbox_ack(ids bigint[], fence bigint)
+RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_outbox_ack(bigint[], bigint) IS
+'The messages were delivered: deletes those that idem_outbox_take gave out with this fence, and returns how many. Less than were asked for: the others were acknowledged or given back before, are of another batch, or the lease ran out and another relay has taken them back. A lease that ran out but was not taken back still acknowledges.
+Waits for another transaction that acknowledges messages of the same batch. Errors: 22004 ids, one of them, or fence is null; 25006 in a read-only transaction; and those of any lock wait (40P01, 55P03, 57014).';
+
+CREATE FUNCTION idem_outbox_nack(ids bigint[], fence bigint, retry_after interval DEFAULT NULL)
+RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_outbox_nack(bigint[], bigint, interval) IS
+'The messages could not be delivered: gives them back, and returns how many. They count as failed once more and are given out again after retry_after (0: at once; NULL: 1 s, twice as much with each failure, at most 5 min); with idem.outbox_max_attempts failures they are parked, and no longer hold up their key.
+Errors: 22004 ids, one of them, or fence is null; 22023 retry_after negative or infinite; the others as idem_outbox_ack.';
+
+CREATE FUNCTION idem_outbox_retry(ids bigint[])
+RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_outbox_retry(bigint[]) IS
+'Puts dead letters back into the outbox, as if they had never failed, and returns how many. They keep their ids: they come before later messages of their key that are still there. Operators. Errors: 22004 ids or one of them is null; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_outbox_discard(ids bigint[])
+RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_outbox_discard(bigint[]) IS
+'Deletes dead letters, and returns how many. Operators. Errors: as idem_outbox_retry.';
+
+-- The body is parsed here and now, so its names are those of this schema, whatever the schema's name.
+CREATE FUNCTION idem_outbox_dead_letters(OUT id bigint, OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer,
+                                         OUT cause text, OUT published_at timestamptz, OUT parked_at timestamptz)
+RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT p.id, p.topic, p.key, p.payload, p.headers, p.failures, p.cause, (idem_id_parts(p.id)).at, p.parked_at
+      FROM idem_outbox_parked p
+     ORDER BY p.id;
+END;
+COMMENT ON FUNCTION idem_outbox_dead_letters() IS 'Internal: what the view idem_dead_letters shows, to whom EXECUTE is granted. Operators.';
+
+CREATE VIEW idem_dead_letters AS
+    SELECT id, topic, key, payload, headers, attempts, cause, published_at, parked_at FROM idem_outbox_dead_letters();
+COMMENT ON VIEW idem_dead_letters IS
+'Messages that failed idem.outbox_max_attempts times: they are given out no more, until idem_outbox_retry, and hold nothing up. Operators.';
+COMMENT ON COLUMN idem_dead_letters.id IS 'What idem_outbox_retry and idem_outbox_discard take.';
+COMMENT ON COLUMN idem_dead_letters.topic IS 'The topic.';
+COMMENT ON COLUMN idem_dead_letters.key IS 'The key, if it has one.';
+COMMENT ON COLUMN idem_dead_letters.payload IS 'The message.';
+COMMENT ON COLUMN idem_dead_letters.headers IS 'What the publisher gave besides.';
+COMMENT ON COLUMN idem_dead_letters.attempts IS 'How often it was given out.';
+COMMENT ON COLUMN idem_dead_letters.cause IS 'How the last attempt ended: nacked, or lapsed (nobody answered before the lease ran out).';
+COMMENT ON COLUMN idem_dead_letters.published_at IS 'When it was published, by its id.';
+COMMENT ON COLUMN idem_dead_letters.parked_at IS 'When it was parked.';
+
+-- Whoever may execute the function behind it sees something; that is what idem_grant grants.
+GRANT SELECT ON idem_dead_letters TO PUBLIC;
