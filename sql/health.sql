@@ -23,6 +23,8 @@ DECLARE
     home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     space     text;
     shared    bigint;
+    topic     text;
+    since     timestamptz;
     sample    record;
     factor    float8;
 BEGIN
@@ -97,6 +99,16 @@ BEGIN
         string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
         FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
                 FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
+    EXECUTE format('WITH RECURSIVE firsts AS ((SELECT topic, id FROM %1$s.idem_outbox ORDER BY topic, id LIMIT 1) UNION ALL '
+                   'SELECT n.topic, n.id FROM firsts f, LATERAL (SELECT topic, id FROM %1$s.idem_outbox o WHERE o.topic > f.topic '
+                   'ORDER BY o.topic, o.id LIMIT 1) n) '
+                   'SELECT f.topic, (%1$s.idem_id_parts(f.id)).at FROM firsts f ORDER BY f.id LIMIT 1', home) INTO topic, since;
+    RETURN QUERY SELECT 'outbox', coalesce(since > clock_timestamp() - interval '1 hour', true),
+        CASE WHEN since IS NULL THEN 'All messages were acknowledged.'
+             ELSE format('The oldest message that was not acknowledged was published at %s (topic %s).', since, topic) END;
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s.idem_outbox_parked LIMIT 10001) p', home) INTO shared;
+    RETURN QUERY SELECT 'dead_letters', shared = 0,
+        format('%s%s dead letters wait for idem_outbox_retry or idem_outbox_discard.', CASE WHEN shared > 10000 THEN 'More than ' END, least(shared, 10000));
     FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         EXECUTE format('SELECT * FROM %s.idem_health_sample($1, $2)', home) INTO sample USING space, interval '500 ms';
         factor := sample.pages::float8 / greatest(sample.pages_read, 1);
