@@ -89,7 +89,12 @@ SELECT set_has(
        ('idem_next_id', '', 0, 'bigint'),
        ('idem_id_parts', 'id bigint, OUT at timestamp with time zone, OUT node integer, OUT seq integer', 0, 'record'),
        ('idem_uuid_v7', '', 0, 'uuid'),
-       ('idem_stats_reset', '', 0, 'void') $$,
+       ('idem_stats_reset', '', 0, 'void'),
+       ('idem_publish', 'topic text, payload jsonb, key text, headers jsonb', 2, 'bigint'),
+       ('idem_outbox_ack', 'ids bigint[], fence bigint', 0, 'integer'),
+       ('idem_outbox_nack', 'ids bigint[], fence bigint, retry_after interval', 1, 'integer'),
+       ('idem_outbox_retry', 'ids bigint[]', 0, 'integer'),
+       ('idem_outbox_discard', 'ids bigint[]', 0, 'integer') $$,
     'functions_have_the_signatures_of_the_contract');
 
 -- What answers with a record.
@@ -111,6 +116,8 @@ SELECT set_has(
                            'OUT state text', false),
        ('idem_in_flight', 'OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamp with time zone, '
                           'OUT lease_until timestamp with time zone', true),
+       ('idem_outbox_take', 'topic text, max_messages integer DEFAULT 100, lease interval DEFAULT ''00:00:30''::interval, OUT id bigint, '
+                            'OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint', true),
        ('idem_health', 'OUT check_name text, OUT ok boolean, OUT detail text', true) $$,
     'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
 
@@ -190,7 +197,8 @@ SELECT is(
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',
                         'optimistic_update', 'conditional_update', 'conditional_adjust', 'pessimistic_lock',
                         'pessimistic_lock_many', 'unique_insert', 'guarded_insert',
-                        'idem_token_issue', 'idem_token_redeem', 'idem_token_rotate_secret', 'idem_next_id', 'idem_sweep')
+                        'idem_token_issue', 'idem_token_redeem', 'idem_token_rotate_secret', 'idem_next_id', 'idem_sweep', 'idem_publish',
+                        'idem_outbox_take', 'idem_outbox_ack', 'idem_outbox_nack', 'idem_outbox_retry', 'idem_outbox_discard')
         AND (provolatile <> 'v' OR proparallel <> 'u')),
     NULL, 'what_writes_is_volatile_and_parallel_unsafe');
 
@@ -236,7 +244,8 @@ SELECT is(
 
 SELECT is(
     (SELECT string_agg(name, ', ')
-       FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_scopes', 'idem_machines', 'idem_transition_log']) AS name
+       FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_scopes', 'idem_machines', 'idem_transition_log',
+                         'idem_outbox', 'idem_outbox_parked']) AS name
       WHERE NOT EXISTS (SELECT FROM pg_extension, unnest(extconfig) AS dumped
                          WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
     NULL, 'what_is_the_users_data_is_dumped');
