@@ -73,6 +73,26 @@ my @cases = (
         idem_execute('executed', 'SELECT 1 AS one')} ],
     [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000)} ],
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],
+    [ consume => expressions => q{idem_consume('me', 'message ' || i, '1 ms'), idem_consume('me', 'seen')} ],
+    [ http => changes => 1, plpgsql => q{
+        PERFORM idem_http_begin('POST', '/pay', '"http-' || i || '"', '\x01', ttl => '1 ms');
+        PERFORM idem_http_complete('http-' || i, 201, '{"Location": "/1", "Set-Cookie": "x"}', '{"id": 1}');
+        PERFORM idem_http_begin('POST', '/pay', 'http-' || i, '\x01'), idem_http_begin('POST', '/other', 'http-' || i, '\x01'),
+                idem_http_begin('POST', '/pay', NULL), idem_http_begin('POST', '/pay', '"'), idem_http_begin('GET', '/pay', NULL),
+                idem_http_begin('POST', '/pay', 'leased'), idem_http_key('"a\"b"; c=1');} ],
+    [ allow => changes => 1, expressions => q{idem_allow('door ' || i, 1000, 5), idem_allow('door ' || i % 100, 1e9, 100),
+        idem_allow('closed', 1e-6, 1)} ],
+    [ verify => expressions => q{
+        idem_verify_request('{"b": [1, {"d": 2, "c": "\n"}], "a": 1.50}', repeat('0', 64), 'sender', clock_timestamp(), 'n'),
+        idem_verify_request('{}', repeat('0', 64), 'nobody', clock_timestamp(), 'n'),
+        idem_request_message('{"b": [1, {"d": 2, "c": "\n"}], "a": 1.50}', 'sender', clock_timestamp(), 'n')} ],
+    [ outbox => changes => 6, plpgsql => q{
+        PERFORM idem_publish('letters', '{"a": 1}', 'key ' || i % 7, '{"h": 1}'), idem_publish('letters', '{"a": 2}', 'key ' || i % 7);
+        PERFORM idem_outbox_nack(array_agg(o.id), min(o.fence), '0') FROM idem_outbox_take('letters') o;
+        PERFORM idem_outbox_ack(array_agg(o.id), min(o.fence)) FROM idem_outbox_take('letters') o;
+        PERFORM idem_outbox_ack(array_agg(o.id), min(o.fence)) FROM idem_outbox_take('letters') o;
+        PERFORM idem_outbox_retry(ARRAY[i]), idem_outbox_discard(ARRAY[i]), idem_outbox_ack(ARRAY[i], i);
+        PERFORM * FROM idem_dead_letters;} ],
     [ token => plpgsql => q{
         token := idem_token_issue('user ' || i, '1 s');
         PERFORM idem_token_redeem(token, 'user ' || i), idem_token_redeem(token, 'user ' || i),
@@ -121,6 +141,8 @@ my @cases = (
     [ define => weight => 40, kept => 32 * 1024, swings => 1024 * 1024, plpgsql => q{
         PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_drop('some');
         PERFORM idem_token_rotate_secret(i % 2 = 0);
+        PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}');
+        PERFORM idem_api_key_set('some', 'a secret of thirty-two bytes, so'), idem_api_key_drop('some');
         PERFORM idem_machine_define('some', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
         PERFORM idem_machine_attach('tracked', 'state', 'some');
         INSERT INTO tracked VALUES (-1, 'a');
@@ -185,6 +207,9 @@ SELECT idem_begin('large', ttl => '1 day'),
 SELECT idem_execute('executed', 'SELECT 1 AS one', ttl => '1 day');
 SELECT idem_begin('leased', lease => '1 day');
 SELECT idem_lock('held', '1 day');
+SELECT idem_consume('me', 'seen', '1 day');
+SELECT idem_allow('closed', 1e-6, 1);
+SELECT idem_api_key_set('sender', 'a secret of thirty-two bytes, so');
 
 -- The bytes in use, of each context that outlives transactions and statements, or of all of them.
 CREATE FUNCTION bytes_in_use(everything boolean DEFAULT false, OUT place text, OUT bytes bigint) RETURNS SETOF record
@@ -309,7 +334,7 @@ note(sprintf '%d s', time - $started);
 
 # Called by what is called above.
 my %called = map { $_ => 1 } qw(idem_definitions_changed idem_functions idem_health_library idem_health_sample
-    idem_state_guard idem_stats_counters idem_sweep_status idem_version_guard);
+    idem_outbox_dead_letters idem_state_guard idem_stats_counters idem_sweep_status idem_version_guard);
 my @functions = split /\n/, $node->safe_psql('postgres', q{
     SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
      WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem')});
