@@ -1,6 +1,7 @@
 #include "flows.hpp"
 
 #include <idem/consume.hpp>
+#include <idem/http.hpp>
 #include <idem/machine.hpp>
 #include <idem/once.hpp>
 #include <idem/rows.hpp>
@@ -14,6 +15,19 @@ using setting = flow_setting;
 using work = flow_work;
 
 constexpr char kOne[] = R"({"id": 1})";
+
+std::string http(idem::client &db, const idem::http_request &request, const work &w, const idem::flow_options &o) {
+    const idem::http_response response = idem::handle_http(
+        db, request,
+        [&](idem::transaction &tx) {
+            w(tx);
+            return idem::http_response{201};
+        },
+        o);
+    if (response.status != 201)
+        return "rejected";
+    return response.headers.empty() ? "new" : "replayed";
+}
 
 } // namespace
 
@@ -32,6 +46,14 @@ const std::vector<transaction_flow> &transaction_flows() {
         {"once", "new", "replayed", "new",
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
              return std::string(idem::once(db, idem::request{s.word}, w, o).replayed ? "replayed" : "new");
+         }},
+        {"handle_http", "new", "replayed", "replayed",
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return http(db, {"POST", "/orders", s.token}, w, o); // the word is no key that a header can have
+         }},
+        {"handle_http_put", "new", "again", nullptr,
+         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
+             return http(db, {"PUT", "/orders/1", s.token}, w, o);
          }},
         {"optimistic", "updated", "again", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {

@@ -4,6 +4,7 @@
 #include <idem/client.hpp>
 #include <idem/consume.hpp>
 #include <idem/error.hpp>
+#include <idem/http.hpp>
 #include <idem/ids.hpp>
 #include <idem/keys.hpp>
 #include <idem/leased.hpp>

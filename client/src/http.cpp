@@ -1,0 +1,164 @@
+#include <idem/http.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "outcome.hpp"
+
+namespace idem {
+
+namespace {
+
+using detail::command;
+using detail::parameter;
+using detail::row;
+using detail::rows;
+using detail::statement;
+
+constexpr detail::words<3> kActions{"run", "replay", "reject"};
+
+// Header fields as lines of "name:value", which have neither a colon in the name nor a line break in the value.
+constexpr statement begin_statement{
+    "idem_http_begin",
+    "SELECT action, status, body::pg_catalog.text, fence, CASE action WHEN 'reject' THEN body OPERATOR(pg_catalog.->>) 'code' "
+    "END, "
+    "CASE WHEN headers IS NOT NULL THEN (SELECT pg_catalog.string_agg(pg_catalog.concat(h.key, ':', "
+    "pg_catalog.translate(v, pg_catalog.concat(pg_catalog.chr(10), pg_catalog.chr(13)), '')), pg_catalog.chr(10)) "
+    "FROM pg_catalog.jsonb_each(headers) h, pg_catalog.jsonb_array_elements_text(CASE pg_catalog.jsonb_typeof(h.value) "
+    "WHEN 'array' THEN h.value ELSE pg_catalog.jsonb_build_array(h.value) END) v) END "
+    "FROM @idem@.idem_http_begin($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.bytea, "
+    "$5::pg_catalog.interval, $6::pg_catalog.interval, $7::pg_catalog.interval, $8::pg_catalog.text)"};
+
+// The body comes back as jsonb writes it, so that the first response and every replay have the same.
+constexpr statement complete_statement{
+    "idem_http_complete",
+    "SELECT $4::pg_catalog.jsonb::pg_catalog.text, @idem@.idem_http_complete($1::pg_catalog.text, $2::pg_catalog.int4, "
+    "$3::pg_catalog.jsonb, $4::pg_catalog.jsonb, $5::pg_catalog.int8, $6::pg_catalog.text)",
+    true}; // equal response, same fence: a no-op
+
+constexpr char kHex[] = "0123456789abcdef";
+
+std::string bytea_text(const std::string &bytes) {
+    std::string text = "\\x";
+    text.reserve(2 + 2 * bytes.size());
+    for (const char c : bytes) {
+        text += kHex[static_cast<unsigned char>(c) >> 4];
+        text += kHex[static_cast<unsigned char>(c) & 15];
+    }
+    return text;
+}
+
+void append_json(std::string &json, const std::string &text) {
+    json += '"';
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            json += '\\';
+            json += c;
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            json += "\\u00";
+            json += kHex[static_cast<unsigned char>(c) >> 4];
+            json += kHex[c & 15];
+        } else {
+            json += c;
+        }
+    }
+    json += '"';
+}
+
+bool same_name(const std::string &left, const std::string &right) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                      [&](char a, char b) { return lower(a) == lower(b); });
+}
+
+// An object of arrays: the values of a name that comes several times in their order.
+std::string json_of(const http_headers &headers) {
+    std::string json = "{";
+    std::vector<bool> done(headers.size(), false);
+    for (std::size_t i = 0; i < headers.size(); ++i) {
+        if (done[i])
+            continue;
+        if (json.size() > 1)
+            json += ',';
+        append_json(json, headers[i].first);
+        json += ":[";
+        for (std::size_t j = i; j < headers.size(); ++j)
+            if (same_name(headers[i].first, headers[j].first)) {
+                if (j > i)
+                    json += ',';
+                append_json(json, headers[j].second);
+                done[j] = true;
+            }
+        json += ']';
+    }
+    return json + '}';
+}
+
+http_headers headers_of(const std::string &lines) {
+    http_headers headers;
+    for (std::size_t begin = 0; begin < lines.size();) {
+        const std::size_t end = std::min(lines.find('\n', begin), lines.size()), colon = lines.find(':', begin);
+        headers.emplace_back(lines.substr(begin, colon - begin), lines.substr(colon + 1, end - colon - 1));
+        begin = end + 1;
+    }
+    return headers;
+}
+
+subject about(const http_request &request) { return {request.idempotency_key.value_or(""), request.scope}; }
+
+} // namespace
+
+const char *name(http_action action) noexcept { return detail::word_of(kActions, action); }
+
+namespace detail {
+
+bool claims_key(const http_request &request) {
+    for (const char *idempotent : {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+        if (request.method == idempotent)
+            return false;
+    return true;
+}
+
+command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait) {
+    return {&begin_statement,
+            {request.method, request.route, request.idempotency_key, bytea_text(request.body), interval_text(lease),
+             interval_text(wait.bound), interval_text(request.ttl), request.scope},
+            about(request)};
+}
+
+http_answer http_answer_of(const rows &answer) {
+    const row &told = answer.at(0);
+    http_answer known{outcome_of<http_action>(kActions, told.at(0))};
+    if (told.at(1))
+        known.response.status = static_cast<int>(to_integer(*told[1]));
+    known.response.body = told.at(2);
+    if (told.at(3))
+        known.fence = to_integer(*told[3]);
+    known.code = told.at(4).value_or("");
+    known.response.headers = headers_of(told.at(5).value_or(""));
+    return known;
+}
+
+command http_complete_step(const http_request &request, const http_response &response,
+                           const std::optional<std::int64_t> &fence) {
+    parameter held;
+    if (fence)
+        held = std::to_string(*fence);
+    return {&complete_statement,
+            {claims_key(request) ? request.idempotency_key : std::nullopt, std::to_string(response.status),
+             json_of(response.headers), response.body, held, request.scope},
+            about(request)};
+}
+
+} // namespace detail
+
+http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease) {
+    return detail::http_answer_of(at.call(detail::http_begin_step(request, lease, request.wait)));
+}
+
+void http_complete(const target &at, const http_request &request, const http_response &response,
+                   const std::optional<std::int64_t> &fence) {
+    at.call(detail::http_complete_step(request, response, fence));
+}
+
+} // namespace idem

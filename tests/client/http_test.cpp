@@ -1,0 +1,188 @@
+// HTTP requests under a key. What the flow shares with others is in transact_test.cpp.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include <idem/http.hpp>
+#include <idem/keys.hpp>
+
+#include "server.hpp"
+
+namespace {
+
+using idem::http_action;
+using idem::http_headers;
+using test::effects;
+using test::leave_effect;
+using test::unique_key;
+
+std::string header(const idem::http_response &response, const std::string &name) {
+    std::string values;
+    for (const auto &[each, value] : response.headers)
+        if (each == name)
+            values += (values.empty() ? "" : "|") + value;
+    return values;
+}
+
+class Http : public testing::Test {
+  protected:
+    idem::http_request post(const std::string &body = "{\"amount\": 5}") {
+        idem::http_request request{"POST", "/orders?a=\xC3\xA9", '"' + key_ + '"', body};
+        request.scope = "it's \"mine\"\\";
+        return request;
+    }
+    idem::http_response handle(const idem::http_request &request) {
+        return idem::handle_http(db_, request, [&](idem::transaction &tx) {
+            leave_effect(tx, key_);
+            return idem::http_response{
+                201,
+                {{"Location", "/orders/\"7\"\\"}, {"Link", "</a>"}, {"link", "</b:c>"}, {"Set-Cookie", "s=1"}, {"ETag", ""}},
+                R"({"id":7,  "a": 1.0})"};
+        });
+    }
+    idem::client db_ = test::make_client();
+    const std::string key_ = unique_key();
+};
+
+TEST_F(Http, FirstRunsAndOthersReplay) {
+    const idem::http_response first = handle(post()), again = handle(post());
+    EXPECT_EQ(effects(key_), 1);
+    EXPECT_EQ(first.status, 201);
+    EXPECT_EQ(again.status, 201);
+    EXPECT_EQ(first.body, "{\"a\": 1.0, \"id\": 7}");
+    EXPECT_EQ(again.body, first.body) << "the first response and every replay have the same body";
+    EXPECT_EQ(header(first, "Set-Cookie"), "s=1");
+    EXPECT_EQ(header(again, "Set-Cookie"), "");
+    EXPECT_EQ(header(first, "Idempotent-Replayed"), "");
+    EXPECT_EQ(header(again, "Idempotent-Replayed"), "true");
+    EXPECT_EQ(header(again, "Location"), "/orders/\"7\"\\");
+    EXPECT_EQ(header(again, "Link"), "</a>|</b:c>");
+    EXPECT_EQ(std::count_if(again.headers.begin(), again.headers.end(), [](const auto &h) { return h.first == "ETag"; }), 1);
+    idem::http_request bare = post();
+    bare.idempotency_key = key_;
+    EXPECT_EQ(handle(bare).status, 201) << "quoted and bare are one key";
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_F(Http, BodyIsAnyBytes) {
+    const std::string bytes("\0\x01\xFF\\'\n\"", 7);
+    EXPECT_EQ(handle(post(bytes)).status, 201);
+    EXPECT_EQ(header(handle(post(bytes)), "Idempotent-Replayed"), "true");
+    EXPECT_EQ(handle(post(bytes.substr(0, 6))).status, 422);
+    EXPECT_EQ(handle(post(bytes + '\0')).status, 422);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_F(Http, RejectionsAreResponses) {
+    idem::http_request missing = post(), malformed = post(), other = post("{}");
+    missing.idempotency_key.reset();
+    malformed.idempotency_key = "a, b";
+    EXPECT_EQ(handle(missing).status, 400);
+    EXPECT_EQ(handle(malformed).status, 400);
+    EXPECT_EQ(effects(key_), 0);
+    handle(post());
+    const idem::http_answer answer = http_begin(db_, other);
+    EXPECT_EQ(answer.action, http_action::reject);
+    EXPECT_EQ(answer.code, "key_reused");
+    EXPECT_EQ(answer.response.status, 422);
+    EXPECT_EQ(header(answer.response, "Content-Type"), "application/problem+json");
+    EXPECT_NE(answer.response.body->find("\"title\": \"Unprocessable Content\""), std::string::npos);
+    EXPECT_THROW(handle({"NO METHOD", "/", key_}), idem::bad_input);
+    EXPECT_STREQ(name(http_action::reject), "reject");
+}
+
+TEST_F(Http, RequestInOtherHandsIsToldAtOnceOrWaits) {
+    std::thread second;
+    idem::http_response waited;
+    idem::handle_http(db_, post(), [&](idem::transaction &) {
+        const idem::http_response told = handle(post());
+        EXPECT_EQ(told.status, 409);
+        EXPECT_EQ(header(told, "Retry-After"), "1");
+        second = std::thread([&] {
+            idem::http_request patient = post();
+            patient.wait = idem::patience::forever();
+            waited = handle(patient);
+        });
+        EXPECT_TRUE(test::eventually([&] {
+            return test::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+                             "'%idem_http_begin%'") != "0";
+        }));
+        return idem::http_response{202};
+    });
+    second.join();
+    EXPECT_EQ(waited.status, 202);
+    EXPECT_EQ(waited.body, std::nullopt);
+    EXPECT_EQ(header(waited, "Idempotent-Replayed"), "true");
+    EXPECT_EQ(effects(key_), 0);
+}
+
+TEST_F(Http, HandlerThatThrowsLeavesTheKeyFree) {
+    struct own_error {};
+    EXPECT_THROW(idem::handle_http(db_, post(),
+                                   [&](idem::transaction &tx) -> idem::http_response {
+                                       leave_effect(tx, key_);
+                                       throw own_error();
+                                   }),
+                 own_error);
+    EXPECT_EQ(handle(post()).status, 201);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_F(Http, HeaderThatWouldBeTwoIsRefused) {
+    EXPECT_THROW(idem::handle_http(db_, post(),
+                                   [&](idem::transaction &tx) {
+                                       leave_effect(tx, key_);
+                                       return idem::http_response{200, {{"Location", "/\r\nSet-Cookie: a=1"}}};
+                                   }),
+                 idem::bad_input);
+    EXPECT_EQ(effects(key_), 0);
+}
+
+TEST_F(Http, MethodsThatClaimNoKeyRunEveryTime) {
+    for (const char *method : {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"}) {
+        idem::http_request request = post();
+        request.method = method;
+        EXPECT_EQ(handle(request).status, 201) << method;
+    }
+    EXPECT_EQ(effects(key_), 6);
+    EXPECT_FALSE(idem::lookup(db_, key_, std::nullopt, post().scope));
+}
+
+TEST_F(Http, LeasedModeHasAFence) {
+    const idem::http_answer first = http_begin(db_, post(), std::chrono::minutes(1));
+    ASSERT_EQ(first.action, http_action::run);
+    ASSERT_TRUE(first.fence);
+    const idem::http_answer second = http_begin(db_, post());
+    EXPECT_EQ(second.code, "in_flight");
+    const int left = std::stoi(header(second.response, "Retry-After"));
+    EXPECT_TRUE(left > 30 && left <= 60) << left;
+    EXPECT_THROW(http_complete(db_, post(), {200}, *first.fence - 1), idem::stale_fence);
+    http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence);
+    http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence);
+    const idem::http_answer third = http_begin(db_, post());
+    EXPECT_EQ(third.action, http_action::replay);
+    EXPECT_EQ(third.response.body, "1");
+    EXPECT_EQ(header(third.response, "ETag"), "x");
+}
+
+TEST_F(Http, EightRequestsOneEffect) {
+    std::atomic<int> fresh{0}, replayed{0}, busy{0};
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 8; ++i)
+        clients.emplace_back([&, i] {
+            idem::http_request request = post();
+            if (i % 2)
+                request.wait = idem::patience::forever();
+            const idem::http_response response = handle(request);
+            ++(response.status == 409 ? busy : header(response, "Idempotent-Replayed") == "true" ? replayed : fresh);
+        });
+    for (std::thread &each : clients)
+        each.join();
+    EXPECT_EQ(fresh, 1);
+    EXPECT_EQ(fresh + replayed + busy, 8);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+} // namespace
