@@ -1,0 +1,33 @@
+# What the HTTP layer adds to a claim: idem_http_begin (method, key and fingerprint of an HTTP request, an answer that can be sent) beside
+# idem_begin with a fingerprint of the same bytes. Fresh requests run, with synchronous_commit=off, so that it is the call that is measured; others
+# are replayed, with two header fields and a body of 80 bytes.
+# shellcheck shell=bash
+
+http_contenders=(idem_http_begin idem_begin)
+
+run_http() {
+    local load loads=('1 client, one processor' '8 clients')
+    if [ -n "$QUICK" ]; then loads=('8 clients'); fi
+    for load in "${loads[@]}"; do
+        place "$load"
+        PGOPTIONS='-c synchronous_commit=off' alternate 'fresh requests/s' "$load" fresh_http_requests "${http_contenders[@]}"
+    done
+    refill_with_responses
+    sql -c "UPDATE idem_keys SET response = jsonb_build_object('body', response, 'headers',
+                jsonb_build_object('Location', '/orders/4711', 'Content-Type', 'application/json'))" -c 'VACUUM (FULL, ANALYZE) idem_keys'
+    for load in "${loads[@]}"; do
+        place "$load"
+        alternate 'replayed requests/s' "$load" replayed_http_requests "${http_contenders[@]}"
+    done
+}
+
+fresh_http_requests() {
+    refill "$1"
+    pgbench_tps bench/keys/fresh.sql "bench/contenders/http/$1.sql"
+    expect_keys "$1" $((prefill + $(pgbench_transactions)))
+}
+
+replayed_http_requests() {
+    pgbench_tps bench/keys/duplicate.sql "bench/contenders/http/$1.sql"
+    expect_keys "$1" "$prefill"
+}
