@@ -58,7 +58,7 @@ sub is_sound
     my ($name) = @_;
     is( sqlstate(
             $node,
-            q{SET statement_timeout = '60s'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) idem_keys, idem_tokens, idem_locks, idem_counters; CHECKPOINT;
+            q{SET statement_timeout = '60s'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) idem_keys, idem_tokens, idem_locks, idem_rates, idem_counters, idem_outbox; CHECKPOINT;
               SELECT idem_next_id(), idem_claim('sound ' || nextval('serial')), idem_lock('sound ' || nextval('serial'))}),
         '00000', "$name: no page is pinned, and nothing locked");
     is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid()}), '0', "$name: no lock is left");
@@ -96,6 +96,29 @@ my @calls = (
     [ 'idem_execute', '', q{SELECT outcome FROM idem_execute(:'k', 'SELECT $1 AS one, 2 AS two', ARRAY['1'])}, q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p'} ],
     [ 'idem_hit', '', q{SELECT idem_hit(:'k')}, q{SELECT count(*) FROM idem_counters WHERE key LIKE :'p'} ],
     [ 'idem_serialize', '', q{SELECT idem_serialize(:'k')} ],
+    [ 'idem_consume', '', q{SELECT idem_consume('me', :'k')}, q{SELECT count(*) FROM idem_keys WHERE scope = 'inbox' AND key LIKE 'me:' || :'p'} ],
+    [ 'idem_http_begin', '', q{SELECT action FROM idem_http_begin('POST', '/', '"' || replace(:'k', ' ', '-') || '"', '\x01')},
+        q{SELECT count(*) FROM idem_keys WHERE key LIKE replace(:'p', ' ', '-')} ],
+    [ 'idem_http_begin, replayed', q{SELECT idem_http_complete('replayed', 201, '{"Location": "/"}', '{"a": 1}') FROM idem_http_begin('POST', '/', 'replayed') WHERE action = 'run' \g /dev/null},
+        q{SELECT action FROM idem_http_begin('POST', '/', 'replayed')} ],
+    [ 'idem_http_begin, rejected', '', q{SELECT action FROM idem_http_begin('POST', '/', NULL)} ],
+    [ 'idem_http_complete', q{SELECT fence, replace(:'k', ' ', '-') AS key FROM idem_http_begin('POST', '/', replace(:'k', ' ', '-'), lease => '1 d') \gset},
+        q{SELECT idem_http_complete(:'key', 201, '{"Location": "/", "Link": ["a", "b"]}', '{"a": 1}', :fence)},
+        q{SELECT count(*) FROM idem_keys WHERE key LIKE replace(:'p', ' ', '-') AND state = 'c'} ],
+    [ 'idem_allow', '', q{SELECT allowed FROM idem_allow(:'k', 1e-3, 5)}, q{SELECT count(*) FROM idem_rates WHERE key LIKE :'p'} ],
+    [ 'idem_verify_request', q{SELECT idem_api_key_set('sender', 'a secret of thirty-two bytes, so') \g /dev/null},
+        q{SELECT idem_verify_request('{"b": [1, {"d": "e"}], "a": 2.50}', repeat('0', 64), 'sender', clock_timestamp(), :'k')} ],
+    [ 'idem_api_key_set', '', q{SELECT idem_api_key_set(:'k', 'a secret of thirty-two bytes, so')}, q{SELECT count(*) FROM idem_api_keys WHERE key_id LIKE :'p'} ],
+    [ 'idem_publish', '', q{SELECT idem_publish('letters', '{"a": 1}', :'k', '{"h": 1}')}, q{SELECT count(*) FROM idem_outbox WHERE key LIKE :'p'} ],
+    [ 'idem_outbox_take', q{SELECT idem_publish(:'k', '{"a": 1}', 'x'), idem_publish(:'k', '{"a": 1}') \g /dev/null}, q{SELECT 1 / (count(*) = 2)::int FROM idem_outbox_take(:'k')},
+        q{SELECT count(*) FROM idem_outbox_leases WHERE topic LIKE :'p'} ],
+    [ 'idem_outbox_take, takes back', q{SELECT idem_publish(:'k', '{"a": 1}', 'x') \g /dev/null
+        SELECT count(*) FROM idem_outbox_take(:'k', lease => '1 us') \g /dev/null}, q{SELECT 1 / (count(*) = 1)::int FROM idem_outbox_take(:'k')},
+        q{SELECT count(*) FROM idem_outbox WHERE topic LIKE :'p' AND failures = 1} ],
+    [ 'idem_outbox_ack', q{SELECT idem_publish(:'k', '{"a": 1}', 'x') \g /dev/null
+        SELECT id, fence FROM idem_outbox_take(:'k') \gset}, q{SELECT 1 / idem_outbox_ack(ARRAY[:id], :fence)} ],
+    [ 'idem_outbox_nack', q{SELECT idem_publish(:'k', '{"a": 1}', 'x') \g /dev/null
+        SELECT id, fence FROM idem_outbox_take(:'k') \gset}, q{SELECT 1 / idem_outbox_nack(ARRAY[:id], :fence)}, q{SELECT count(*) FROM idem_outbox WHERE topic LIKE :'p' AND failures = 1} ],
     [ 'idem_forget', q{SELECT idem_claim(:'k') \g /dev/null}, q{SELECT idem_forget(:'k')} ],
     [ 'idem_resolve', q{SELECT idem_begin(:'k', lease => '1 us', scope => 'manual') \g /dev/null}, q{SELECT idem_resolve(:'k', 'completed', '{}', 200, 'manual')},
         q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND state = 'c'} ],
@@ -206,7 +229,7 @@ sub fails_cleanly
     # A new hash table that gets no memory the server calls an internal error.
     s/^XX000(.*) \| failed to initialize hash table ".*/53200$1/ || s/ \| .*// foreach @ends;
     # What OpenSSL says of its own want of memory the server does not tell from another failure of its.
-    my $failure = $kind eq 'malloc' && $sql =~ /fingerprint|token/ ? qr/53200|XX000/ : qr/53200/;
+    my $failure = $kind eq 'malloc' && $sql =~ /fingerprint|token|http_begin|verify_request|api_key/ ? qr/53200|XX000/ : qr/53200/;
     # The commit may be what fails.
     my @bad = grep { !/^(00000|$failure)$|^(00000|$failure) again 00000 (00000|53200)$/ } @ends;
     is_deeply([ $status, \@bad, scalar(@ends), $after ], [ 0, [], scalar(@sample), "0\nt\n0" ], $label) or diag(substr($err, 0, 2000));
@@ -244,6 +267,8 @@ my @writes = (
     [ 'idem_lock', "SELECT count(idem_lock(:'k' || n)) $many", q{SELECT count(*) FROM idem_locks} ],
     [ 'idem_token_redeem', "SELECT count(idem_token_redeem(idem_token_issue())) $many", q{SELECT count(*) FROM idem_tokens} ],
     [ 'idem_hit', "SELECT count(idem_hit(:'k' || n)) $many", q{SELECT count(*) FROM idem_counters} ],
+    [ 'idem_publish', "SELECT count(idem_publish('letters', '{}', :'k' || n)) $many", q{SELECT count(*) FROM idem_outbox} ],
+    [ 'idem_allow', "SELECT count((idem_allow(:'k' || n, 1e-3, 1)).allowed) $many", q{SELECT count(*) FROM idem_rates} ],
     [ 'idem_transition', "SELECT count(idem_transition('item', jsonb_build_object('id', 7), CASE n % 2 WHEN 0 THEN 'new' ELSE 'old' END)) $many",
         q{SELECT count(*) FROM idem_transition_log} ],);
 foreach my $write (@writes)
@@ -309,6 +334,7 @@ my @locking = (
     [ 'idem_serialize', q{SELECT idem_serialize(:'k')}, q{SELECT 0}, 0 ],
     [ 'idem_token_redeem', q{SELECT idem_token_redeem(idem_token_issue())}, q{SELECT count(*) FROM idem_tokens}, 1 ],
     [ 'idem_hit', q{SELECT idem_hit(:'k')}, q{SELECT count(*) FROM idem_counters}, 1 ],
+    [ 'idem_publish', q{SELECT idem_publish('letters', '{}', :'k')}, q{SELECT count(*) FROM idem_outbox}, 1 ],
     [ 'guarded_insert', q{SELECT guarded_insert('loose', jsonb_build_object('id', nextval('serial') + 1000000), '{id}')}, q{SELECT count(*) FROM loose}, 1 ],);
 foreach my $call (@locking)
 {
