@@ -108,10 +108,6 @@ my @cases = (
         PERFORM idem_lock('lock ' || i % 20, '1 h', 'somebody else'), idem_lock_renew('lock ' || i % 20, fence),
                 idem_assert_fence('lock ' || i % 20, fence), idem_unlock('lock ' || i % 20, fence),
                 idem_unlock('lock ' || i % 20, fence);} ],
-    [ outbox => expressions => q{idem_publish('leak', to_jsonb(i), 'key ' || i % 20, '{"h": 1}'),
-        (SELECT idem_outbox_nack(coalesce(array_agg(taken.id), '{}'), coalesce(max(taken.fence), 0), '0') FROM idem_outbox_take('leak', 3) taken),
-        (SELECT idem_outbox_ack(coalesce(array_agg(taken.id), '{}'), coalesce(max(taken.fence), 0)) FROM idem_outbox_take('leak', 10) taken),
-        idem_outbox_retry('{1}'), idem_outbox_discard('{1}')} ],
     [ optimistic => changes => 2, plpgsql => q{
         SELECT version INTO fence FROM stock WHERE id = i % 1000;
         PERFORM optimistic_update('stock', jsonb_build_object('id', i % 1000), fence, '{"note": "changed"}'),

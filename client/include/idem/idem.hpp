@@ -11,6 +11,7 @@
 #include <idem/lock.hpp>
 #include <idem/machine.hpp>
 #include <idem/once.hpp>
+#include <idem/outbox.hpp>
 #include <idem/pqxx_compat.hpp>
 #include <idem/request.hpp>
 #include <idem/requests.hpp>
