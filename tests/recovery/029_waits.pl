@@ -24,6 +24,8 @@ SELECT idem_machine_define('m', '{"initial": ["new"], "transitions": {"new": ["o
 SELECT idem_machine_define('unused', '{"initial": ["new"], "transitions": {"new": ["old"]}}');
 SELECT idem_machine_attach('item', 'state', 'm');
 SELECT idem_scope_set('manual', on_lease_expiry => 'manual'), idem_scope_set('changed', '1 h');
+SELECT idem_publish('ack', '{}') FROM generate_series(1, 3);
+CREATE TABLE taken AS SELECT array_agg(id) AS ids, min(fence) AS fence FROM idem_outbox_take('ack', 2, '1 d');
 SQL
 
 # What is waited for: a lock, or nothing that the server knows of.
@@ -53,6 +55,16 @@ my @waits = (
     [ 'idem_resolve', $lock, q{SELECT fence FROM idem_begin('d', lease => '1 us', scope => 'manual')}, q{SELECT idem_forget('d', scope => 'manual')},
         q{SELECT idem_resolve('d', 'released', scope => 'manual')} ],
     [ 'idem_hit', $lock, '', q{SELECT idem_hit('h')}, q{SELECT idem_hit('h')} ],
+    [ 'idem_consume', $lock, '', q{SELECT idem_consume('me', 'm')}, q{SELECT idem_consume('me', 'm')} ],
+    [ 'idem_http_begin', $lock, '', q{SELECT idem_http_begin('POST', '/', 'h')}, q{SELECT idem_http_begin('POST', '/', 'h', wait => NULL)} ],
+    [ 'idem_http_complete', $lock, q{SELECT fence FROM idem_http_begin('POST', '/', 'hc', lease => '1 d')}, q{SELECT idem_http_complete('hc', 200, NULL, NULL, $1)},
+        q{SELECT idem_http_complete('hc', 201, NULL, NULL, $1)} ],
+    [ 'idem_allow', $lock, '', q{SELECT idem_allow('door', 1e-3, 5)}, q{SELECT idem_allow('door', 1e-3, 5)} ],
+    [ 'idem_api_key_set', $lock, '', q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')}, q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')} ],
+    [ 'idem_outbox_ack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_ack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_ack(ids[2:2], fence) FROM taken} ],
+    [ 'idem_outbox_nack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_nack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_nack(ids[2:2], fence) FROM taken} ],
+    [ 'idem_outbox_take of a locked table', $lock, '', q{LOCK TABLE idem_outbox_leases}, q{SELECT count(*) FROM idem_outbox_take('ack')} ],
+    [ 'idem_publish to a locked table', $lock, '', q{LOCK TABLE idem_outbox}, q{SELECT idem_publish('ack', '{}')} ],
     [ 'idem_serialize', $lock, '', q{SELECT idem_serialize('s')}, q{SELECT idem_serialize('s')} ],
 
     [ 'idem_lock of an uncommitted one', $lock, '', q{SELECT idem_lock('u')}, q{SELECT idem_lock('u', wait => NULL)} ],
@@ -114,9 +126,10 @@ sub wait_twice
     my ($call, $first, $second) = @_;
     my $is_statement = $call =~ /^CALL/;
     my ($begin, $back, $end) = $is_statement ? ('') x 3 : ("BEGIN;\nSELECT pg_current_xact_id() \\g /dev/null\nSAVEPOINT s;", 'ROLLBACK TO s;', 'COMMIT;');
-    # What the transaction, or the session, holds besides itself and this query.
+    # What the transaction, or the session, holds besides itself and this query. (The lock on the table of leases is kept for the
+    # whole transaction: HeldLock in catalog.hpp.)
     my $left = q{SELECT 'left', string_agg(concat_ws(' ', locktype, relation::regclass, mode), ', ') FROM pg_locks WHERE pid = pg_backend_pid()
-        AND NOT (locktype IN ('virtualxid', 'transactionid') OR relation::regclass::text IN ('pg_locks', 'pg_class', 'pg_class_oid_index'))
+        AND NOT (locktype IN ('virtualxid', 'transactionid') OR relation::regclass::text IN ('pg_locks', 'pg_class', 'pg_class_oid_index', 'idem_outbox_leases'))
         AND NOT (relation::regclass::text LIKE 'pg\_%');};
     my $attempt = sub { "$_[0];\n$begin\n$call;\n\\echo ended :SQLSTATE\n$back\nSHOW lock_timeout;\n$left\n$end\nRESET lock_timeout;\nRESET statement_timeout;" };
     my $script = join "\n", q{SET application_name = 'waiter';}, $attempt->($first), $attempt->($second), '';
