@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo check check-core matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout check check-core matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -14,6 +14,8 @@ deps:        ## install the Debian packages that are missing
 	@scripts/deps.sh
 demo:        ## payments, stock, orders, forms, a cron job: without idem and with it, on a throw-away cluster
 	@scripts/demo.sh
+checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it
+	@scripts/checkout.sh
 check:       ## build, install and run every test; the last line says what passed and failed
 	@scripts/check.sh
 check-core:  ## the same without the recovery tests
@@ -38,6 +40,7 @@ psql:        ## a shell on the throw-away cluster "dev", which has the extension
 down:        ## remove the throw-away clusters
 	@scripts/cluster.sh stop dev
 	@scripts/cluster.sh stop demo
+	@scripts/cluster.sh stop checkout
 install-client: ## build the C++ client and install it, into PREFIX (/usr/local)
 	@cmake -S . -B build/client -DIDEM_CLIENT_ONLY=ON
 	@cmake --build build/client --parallel $$(nproc)

@@ -32,7 +32,7 @@ find_major() {
 
 command -v dpkg-query >/dev/null || {
     echo "deps.sh: this is not Debian; needed are a PostgreSQL server with its headers and pgTAP, pg_prove, Perl's IPC::Run," \
-        "libpqxx, GoogleTest, CLI11, nlohmann-json, bats, groff, CMake, pkg-config, make and a C++20 compiler" >&2
+        "libpqxx, GoogleTest, CLI11, nlohmann-json, cpp-httplib, bats, groff, CMake, pkg-config, make and a C++20 compiler" >&2
     exit 1
 }
 
@@ -42,7 +42,7 @@ packages=(
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
     libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
     pgbouncer
-    libcli11-dev nlohmann-json3-dev bats groff-base
+    libcli11-dev nlohmann-json3-dev libcpp-httplib-dev bats groff-base
     "$@"
 )
 
