@@ -103,6 +103,12 @@ cli() { bats --tap --timing tests/cli; }
 # What the benchmark's report makes of samples; nothing is measured.
 bench() { bats --tap tests/bench; }
 
+# The examples on real parts: drivers of other languages, nginx, RabbitMQ. A cluster of its own.
+examples() { scripts/examples.sh; }
+
+# The checkout in a browser.
+browser() { scripts/browser.sh; }
+
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
@@ -227,7 +233,7 @@ summarize() {
 
 # ---------------------------------------------------------------------------------------------------------------------------
 
-scripts/deps.sh
+scripts/deps.sh --examples
 bindir=$("$PG_CONFIG" --bindir)
 pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
 rm -rf build/check build/regress build/isolation
@@ -251,6 +257,8 @@ suite client count_ctest 'tests/client/*_test.cpp'
 suite cli count_tap 'tests/cli/*.bats'
 suite bench count_tap 'tests/bench/*.bats'
 suite consumer count_tap 'tests/consumer/run.sh'
+suite examples count_tap 'tests/examples/*.bats'
+suite browser count_tap 'tests/browser/*.test.js'
 suite chaos count_tap 'tests/chaos/main.cpp'
 if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
 summarize

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building, testing and the demo need: only those that are missing, and apt is not
-# touched when none is. Arguments are further packages.
+# Installs the Debian packages that building and the demo need, with --examples also those that the examples and their tests do:
+# only those that are missing, and apt is not touched when none is. Further arguments are further packages.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 is_installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+has() { command -v "$1" >/dev/null; }
 
 update_lists() {
     [ -z "${lists_are_fresh:-}" ] || return 0
@@ -36,6 +38,15 @@ command -v dpkg-query >/dev/null || {
     exit 1
 }
 
+examples=()
+if [ "${1:-}" = --examples ]; then
+    shift
+    examples=(curl nginx rabbitmq-server chromium python3 python3-psycopg python3-pika libpostgresql-jdbc-java)
+    # These may be here from elsewhere.
+    { has java && has javac; } || examples+=(default-jdk-headless)
+    { has node && has npm; } || examples+=(nodejs npm)
+fi
+
 find_major
 packages=(
     g++ make cmake pkg-config perl
@@ -43,7 +54,7 @@ packages=(
     libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
     pgbouncer
     libcli11-dev nlohmann-json3-dev libcpp-httplib-dev bats groff-base
-    "$@"
+    "${examples[@]}" "$@"
 )
 
 missing=()
@@ -59,7 +70,44 @@ give_up() {
     exit 1
 }
 
+# Debian starts the services that it installs, now and with the machine. The tests start servers of their own, and nobody asked for
+# others: of those that come with this, none is to run.
+services=()
+for service in nginx rabbitmq-server; do
+    if [[ " ${missing[*]} " == *" $service "* ]]; then services+=("$service"); fi
+done
+if [ ${#services[@]} -gt 0 ]; then services+=(epmd); fi
+
+policy=/usr/sbin/policy-rc.d
+keep_services_down() {
+    if [ ${#services[@]} -eq 0 ] || [ -e $policy ]; then return 0; fi
+    trap 'as_root rm -f $policy' EXIT
+    trap 'exit 1' INT TERM HUP
+    as_root sh -c "cat >$policy && chmod 755 $policy" <<'EOF'
+#!/bin/sh
+case $1 in
+    nginx* | rabbitmq-server* | epmd*) exit 101 ;;
+esac
+exit 0
+EOF
+}
+
+disable_services() {
+    local service
+    for service in "${services[@]}"; do
+        if has systemctl; then
+            as_root systemctl disable --quiet "$service.service" "$service.socket" >/dev/null 2>&1 || true
+            # Where a policy of the machine's own let it start.
+            if [ -d /run/systemd/system ]; then as_root systemctl stop "$service.service" "$service.socket" 2>/dev/null || true; fi
+        elif [ -e "/etc/init.d/$service" ]; then
+            as_root update-rc.d "$service" disable >/dev/null 2>&1 || true
+        fi
+    done
+}
+
 is_root || sudo -n true 2>/dev/null || give_up "packages are missing and this is neither root nor a sudo without password"
 echo "installing ${missing[*]}"
 update_lists || give_up "apt-get update failed"
+keep_services_down || give_up "could not write $policy"
 as_root "${install[@]}" "${missing[@]}" </dev/null || give_up "apt-get install failed"
+disable_services

@@ -9,6 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+root=$PWD
+source tests/examples/helper.bash
 
 die() { echo "matrix.sh: $*" >&2; exit 1; }
 
@@ -111,6 +113,10 @@ copy_sources() {
     local to=$home/$1/idem
     rm -rf "$to"
     mkdir "$to"
+    # What npm fetches is fetched once, here: registries and certificates are this machine's.
+    for package in examples/node tests/browser; do
+        mkdir -p "$to/build/$package" && npm_ci "$package" && cp -R "build/$package/." "$to/build/$package" || return
+    done
     git ls-files -z | while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
         tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$to"
 }
@@ -171,6 +177,7 @@ print_table() {
 # -------------------------------------------------------------------------------------------------------------------------
 
 command -v debootstrap >/dev/null || scripts/deps.sh debootstrap
+command -v npm >/dev/null || scripts/deps.sh nodejs npm
 mkdir -p "$logs"
 failed=
 for environment in "${environments[@]}"; do
