@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The browser's tests of examples/checkout: Debian's Chromium, driven by playwright-core, against a shop on a private cluster that
+# is gone afterwards. Prints TAP.
+#
+#   browser.sh [ARGUMENT ...]    for node, such as --test-name-pattern=reload
+#
+# SHOP_URL names a shop that was started with --test, if there is one; CHROMIUM the browser.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+kept=$PWD/build/browser
+tests=$PWD/build/tests/browser
+child= shop=
+
+# The browser goes when node does, however that ends. The shop ends what it has started.
+finish() {
+    trap '' INT TERM HUP
+    if [ -n "$child" ]; then
+        kill -KILL -- "-$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    if [ -n "$shop" ]; then
+        kill -TERM -- "-$shop" 2>/dev/null || true
+        wait "$shop" 2>/dev/null || true
+    fi
+    rm -rf "$kept/tmp"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+mkdir -p "$kept/tmp"
+scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {
+    tail -n 40 "$kept/build.log" >&2
+    exit 1
+}
+root=$PWD
+# shellcheck source=tests/examples/helper.bash
+source tests/examples/helper.bash
+npm_ci tests/browser >"$kept/npm.log" || {
+    cat "$kept/npm.log" >&2
+    exit 1
+}
+
+set -m
+if [ -z "${SHOP_URL:-}" ]; then
+    rm -f "$kept/url"
+    scripts/checkout.sh --test --cluster "browser-$$" --ready-file "$kept/url" </dev/null >"$kept/shop.log" 2>&1 &
+    shop=$!
+    until [ -s "$kept/url" ]; do
+        kill -0 "$shop" 2>/dev/null || {
+            tail -n 40 "$kept/shop.log" >&2
+            exit 1
+        }
+        sleep 0.2
+    done
+    SHOP_URL=$(cat "$kept/url")
+fi
+export SHOP_URL
+# The browser keeps its profiles in the directory for temporary files.
+TMPDIR=$kept/tmp node --test-reporter=tap "$@" "$tests/checkout.test.js" </dev/null &
+child=$!
+set +m
+status=0
+wait "$child" || status=$?
+child=
+exit "$status"
