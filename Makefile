@@ -11,7 +11,7 @@ ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 .PHONY: $(MAKECMDGOALS)
 
 deps:        ## install the Debian packages that are missing
-	@scripts/deps.sh
+	@scripts/deps.sh --examples
 demo:        ## payments, stock, orders, forms, a cron job: without idem and with it, on a throw-away cluster
 	@scripts/demo.sh
 checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it

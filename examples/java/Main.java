@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * Payment requests that come once, twice or three times at once, and a gateway that times out: each is paid once.
  *
  * PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD name the database; its tables are those of examples/payments.sql.
- * usage: java -cp /usr/share/java/postgresql.jar Main.java [REQUESTS]
+ * usage: java -cp '/usr/share/java/*' Main.java [REQUESTS]
  */
 class Main {
     static final int WORKERS = 8;

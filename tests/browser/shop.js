@@ -37,9 +37,15 @@ export async function keepButtons(page) {
     await page.evaluate(() => Object.defineProperty(HTMLButtonElement.prototype, 'disabled', { get: () => false, set: () => {} }));
 }
 
-export async function clickFast(page, times) {
+// The button's place. Asked for before the first click: while a page is being left, the driver answers no questions about it.
+async function placeOfButton(page) {
+    await page.locator('#pay').scrollIntoViewIfNeeded();
     const { x, y, width, height } = await page.locator('#pay').boundingBox();
-    await page.mouse.click(x + width / 2, y + height / 2, { clickCount: times });
+    return [x + width / 2, y + height / 2];
+}
+
+export async function clickFast(page, times) {
+    await page.mouse.click(...(await placeOfButton(page)), { clickCount: times });
 }
 
 export async function pay(page) {
@@ -94,22 +100,29 @@ export async function expectOneOrder(scheme, { order, quantity = 1, callbacks = 
     return charges[0];
 }
 
-// Stands between browser and shop and hangs up, the first `times` times that the answer to a POST should go back: the request has
-// arrived and was worked on, and nobody will know.
-export async function cuttingProxy(times) {
-    const proxy = { cut: 0 };
+// Stands between browser and shop. `cut`: hangs up, that many times, when the answer to a POST should go back; the request has arrived
+// and was worked on, and nobody will know. `hold`: keeps the answers to POSTs until that many of them have arrived.
+export async function startProxy({ cut = 0, hold = 0 }) {
+    const proxy = { posts: 0, cut: 0 };
+    let release;
+    const released = new Promise((resolve) => (release = resolve));
     const server = http.createServer((request, response) => {
-        const onward = http.request(`${shop}${request.url}`, { method: request.method, headers: request.headers, agent: false }, (answer) => {
-            if (request.method === 'POST' && proxy.cut < times) {
+        const post = request.method === 'POST';
+        // What has arrived is worked on, even if the browser does not wait for the answer.
+        const onward = http.request(`${shop}${request.url}`, { method: request.method, headers: request.headers, agent: false }, async (answer) => {
+            if (post && proxy.cut < cut) {
                 proxy.cut++;
                 answer.resume().on('end', () => request.socket.destroy());
                 return;
             }
+            if (post && hold > 0) await released;
             response.writeHead(answer.statusCode, answer.rawHeaders);
             answer.pipe(response);
         });
         onward.on('error', () => request.socket.destroy());
-        request.pipe(onward);
+        request.pipe(onward).on('finish', () => {
+            if (post && ++proxy.posts >= hold) release();
+        });
     });
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
     proxy.origin = `http://127.0.0.1:${server.address().port}`;
@@ -118,4 +131,13 @@ export async function cuttingProxy(times) {
         server.close();
     };
     return proxy;
+}
+
+// Clicks that each send a request, before any of them is answered: faster, and the browser keeps but the last one.
+export async function clickAndSend(page, proxy, times) {
+    const place = await placeOfButton(page);
+    for (let sent = 1; sent <= times; sent++) {
+        await page.mouse.click(...place);
+        await eventually(`${sent} requests are sent`, () => proxy.posts >= sent);
+    }
 }

@@ -45,7 +45,7 @@ check() {
 }
 
 @test "Java: one payment per request, the same answer for every delivery" {
-    run java -cp /usr/share/java/postgresql.jar examples/java/Main.java "$requests"
+    run java -cp '/usr/share/java/*' examples/java/Main.java "$requests"
     echo "$output"
     check
 }

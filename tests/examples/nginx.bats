@@ -53,6 +53,16 @@ order_four_times() {
 
 orders() { sql "SELECT count(*) FROM orders WHERE item = 'item $item'"; }
 
+# A server that nginx gave up on may still be at work.
+await_servers() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        if [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE usename = 'shop'")" -eq 0 ]; then return; fi
+        sleep 0.05
+    done
+    return 1
+}
+
 # Requests that nginx sent to both.
 sent_twice() { sql "SELECT count(*) FROM (SELECT FROM arrival WHERE path = '$1' GROUP BY request HAVING count(DISTINCT server) = 2) AS twice"; }
 
@@ -76,6 +86,7 @@ for_each_fault() {
     order_four_times /orders "X-Fault: $1"
     answered_well
     [ "$(sent_twice /orders)" -gt "$before" ]
+    await_servers
     [ "$(orders)" -eq 4 ]
 }
 
