@@ -41,13 +41,13 @@ CREATE FUNCTION idem_verify_request(params jsonb, signature text, key_id text, s
 RETURNS idem_request_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_verify_request(jsonb, text, text, timestamptz, text, interval) IS
 'Checks a request that somebody signed with a secret of key_id: signature is HMAC-SHA256, in hexadecimal digits, of what idem_request_message gives for it. Compared in constant time. A request that is genuine, and signed no further than tolerance from now, is accepted once: its nonce, any text that the sender uses once, is the key idem_key(key_id, nonce) in the scope ''nonce'', kept for twice the tolerance. Transactional: a rollback makes the nonce new again. Waits for a transaction that has the same nonce in hand. Always use the same tolerance.
-Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid.';
+Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, also a message of over 1 MB.';
 
 CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
 RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_request_message(jsonb, text, timestamptz, text) IS
 'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, names sorted by code point, in UTF-8, as RFC 8785 has it; numbers in plain decimal notation. In Python json.dumps(…, sort_keys=True, separators=('','', '':''), ensure_ascii=False). A name that is given twice must be an array: jsonb would keep the last value only.
-Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite.';
+Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite or out of range; 54000 a message of over 1 MB.';
 
 CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -203,7 +203,7 @@ CREATE TABLE idem_outbox_leases (
     ids         bigint[]    NOT NULL,
     key_hashes  bigint[]    NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-ALTER TABLE idem_outbox_leases ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
+ALTER TABLE idem_outbox_leases ALTER topic SET STORAGE PLAIN, ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
 COMMENT ON TABLE idem_outbox_leases IS
 'Batches that relays have: one row for each call of idem_outbox_take that found something, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
 COMMENT ON COLUMN idem_outbox_leases.fence IS 'Fencing token of the batch.';
@@ -246,6 +246,7 @@ RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb) IS
 'Puts a message into the outbox, in this transaction: it is there for relays when the transaction commits, and never was when it rolls back. Returns its id, a number of idem_next_id.
 key: messages of the topic with the same key are given out in the order of their ids, the next one only when the one before is done with. Commit wakes relays by NOTIFY idem_outbox with the topic, unless idem.outbox_notify is off.
+A transaction that publishes cannot be prepared (0A000: NOTIFY), unless idem.outbox_notify is off in it; the same is true of idem_outbox_retry, and of idem_outbox_nack without a rest.
 Errors: 22004 topic or payload is null; 22023 topic empty or over 255 bytes, key empty or over 1024 bytes; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,

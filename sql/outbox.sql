@@ -31,7 +31,7 @@ CREATE TABLE idem_outbox_leases (
     ids         bigint[]    NOT NULL,
     key_hashes  bigint[]    NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-ALTER TABLE idem_outbox_leases ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
+ALTER TABLE idem_outbox_leases ALTER topic SET STORAGE PLAIN, ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
 COMMENT ON TABLE idem_outbox_leases IS
 'Batches that relays have: one row for each call of idem_outbox_take that found something, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
 COMMENT ON COLUMN idem_outbox_leases.fence IS 'Fencing token of the batch.';
@@ -74,6 +74,7 @@ RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb) IS
 'Puts a message into the outbox, in this transaction: it is there for relays when the transaction commits, and never was when it rolls back. Returns its id, a number of idem_next_id.
 key: messages of the topic with the same key are given out in the order of their ids, the next one only when the one before is done with. Commit wakes relays by NOTIFY idem_outbox with the topic, unless idem.outbox_notify is off.
+A transaction that publishes cannot be prepared (0A000: NOTIFY), unless idem.outbox_notify is off in it; the same is true of idem_outbox_retry, and of idem_outbox_nack without a rest.
 Errors: 22004 topic or payload is null; 22023 topic empty or over 255 bytes, key empty or over 1024 bytes; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,

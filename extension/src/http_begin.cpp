@@ -104,8 +104,15 @@ int64 retry_after(const Claimed &claimed) {
     return Max((left + USECS_PER_SEC - 1) / USECS_PER_SEC, int64{1});
 }
 
+// A key without a fingerprint is no request's, but something else that was claimed in this scope: who sends its name is told
+// nothing of it.
+core::Outcome outcome_for_request(const Claimed &claimed) {
+    const bool is_foreign = !is_granted(claimed.outcome) && claimed.has_row && claimed.row.is_null(KeyColumn::fingerprint);
+    return is_foreign ? core::Outcome::mismatch : claimed.outcome;
+}
+
 Datum answer_to(FunctionCallInfo fcinfo, const text *of_scope, const Claimed &claimed) {
-    switch (claimed.outcome) {
+    switch (outcome_for_request(claimed)) {
     case core::Outcome::acquired:
     case core::Outcome::taken_over: {
         Answer answer("run");

@@ -74,24 +74,26 @@ class Members {
     pg_unreachable();
 }
 
-void check_text(const JsonbValue &value) {
+// What is wrong with it; nullptr: nothing.
+const char *fault_of_text(const JsonbValue &value) {
     if (value.type != jbvString)
-        raise_malformed("The value of a field is a string or an array of strings.");
-    if (!core::is_http_field_value(text_of(value)))
-        raise_malformed("A value has a line break in it.");
+        return "The value of a field is a string or an array of strings.";
+    return core::is_http_field_value(text_of(value)) ? nullptr : "A value has a line break in it.";
 }
 
-void check_field(const Members &field) {
+const char *fault_of_field(const Members &field) {
     if (!core::is_http_token(text_of(field.name)))
-        raise_malformed("A name has a character that no field name has.");
+        return "A name has a character that no field name has.";
     if (field.value.type != jbvBinary || !JsonContainerIsArray(field.value.val.binary.data))
-        return check_text(field.value);
+        return fault_of_text(field.value);
     JsonbIterator *elements = JsonbIteratorInit(field.value.val.binary.data);
     JsonbValue element;
-    for (auto token = JsonbIteratorNext(&elements, &element, true); token != WJB_DONE;
+    const char *fault = nullptr;
+    for (auto token = JsonbIteratorNext(&elements, &element, true); token != WJB_DONE && fault == nullptr;
          token = JsonbIteratorNext(&elements, &element, true))
         if (token == WJB_ELEM)
-            check_text(element);
+            fault = fault_of_text(element);
+    return fault;
 }
 
 bool is_stored(std::string_view name, const char *fields) {
@@ -105,7 +107,8 @@ Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
             raise_malformed("They are not a JSON object.");
         Members field(const_cast<JsonbContainer *>(&headers->root));
         while (field.next()) {
-            check_field(field);
+            if (const char *fault = fault_of_field(field))
+                raise_malformed(fault);
             if (is_stored(text_of(field.name), fields))
                 kept.add(text_of(field.name), &field.value);
         }
@@ -117,6 +120,15 @@ JsonbValue *member(JsonbContainer *object, std::string_view name, JsonbValue *va
     return getKeyJsonValueFromContainer(object, name.data(), static_cast<int>(name.size()), value);
 }
 
+// Whether idem_http_complete could have stored them.
+bool are_headers(JsonbContainer *object) {
+    Members field(object);
+    while (field.next())
+        if (fault_of_field(field) != nullptr || core::names_http_field(core::kNeverStoredFields, text_of(field.name)))
+            return false;
+    return true;
+}
+
 // The headers of what idem_http_complete stored, or nullptr when it was not that which stored it.
 JsonbContainer *headers_of(Jsonb *stored, JsonbValue *body, bool *has_body) {
     if (!JB_ROOT_IS_OBJECT(stored))
@@ -124,7 +136,8 @@ JsonbContainer *headers_of(Jsonb *stored, JsonbValue *body, bool *has_body) {
     JsonbValue headers;
     *has_body = member(&stored->root, kBody, body) != nullptr;
     const bool found = member(&stored->root, kHeaders, &headers) != nullptr && headers.type == jbvBinary &&
-                       JsonContainerIsObject(headers.val.binary.data) && JB_ROOT_COUNT(stored) == (*has_body ? 2 : 1);
+                       JsonContainerIsObject(headers.val.binary.data) && JB_ROOT_COUNT(stored) == (*has_body ? 2 : 1) &&
+                       are_headers(headers.val.binary.data);
     return found ? headers.val.binary.data : nullptr;
 }
 

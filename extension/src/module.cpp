@@ -73,7 +73,7 @@ void define_settings() {
                                GUC_LIST_INPUT, check_databases, nullptr, nullptr);
     DefineCustomIntVariable("idem.outbox_max_attempts", "How often a message is given out before it is parked.",
                             "Asked when an attempt fails: by the session that gives the message back, or takes it back.",
-                            &outbox_max_attempts, outbox_max_attempts, 1, INT_MAX, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+                            &outbox_max_attempts, outbox_max_attempts, 1, INT_MAX, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     DefineCustomBoolVariable("idem.outbox_notify", "Wake relays by NOTIFY when messages are published.",
                              "Transactions that notify commit one after the other, and cannot be prepared.", &outbox_notify,
                              outbox_notify, PGC_USERSET, 0, nullptr, nullptr, nullptr);

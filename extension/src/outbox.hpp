@@ -66,6 +66,9 @@ struct Message {
 };
 Message read_message(TupleTableSlot *slot);
 
+// Whether the lease with this fence, which names the message, holds it.
+inline bool holds(int64 fence, const Message &message) { return fence > message.returned_by; }
+
 // A topic's messages, in the order of ids; all of them, or those with these ids.
 PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic);
 PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids);

@@ -28,7 +28,7 @@ int settle_held(const PlainTable &messages, Snapshot snapshot, const Lease &leas
     int done = 0;
     const PlainScan scan = begin_message_scan(messages, snapshot, lease.topic, ids);
     while (TupleTableSlot *slot = next_row(scan))
-        if (read_message(slot).returned_by < lease.fence)
+        if (holds(lease.fence, read_message(slot)))
             done += settle(slot);
     end_plain_scan(scan);
     return done;
@@ -42,12 +42,12 @@ bool holds_others(const PlainTable &messages, Snapshot snapshot, const Lease &le
     others.count = static_cast<int>(end - others.list);
     if (others.count == 0)
         return false;
-    bool holds = false;
+    bool found = false;
     const PlainScan scan = begin_message_scan(messages, snapshot, lease.topic, others);
-    while (TupleTableSlot *slot = holds ? nullptr : next_row(scan))
-        holds = read_message(slot).returned_by < lease.fence;
+    while (TupleTableSlot *slot = found ? nullptr : next_row(scan))
+        found = holds(lease.fence, read_message(slot));
     end_plain_scan(scan);
-    return holds;
+    return found;
 }
 
 // Settles those of the messages that the lease with this fence holds, and ends the lease with the last; returns how many.

@@ -18,16 +18,19 @@ enum Column { id, topic, key, payload, headers, attempt, fence, columns };
 // So many messages are taken back in one call at most; the rest stays with its leases for the next.
 constexpr int kMostReturned = 10'000;
 
+// For so long a lease may be given: nobody can end it before.
+constexpr Micros kLongestLease = 7 * USECS_PER_DAY;
+
 struct Taker {
     const text *topic;
     int most;
     Micros now;
     PlainTable messages;
     PlainTable leases;
-    NumberMap held;       // message: the greatest fence of the leases that name it
+    NumberMap named_by;   // message: the greatest fence of the leases that name it
     NumberMap key_leased; // hash of a key: the greatest id among messages of that key that leases name
     NumberMap key_met;    // hashes of the keys of those that were met
-    Lease *live;          // the leases behind `held`
+    Lease *live;          // the leases behind `named_by`
     int live_count;
     Lease taken;
 };
@@ -36,8 +39,8 @@ struct Taker {
 LOCKTAG topic_tag(const text *name) { return value_tag(ValueLock::outbox, hash_of(name, name)); }
 
 bool is_held(const Taker &taker, const Message &message) {
-    const int64 *greatest = find(taker.held, static_cast<uint64>(message.id));
-    return greatest != nullptr && *greatest > message.returned_by;
+    const int64 *greatest = find(taker.named_by, static_cast<uint64>(message.id));
+    return greatest != nullptr && holds(*greatest, message);
 }
 
 // --- The leases -------------------------------------------------------------------------------------------------------------
@@ -49,7 +52,7 @@ bool reap(const Taker &taker, const Lease &lapsed, int *returned) {
     with_latest_snapshot([&](Snapshot snapshot) {
         const PlainScan scan = begin_message_scan(taker.messages, snapshot, taker.topic, lapsed.ids);
         while (TupleTableSlot *slot = next_row(scan))
-            if (read_message(slot).returned_by < lapsed.fence)
+            if (holds(lapsed.fence, read_message(slot)))
                 *returned += return_message(taker.messages, slot, lapsed.fence, 0, Failure::lapsed);
         end_plain_scan(scan);
     });
@@ -60,7 +63,7 @@ bool reap(const Taker &taker, const Lease &lapsed, int *returned) {
 
 void note_live(Taker *taker, const Lease &lease) {
     for (int i = 0; i < lease.ids.count; i++) {
-        int64 *greatest = put(&taker->held, static_cast<uint64>(lease.ids.list[i]), lease.fence);
+        int64 *greatest = put(&taker->named_by, static_cast<uint64>(lease.ids.list[i]), lease.fence);
         *greatest = Max(*greatest, lease.fence);
         if (lease.key_hashes.list[i] != 0) {
             int64 *last = put(&taker->key_leased, static_cast<uint64>(lease.key_hashes.list[i]), lease.ids.list[i]);
@@ -152,19 +155,19 @@ void take_message(Taker *taker, const ReturnSetInfo *result, TupleTableSlot *slo
     put_row(result, slot, message, taken->fence);
 }
 
-// From the oldest on, as what was met decides which keys may follow. When something was found and little is free, the next call
-// looks further.
+// From the oldest on, as what was met decides which keys may follow. When something was found and then little is free, the next
+// call looks further.
 void choose_messages(Taker *taker, const ReturnSetInfo *result) {
     with_latest_snapshot([&](Snapshot snapshot) {
         const int64 enough = int64{10} * taker->most + 1000;
         const PlainScan scan = begin_message_scan(taker->messages, snapshot, taker->topic);
         TupleTableSlot *slot;
-        for (int64 seen = 1; taker->taken.ids.count < taker->most && (slot = next_row(scan)) != nullptr; seen++) {
+        int64 since_first = 0; // messages that were looked at since one was free
+        while (taker->taken.ids.count < taker->most && since_first < enough && (slot = next_row(scan)) != nullptr) {
             const Message message = read_message(slot);
             if (is_eligible(taker, snapshot, message))
                 take_message(taker, result, slot, message);
-            if (seen >= enough && taker->taken.ids.count > 0)
-                break;
+            since_first += taker->taken.ids.count > 0;
         }
         end_plain_scan(scan);
     });
@@ -212,7 +215,8 @@ PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
     if (PG_ARGISNULL(lease_given))
         raise_null_argument("lease");
     const Micros span = positive_span_of(PG_GETARG_INTERVAL_P(lease_given), "lease");
-    (void)deadline_after(clock_now(), span, "lease");
+    if (span > kLongestLease)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("lease must not be longer than 7 days")));
     prevent_unless_writable("idem_outbox_take()");
     taker.taken.topic = const_cast<text *>(taker.topic);
     taker.taken.ids = room_for(taker.most);

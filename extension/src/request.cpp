@@ -77,7 +77,9 @@ bool read_mac(const text *hex, core::Mac *mac) {
 
 // Whether one of the key id's secrets signed it. An unknown key id takes as long as a known one.
 bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now) {
-    const StringInfoData message = request_message(request);
+    StringInfoData message;
+    if (!request_message(request, &message))
+        return false;
     const Bytes covered{message.data, static_cast<Size>(message.len)};
     const auto is_signed_by = [&](const ApiSecret &secret) {
         return core::same_mac(hmac({secret.bytes, static_cast<Size>(secret.size)}, covered, {"", 0}), given);
@@ -94,25 +96,33 @@ bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now
     return genuine;
 }
 
+bool is_fresh(const SignedRequest &request, Micros now, Micros allowed) {
+    return request.signed_at >= now - allowed && request.signed_at <= now + allowed;
+}
+
 // A request can be accepted until its time of signing and the tolerance are over, which is at most twice the tolerance from
-// now; as long the nonce is remembered.
-RequestOutcome claim_nonce(const text *name, const text *scope, const ScopePolicy &policy, Micros allowed) {
+// now; the nonce is remembered for longer than that. Who waited for somebody else's claim may find that forgotten, but comes
+// too late.
+RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name, const text *scope, const ScopePolicy &policy,
+                           Micros allowed) {
     ClaimRequest request{};
     request.function = "idem_verify_request()";
     request.key = name;
     request.scope = scope;
-    request.ttl = policy.keep_forever ? core::kForever : 2 * allowed;
+    request.ttl = policy.keep_forever ? core::kForever : 2 * allowed + USECS_PER_SEC;
     request.waits_for_commit = true;
     const Claimed claimed = claim_key(request);
     raise_if_held(claimed, request.key);
-    return is_granted(claimed.outcome) ? RequestOutcome::accepted : RequestOutcome::replayed;
+    if (!is_granted(claimed.outcome))
+        return RequestOutcome::replayed;
+    return is_fresh(signed_request, claimed.at, allowed) ? RequestOutcome::accepted : RequestOutcome::stale;
 }
 
 RequestOutcome verify(const SignedRequest &request, const text *hex, Micros allowed) {
     const text *scope = cstring_to_text("nonce");
     const ScopePolicy policy = scope_policy(scope);
     core::Mac mac;
-    if (!read_mac(hex, &mac) || !IS_VALID_TIMESTAMP(request.signed_at) || VARSIZE_ANY_EXHDR(request.nonce) == 0)
+    if (!read_mac(hex, &mac) || !can_be_signed(request.signed_at) || VARSIZE_ANY_EXHDR(request.nonce) == 0)
         return RequestOutcome::invalid;
     const Micros now = clock_now();
     if (!is_genuine(request, mac, now))
@@ -120,9 +130,9 @@ RequestOutcome verify(const SignedRequest &request, const text *hex, Micros allo
     const text *name = composite_key(request.key_id, request.nonce);
     if (VARSIZE_ANY_EXHDR(name) > kMaxKeyBytes)
         return RequestOutcome::invalid;
-    if (request.signed_at < now - allowed || request.signed_at > now + allowed)
+    if (!is_fresh(request, now, allowed))
         return RequestOutcome::stale;
-    return claim_nonce(name, scope, policy, allowed);
+    return claim_nonce(request, name, scope, policy, allowed);
 }
 
 } // namespace
@@ -155,9 +165,12 @@ PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {
     request.key_id = required_text(fcinfo, 1, "key_id");
     request.signed_at = time_argument(fcinfo, 2);
     request.nonce = required_text(fcinfo, 3, "nonce");
-    if (!IS_VALID_TIMESTAMP(request.signed_at))
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("signed_at must be finite")));
-    const StringInfoData message = request_message(request);
+    if (!can_be_signed(request.signed_at))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("signed_at is out of range")));
+    StringInfoData message;
+    if (!request_message(request, &message))
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("the request is too large"),
+                        errdetail("What is signed must not have more than %d bytes.", kMostMessageBytes)));
     PG_RETURN_TEXT_P(cstring_to_text(pg_any_to_server(message.data, message.len, PG_UTF8)));
 }
 

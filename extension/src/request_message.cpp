@@ -20,8 +20,11 @@ int by_code_point(const void *left, const void *right) {
     return static_cast<const Member *>(left)->name.compare(static_cast<const Member *>(right)->name);
 }
 
-void append_varlena(StringInfo out, const struct varlena *piece) {
+bool is_full(const StringInfoData *out) { return out->len > kMostMessageBytes; }
+
+void append_varlena(StringInfo out, struct varlena *piece) {
     appendBinaryStringInfo(out, VARDATA(piece), static_cast<int>(VARSIZE(piece) - VARHDRSZ));
+    pfree(piece);
 }
 
 void append_string(StringInfo out, std::string_view utf8) {
@@ -29,13 +32,17 @@ void append_string(StringInfo out, std::string_view utf8) {
 }
 
 void append_number(StringInfo out, Numeric number) {
-    const std::string_view decimal = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+    char *text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+    const std::string_view decimal = text;
     append_varlena(out, core_string([&] { return core::canonical_number(decimal); }));
+    pfree(text);
 }
 
 void append_container(StringInfo out, JsonbContainer *container);
 
 void append_value(StringInfo out, const JsonbValue &value) {
+    if (is_full(out))
+        return; // nobody will see it
     switch (value.type) {
     case jbvString:
         return append_string(out, as_utf8(value.val.string.val, value.val.string.len));
@@ -95,8 +102,12 @@ void append_container(StringInfo out, JsonbContainer *container) {
 
 } // namespace
 
-StringInfoData request_message(const SignedRequest &request) {
-    StringInfoData out;
+bool can_be_signed(core::Micros signed_at) {
+    return IS_VALID_TIMESTAMP(signed_at) && signed_at <= PG_INT64_MAX - kMicrosFrom1970;
+}
+
+bool request_message(const SignedRequest &request, StringInfoData *message) {
+    StringInfoData &out = *message;
     initStringInfo(&out);
     appendStringInfoString(&out, "[\"idem1\",");
     append_string(&out, as_utf8(request.key_id));
@@ -105,7 +116,7 @@ StringInfoData request_message(const SignedRequest &request) {
     appendStringInfoChar(&out, ',');
     append_container(&out, &request.params->root);
     appendStringInfoChar(&out, ']');
-    return out;
+    return !is_full(&out);
 }
 
 } // namespace idem

@@ -17,7 +17,14 @@ struct SignedRequest {
     const text *nonce;
 };
 
-// In UTF-8, whatever the server's encoding.
-StringInfoData request_message(const SignedRequest &request);
+// A number of a few characters can be a very long one in plain decimal notation: what anybody may send must not take all
+// memory.
+inline constexpr int kMostMessageBytes = 1024 * 1024;
+
+// Whether there is a number for this time.
+bool can_be_signed(core::Micros signed_at);
+
+// In UTF-8, whatever the server's encoding. False: it would be longer than kMostMessageBytes. REQUIRES: can_be_signed.
+bool request_message(const SignedRequest &request, StringInfoData *message);
 
 } // namespace idem

@@ -1,6 +1,6 @@
 -- Signed requests. Attacks over many connections: tests/recovery/033_attacks.pl; secrets in dumps: 012_tokens.pl.
 \ir include/helpers.psql
-SELECT plan(53);
+SELECT plan(55);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('nonce');
@@ -77,7 +77,7 @@ SELECT is(pg_temp.send('nonce:11', age => '2 s', tolerance => '1 s'), 'stale', '
 SELECT is(pg_temp.send('nonce:11', age => '10 min', secret => 'another secret of thirty-two bytes'), 'invalid', 'wrong_before_it_is_stale');
 SELECT is((SELECT count(*) FROM idem_keys WHERE scope = 'nonce' AND key = 'shop:nonce\:11'), 0::bigint, 'stale_burnt_no_nonce');
 SELECT is((SELECT count(*) FROM idem_keys WHERE scope = 'nonce' AND key = 'shop:nonce\:9'
-              AND expires_at BETWEEN clock_timestamp() + interval '9 min' AND clock_timestamp() + interval '10 min'), 1::bigint,
+              AND expires_at BETWEEN clock_timestamp() + interval '9 min' AND clock_timestamp() + interval '10 min 1 s'), 1::bigint,
           'nonce_outlives_the_time_in_which_its_request_is_fresh');
 
 -- Nonces of two senders, and odd ones.
@@ -85,6 +85,12 @@ SELECT is(pg_temp.send('nonce:1', key_id => 'twin'), 'accepted', 'nonces_are_the
 SELECT is(pg_temp.send(''), 'invalid', 'empty_nonce');
 SELECT is(pg_temp.send(repeat('x', 1020)), 'invalid', 'nonce_that_is_too_long');
 SELECT is(pg_temp.send('nonce:1', key_id => repeat('k', 5000)), 'invalid', 'key_id_that_is_too_long');
+
+-- A few bytes that would be a very long message.
+SELECT jsonb_build_object('n', (SELECT jsonb_agg(1e131000) FROM generate_series(1, 200))) AS large \gset
+SELECT is(idem_verify_request(:'large', repeat('0', 64), 'shop', clock_timestamp(), 'nonce:large')::text, 'invalid', 'message_that_is_too_large');
+SELECT is(pg_temp.state_of(format('SELECT idem_request_message(%L, ''k'', now(), ''n'')', :'large')) || ' '
+          || pg_temp.state_of($$ SELECT idem_request_message('{}', 'k', '294276-12-31 00:00+00', 'n') $$), '54000 22023', 'message_that_cannot_be_made');
 
 -- Transactional.
 BEGIN;

@@ -1,6 +1,6 @@
 -- The outbox in one session: publish, take, ack, nack, what is parked and how it comes back. Several sessions are in the isolation specs.
 \ir include/helpers.psql
-SELECT plan(84);
+SELECT plan(87);
 CALL pg_temp.clean('outbox:');
 CREATE PROCEDURE pg_temp.empty() LANGUAGE sql AS $$
     DELETE FROM idem.idem_outbox; DELETE FROM idem.idem_outbox_leases; DELETE FROM idem.idem_outbox_parked
@@ -205,10 +205,10 @@ SELECT is(pg_temp.states($$ idem_publish(NULL, '1') $$, $$ idem_publish('t', NUL
     rtrim(repeat('22004 ', 14)), 'null_arguments');
 SELECT is(pg_temp.states($$ idem_publish('', '1') $$, $$ idem_publish(repeat('t', 256), '1') $$, $$ idem_publish('t', '1', '') $$,
     $$ idem_publish('t', '1', repeat('k', 1025)) $$, $$ idem_outbox_take('') $$, $$ idem_outbox_take('t', 0) $$, $$ idem_outbox_take('t', 10001) $$,
-    $$ idem_outbox_take('t', 1, '0') $$, $$ idem_outbox_take('t', 1, '-1 s') $$, $$ idem_outbox_take('t', 1, '1000000 years') $$,
+    $$ idem_outbox_take('t', 1, '0') $$, $$ idem_outbox_take('t', 1, '-1 s') $$, $$ idem_outbox_take('t', 1, '7 days 1 us') $$,
     $$ idem_outbox_nack('{1}', 1, '-1 s') $$),
     rtrim(repeat('22023 ', 11)), 'arguments_out_of_range');
-SELECT is(pg_temp.states($$ idem_publish(repeat('t', 255), '1', repeat('k', 1024)) $$, $$ idem_outbox_take(repeat('t', 255), 10000, '100 years') $$), 'ok ok', 'longest');
+SELECT is(pg_temp.states($$ idem_publish(repeat('t', 255), '1', repeat('k', 1024)) $$, $$ idem_outbox_take(repeat('t', 255), 10000, '7 days') $$), 'ok ok', 'longest');
 BEGIN READ ONLY;
 SELECT is(pg_temp.states($$ idem_publish('t', '1') $$, $$ idem_outbox_take('t') $$, $$ idem_outbox_ack('{}', 1) $$, $$ idem_outbox_nack('{}', 1) $$,
     $$ idem_outbox_retry('{}') $$, $$ idem_outbox_discard('{}') $$), rtrim(repeat('25006 ', 6)), 'read_only_transaction');
@@ -241,5 +241,20 @@ ROLLBACK;
 
 SELECT is((SELECT string_agg(payload ->> 'm', ' ') FROM idem_outbox), 'x', 'everything_is_rolled_back');
 
+CALL pg_temp.empty();
+
+-- However much is out or held up in front: the next batch is as full as what is free behind it.
+CALL pg_temp.empty();
+SELECT count(idem_publish('outbox:many', '{}')) FROM generate_series(1, 6000) \gset dropped_
+SELECT is((SELECT array_agg((SELECT count(*) FROM idem_outbox_take('outbox:many', 400)) ORDER BY n) FROM generate_series(1, 15) n),
+          '{400,400,400,400,400,400,400,400,400,400,400,400,400,400,400}', 'full_batches_behind_those_that_are_out');
+CALL pg_temp.empty();
+SELECT count(idem_publish('outbox:poisoned', '{}', 'one key')) FROM generate_series(1, 6000) \gset dropped_
+SELECT count(idem_publish('outbox:poisoned', '{}')) FROM generate_series(1, 500) \gset dropped_
+SELECT idem_outbox_nack(array_agg(id), min(fence), '1 hour') FROM idem_outbox_take('outbox:poisoned', 1) \gset dropped_
+SELECT is((SELECT count(*) FROM idem_outbox_take('outbox:poisoned', 400)), 400::bigint, 'full_batch_behind_a_key_that_is_held_up');
+SELECT count(idem_publish(repeat('t', 255), '{}', 'key ' || n)) FROM generate_series(1, 400) AS n \gset dropped_
+SELECT count(*) FROM idem_outbox_take(repeat('t', 255), 400) \gset dropped_
+SELECT is((SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'idem_outbox_leases'::regclass), 0::bigint, 'leases_are_not_toasted');
 CALL pg_temp.empty();
 SELECT * FROM finish();

@@ -1,6 +1,6 @@
 -- idem_http_complete: what is stored of a response, and how it is replayed.
 \ir include/helpers.psql
-SELECT plan(46);
+SELECT plan(48);
 CALL pg_temp.clean('reply:');
 
 -- Begins, completes and replays a request.
@@ -79,14 +79,27 @@ SELECT is(length(body #>> '{}'), 500000, 'long_body_is_replayed_whole') FROM pg_
 
 -- Completed without a response, or by other functions.
 SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL)::idem.idem_http_answer, 'work_without_a_response_is_204')
-  FROM idem_claim('reply:claimed'), idem_http_begin('POST', '/', 'reply:claimed') r;
+  FROM idem_http_begin('POST', '/', 'reply:claimed') AS first, idem_http_begin('POST', '/', 'reply:claimed') r;
 SELECT is((SELECT string_agg(format('%s %s %s', r.status, r.headers, r.body), ' | ' ORDER BY n)
              FROM unnest(ARRAY[NULL, '"paid"', '{"headers": 1, "body": 2}', '{"headers": {}, "body": 2, "more": 3}', '[1]', '{"body": 2}']::jsonb[], ARRAY[202, 201, NULL, 200, NULL, 200])
                   WITH ORDINALITY AS c (response, code, n),
-                  idem_claim('reply:other' || n), idem_complete('reply:other' || n, response, code), idem_http_begin('POST', '/', 'reply:other' || n) r),
+                  idem_http_begin('POST', '/', 'reply:other' || n) AS first, idem_complete('reply:other' || n, response, code), idem_http_begin('POST', '/', 'reply:other' || n) r),
     '202 {"Idempotent-Replayed": "true"}  | 201 {"Idempotent-Replayed": "true"} "paid" | 200 {"Idempotent-Replayed": "true"} {"body": 2, "headers": 1} | '
     '200 {"Idempotent-Replayed": "true"} {"body": 2, "more": 3, "headers": {}} | 200 {"Idempotent-Replayed": "true"} [1] | 200 {"Idempotent-Replayed": "true"} {"body": 2}',
     'response_that_idem_complete_stored');
+
+-- What only looks like a stored response is a body: no line break, cookie or name comes back that could not be stored.
+SELECT is((SELECT string_agg(r.headers::text || (r.body IS NOT DISTINCT FROM response)::text, ' ' ORDER BY n)
+             FROM unnest(ARRAY['{"headers": {"X": "a\r\nSet-Cookie: s=1"}, "body": 1}', '{"headers": {"set-cookie": "s=1"}, "body": 1}',
+                               '{"headers": {"idempotent-replayed": "false"}}', '{"headers": {"X": {"q": 1}}}', '{"headers": {"a b": "c"}}']::jsonb[])
+                  WITH ORDINALITY AS c (response, n),
+                  idem_http_begin('POST', '/', 'reply:like' || n) AS first, idem_complete('reply:like' || n, response), idem_http_begin('POST', '/', 'reply:like' || n) r),
+    '{"Idempotent-Replayed": "true"}true {"Idempotent-Replayed": "true"}true {"Idempotent-Replayed": "true"}true {"Idempotent-Replayed": "true"}true {"Idempotent-Replayed": "true"}true',
+    'what_was_never_to_be_stored_is_not_replayed_as_headers');
+-- A key that is no request's tells nothing of itself.
+SELECT idem_execute('reply:secret', 'SELECT 42 AS secret'), idem_claim('reply:plain'), idem_begin('reply:leased plain', lease => '1 hour');
+SELECT is((SELECT string_agg(format('%s %s', r.action, r.body ->> 'code'), ', ') FROM unnest('{reply:secret,reply:plain,"\"reply:leased plain\""}'::text[]) k, idem_http_begin('POST', '/', k) r),
+    'reject key_reused, reject key_reused, reject key_reused', 'key_of_something_else');
 
 -- Which key.
 SELECT lives_ok($$ SELECT idem_http_complete(NULL, 200, '{"Location": "/"}', '1') $$, 'no_key_is_no_op');
