@@ -4,7 +4,7 @@
 #
 #   browser.sh [ARGUMENT ...]    for node, such as --test-name-pattern=reload
 #
-# SHOP_URL names a shop that was started with --test, if there is one; CHROMIUM the browser.
+# SHOP_URL names a shop that was started with --test, if there is one, PARTNER_SECRET its partner's secret; CHROMIUM the browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
@@ -56,10 +56,24 @@ if [ -z "${SHOP_URL:-}" ]; then
         sleep 0.2
     done
     SHOP_URL=$(cat "$kept/url")
+    # An operator gives a partner a secret.
+    PARTNER_SECRET=$(od -An -N 32 -t x1 /dev/urandom | tr -d ' \n')
+    export PARTNER_SECRET
+    (
+        eval "$(scripts/cluster.sh env "browser-$$")"
+        "$("$PG_CONFIG" --bindir)/psql" -Xq -v ON_ERROR_STOP=1 -o /dev/null <<<"SELECT idem_api_key_set('partner', '$PARTNER_SECRET')"
+    )
 fi
 export SHOP_URL
-# The browser keeps its profiles in the directory for temporary files.
-TMPDIR=$kept/tmp node --test-reporter=tap "$@" "$tests/checkout.test.js" </dev/null &
+# One file after the other, as each resets the shop. The browser keeps its profiles in the directory for temporary files.
+run_tests() {
+    local file failed=0
+    for file in "$tests"/*.test.js; do
+        TMPDIR=$kept/tmp node --test-reporter=tap "$@" "$file" || failed=1
+    done
+    return "$failed"
+}
+run_tests "$@" </dev/null &
 child=$!
 set +m
 status=0
