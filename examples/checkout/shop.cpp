@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kEntries = 50;
 
-std::string text(const pqxx::row &row, int column) { return row[column].c_str(); }
+// A row is a class of its own where it is one of a result, in libpqxx 8.
+template <typename Row> std::string text(const Row &row, int column) { return row[column].c_str(); }
 
 } // namespace
 
