@@ -1,5 +1,5 @@
 # What the HTTP layer adds to a claim: idem_http_begin (method, key and fingerprint of an HTTP request, an answer that can be sent) beside
-# idem_begin with a fingerprint of the same bytes. Fresh requests run, with synchronous_commit=off, so that it is the call that is measured; others
+# idem_begin with a fingerprint of the same bytes, which differ from request to request. Fresh requests run, with synchronous_commit=off, so that it is the call that is measured; others
 # are replayed, with two header fields and a body of 80 bytes.
 # shellcheck shell=bash
 
@@ -14,11 +14,24 @@ run_http() {
     done
     refill_with_responses
     sql -c "UPDATE idem_keys SET response = jsonb_build_object('body', response, 'headers',
-                jsonb_build_object('Location', '/orders/4711', 'Content-Type', 'application/json'))" -c 'VACUUM (FULL, ANALYZE) idem_keys'
+                jsonb_build_object('Location', '/orders/4711', 'Content-Type', 'application/json')),
+                fingerprint = idem_fingerprint_bytes(convert_to('POST /orders', 'UTF8') || '\\x00' ||
+                    convert_to('{\"customer\": ' || key || ', \"amount\": \"129.90\", \"currency\": \"EUR\"}', 'UTF8'))" \
+        -c 'VACUUM (FULL, ANALYZE) idem_keys'
+    expect_replays
     for load in "${loads[@]}"; do
         place "$load"
         alternate 'replayed requests/s' "$load" replayed_http_requests "${http_contenders[@]}"
     done
+}
+
+# Both are answered with what is stored, not refused.
+expect_replays() {
+    local key
+    key=$(sql -c 'SELECT min(key) FROM idem_keys')
+    [ "$(sql -v key="$key" <<<"SELECT action FROM ($(sed 's/;$//; s/:key/:'"'key'"'/g' bench/contenders/http/idem_http_begin.sql)) AS r")" = replay ] &&
+        [ "$(sql -v key="$key" <<<"SELECT outcome FROM ($(sed 's/;$//; s/:key/:'"'key'"'/g' bench/contenders/http/idem_begin.sql)) AS r")" = completed ] ||
+        die 'requests are not replayed'
 }
 
 fresh_http_requests() {

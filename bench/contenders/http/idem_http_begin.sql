@@ -1,1 +1,1 @@
-SELECT * FROM idem_http_begin('POST', '/orders', :key, '{"customer": 4711, "amount": "129.90", "currency": "EUR"}');
+SELECT * FROM idem_http_begin('POST', '/orders', :key, convert_to('{"customer": ' || :key || ', "amount": "129.90", "currency": "EUR"}', 'UTF8'));
