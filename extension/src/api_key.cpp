@@ -4,6 +4,7 @@
 #include "bytes.hpp"
 #include "catalog.hpp"
 #include "compat.hpp"
+#include "fingerprint.hpp"
 #include "key_store.hpp"
 
 namespace idem {
@@ -153,12 +154,7 @@ ApiSecret stored_form(const bytea *given) {
         return stored;
     }
     stored.size = PG_SHA256_DIGEST_LENGTH;
-    pg_cryptohash_ctx *hash = pg_cryptohash_create(PG_SHA256);
-    if (pg_cryptohash_init(hash) < 0 ||
-        pg_cryptohash_update(hash, reinterpret_cast<const uint8 *>(VARDATA_ANY(given)), size) < 0 ||
-        pg_cryptohash_final(hash, stored.bytes, PG_SHA256_DIGEST_LENGTH) < 0)
-        elog(ERROR, "could not compute SHA-256: %s", pg_cryptohash_error(hash));
-    pg_cryptohash_free(hash);
+    sha256_of(VARDATA_ANY(given), size, stored.bytes);
     return stored;
 }
 

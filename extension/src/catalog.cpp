@@ -208,24 +208,28 @@ void check_columns(Relation table, const Column *columns, int count, const char 
         not_as_installed(name, "Its columns were changed.");
 }
 
-// The primary key arbitrates who holds a key: it must be a live B-tree over (scope, key) with the bytewise collation.
-void check_primary_key(Relation table, AttrNumber scope, AttrNumber key, const char *name) {
+// The primary key is what a table is searched by, and arbitrates who holds a key: it must be a live B-tree over these columns
+// (the second may be none), with the bytewise collation where they have one.
+void check_primary_key(Relation table, AttrNumber first, AttrNumber second, const char *name) {
+    const AttrNumber wanted[] = {first, second};
+    const int count = second == InvalidAttrNumber ? 1 : 2;
     for (;;) {
         const Oid index_oid = compat_primary_key(table);
         if (!OidIsValid(index_oid))
             not_as_installed(name, "It has no primary key.");
         Relation index = index_open(index_oid, AccessShareLock);
         Form_pg_index form = index->rd_index;
-        const bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate &&
-                           form->indisvalid && form->indnkeyatts == 2 && form->indkey.values[0] == scope &&
-                           form->indkey.values[1] == key && index->rd_indcollation[0] == C_COLLATION_OID &&
-                           index->rd_indcollation[1] == C_COLLATION_OID;
+        bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indimmediate && form->indisvalid &&
+                     form->indnkeyatts == count;
+        for (int i = 0; right && i < count; i++)
+            right = form->indkey.values[i] == wanted[i] &&
+                    (!OidIsValid(index->rd_indcollation[i]) || index->rd_indcollation[i] == C_COLLATION_OID);
         index_close(index, AccessShareLock);
         if (right)
             return;
         // REINDEX CONCURRENTLY may have put another in its place before we had it open.
         if (compat_primary_key(table) == index_oid)
-            not_as_installed(name, "Its primary key is not (scope, key) in the \"C\" collation.");
+            not_as_installed(name, "Its primary key is not that of the installation, in the \"C\" collation.");
     }
 }
 
@@ -249,14 +253,14 @@ void check_constraints(Oid oid, int checks, const char *name) {
     table_close(table, AccessShareLock);
 }
 
-void check_table(Oid oid, const Column *columns, int count, AttrNumber scope, AttrNumber key, const char *name) {
+void check_table(Oid oid, const Column *columns, int count, AttrNumber first, AttrNumber second, const char *name) {
     Relation table = table_open(oid, AccessShareLock);
     check_storage(table, RELKIND_RELATION, name);
     if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
         not_as_installed(name, "It does not use the heap access method.");
     check_columns(table, columns, count, name);
-    if (key != InvalidAttrNumber)
-        check_primary_key(table, scope, key, name);
+    if (first != InvalidAttrNumber)
+        check_primary_key(table, first, second, name);
     table_close(table, AccessShareLock);
 }
 
@@ -326,38 +330,14 @@ Oid high_water_sequence(const Catalog &found, const char *name) {
     return oid;
 }
 
-// A primary key of one or two columns that the table is searched by.
-void check_search_key(Oid oid, AttrNumber first, AttrNumber second, const char *name) {
-    Relation table = table_open(oid, AccessShareLock);
-    for (;;) {
-        const Oid index_oid = compat_primary_key(table);
-        if (!OidIsValid(index_oid))
-            not_as_installed(name, "It has no primary key.");
-        Relation index = index_open(index_oid, AccessShareLock);
-        Form_pg_index form = index->rd_index;
-        bool right = index->rd_rel->relam == BTREE_AM_OID && form->indisunique && form->indisvalid &&
-                     form->indnkeyatts == (second == InvalidAttrNumber ? 1 : 2) && form->indkey.values[0] == first;
-        if (second != InvalidAttrNumber)
-            right = right && form->indkey.values[1] == second && index->rd_indcollation[0] == C_COLLATION_OID;
-        index_close(index, AccessShareLock);
-        if (right)
-            break;
-        // REINDEX CONCURRENTLY may have put another in its place before we had it open.
-        if (compat_primary_key(table) == index_oid)
-            not_as_installed(name, "Its primary key was changed.");
-    }
-    table_close(table, AccessShareLock);
-}
-
 // A table that is written as plain_table.hpp says.
 template <int count>
 Oid find_plain(const Catalog &found, const char *name, const Column (&columns)[count], AttrNumber first, AttrNumber second) {
     if (may_be_absent(found, name))
         return InvalidOid;
     const Oid table = member_relation(found, name);
-    check_table(table, columns, count, InvalidAttrNumber, InvalidAttrNumber, name);
+    check_table(table, columns, count, first, second, name);
     check_constraints(table, 0, name);
-    check_search_key(table, first, second, name);
     return table;
 }
 

@@ -32,14 +32,18 @@ void add_to_hash(const Sha256 &hash, const void *data, Size size) {
         raise_hash_failure(hash);
 }
 
+void end_hash(const Sha256 &hash, uint8 *digest) {
+    if (pg_cryptohash_final(hash.context, digest, PG_SHA256_DIGEST_LENGTH) < 0)
+        raise_hash_failure(hash);
+    pg_cryptohash_free(hash.context);
+}
+
 bytea *end_fingerprint(const Sha256 &hash) {
     auto *result = static_cast<bytea *>(palloc(VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH));
     SET_VARSIZE(result, VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH);
     auto *out = reinterpret_cast<uint8 *>(VARDATA(result));
     out[0] = core::kFingerprintVersion;
-    if (pg_cryptohash_final(hash.context, out + 1, PG_SHA256_DIGEST_LENGTH) < 0)
-        raise_hash_failure(hash);
-    pg_cryptohash_free(hash.context);
+    end_hash(hash, out + 1);
     return result;
 }
 
@@ -131,6 +135,12 @@ bytea *fingerprint_of_json(Jsonb *document) {
 } // namespace
 
 namespace idem {
+
+void sha256_of(const void *data, Size size, uint8 *digest) {
+    const Sha256 hash = begin_hash();
+    add_to_hash(hash, data, size);
+    end_hash(hash, digest);
+}
 
 bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
     const Sha256 hash = begin_hash();
