@@ -143,14 +143,16 @@ static long palloc_at = -1, palloc_seen = 0;
 static bool lasts = false; /* beyond the transaction's end */
 
 /*
- * An error has memory that was set aside for it. And two wants the server itself does not survive, whoever has the subtransaction: that of a
- * new lock's list of eight owners (LockAcquireExtended leaves an entry without one until the transaction ends), and that of the statistics'
- * next level (AtEOSubXact_PgStat has unlinked the last one by then, and counters are written where it was). Where the server has said that any
- * error is to end the session, one does.
+ * An error has memory that was set aside for it. And three wants the server itself does not survive, whoever has them: that of a new lock's
+ * list of eight owners (LockAcquireExtended leaves an entry without one until the transaction ends), that of the statistics' next level
+ * (AtEOSubXact_PgStat has unlinked the last one by then, and counters are written where it was), and that of a reference to a statistics'
+ * entry (pgstat_get_entry_ref_cached has an entry by then that points anywhere). Where the server has said that any error is to end the
+ * session, one does.
  */
 static bool is_needed(MemoryContext context, Size size)
 {
-    return ExitOnAnyError || context == ErrorContext || (context == TopMemoryContext && size == 8 * 16) || (context == TopTransactionContext && size == 48);
+    return ExitOnAnyError || context == ErrorContext || (context == TopMemoryContext && size == 8 * 16) || (context == TopTransactionContext && size == 48)
+           || strcmp(context->name, "PgStat Shared Ref") == 0;
 }
 
 #if PG_VERSION_NUM >= 170000
