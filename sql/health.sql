@@ -81,7 +81,7 @@ BEGIN
         CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
              ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
                          string_agg(format('%I on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname)
-                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', …' ELSE '' END END
+                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', ...' ELSE '' END END
         FROM (SELECT t.tgname, t.tgrelid, row_number() OVER (ORDER BY t.tgrelid, t.tgname) AS place
                 FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
                WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')

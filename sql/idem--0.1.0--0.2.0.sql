@@ -4,6 +4,28 @@
 -- grant change, the triggers that tell sessions of changed scopes and machines, and the table of scopes, which gets columns.
 -- The update waits only for transactions that change those, or read that table by themselves (pg_dump), so not for claims.
 
+-- In ASCII: bytes that the database's encoding does not have are not let in.
+COMMENT ON FUNCTION idem_execute(text, text, text[], bytea, interval, text) IS
+'Claims the key, runs one statement with args as $1, $2 ..., stores its rows as a jsonb array of objects, and answers as idem_begin does; a duplicate gets the stored rows, and the statement does not run. The statement runs with the caller''s privileges and search_path; parameter types are inferred from their use. An error in it frees the key. Never waits for another holder (in_flight).
+Errors: as idem_begin, and those of the statement; 22023 number of args; 42601 not exactly one statement; 42701 two result columns of one name; 42P18, 42P08 a parameter whose type cannot be inferred, or not in one way.';
+COMMENT ON FUNCTION idem_begin(text, bytea, interval, interval, text, interval, text) IS
+'Claims a key, and answers with what is known of it. Without lease: for this transaction, as idem_claim. With lease: commit, do the work outside, then idem_complete or idem_release with the fence.
+fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (0: not at all, NULL: without bound).
+Call it as SELECT * FROM idem_begin(...); (idem_begin(...)).* would claim once per column. Errors as idem_claim, without ID005; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
+COMMENT ON FUNCTION optimistic_update(regclass, jsonb, bigint, jsonb) IS
+'Changes the row with this key if it still has the expected version, which then grows by one. outcome updated: with the new version and row; conflict: somebody was faster, with the current version and row; not_found.
+key, changes: {"column": value, ...}, values as in jsonb_populate_record. row_data: the columns that the caller may SELECT.
+Errors: 22004 an argument, or a value of key, is null; 22023 not an object, changes contain the version; 40001 under REPEATABLE READ and SERIALIZABLE, when the row changed after the snapshot; 42703 unknown column; 42809 not a table; 42P10 key is not exactly a unique key; 55000 optimistic_enable was not called; 09000 a trigger discarded the update; and whatever the UPDATE raises.';
+COMMENT ON FUNCTION pessimistic_lock(regclass, jsonb, interval) IS
+'Locks the row with this key (SELECT ... FOR UPDATE) until the transaction ends, and reads it. outcome locked (with the row), busy (somebody else holds it) or not_found.
+wait: how long to wait for another holder; null: without bound, 0: not at all. It bounds each wait for a lock, as lock_timeout does.
+Errors: as optimistic_update; 22023 wait is negative or infinite; and those of any lock wait (40P01, 55P03, 57014).';
+COMMENT ON FUNCTION idem_machine_define(text, jsonb) IS
+'Defines a state machine, or replaces it for every session at once: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables. Operators.
+Errors: 22004 an argument is null; 22023 name empty or over 255 bytes, definition not of that form, no initial state, a state that is empty, unknown, listed twice or cannot be reached, or that the enum of an attached column lacks; 23514 rows of an attached table hold a state that is no longer there; 25006 in a read-only transaction.';
+COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(...).';
+COMMENT ON COLUMN idem_transition_log.key IS 'Which row: {"column": value, ...} of its primary key, or of its first usable unique index.';
+
 -- For each row: a subscriber of logical replication fires no others.
 CREATE OR REPLACE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_scopes
     FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
@@ -46,7 +68,7 @@ Errors: 22004 an argument is null; 22023 params is no object, tolerance not posi
 CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
 RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_request_message(jsonb, text, timestamptz, text) IS
-'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, names sorted by code point, in UTF-8, as RFC 8785 has it; numbers in plain decimal notation. In Python json.dumps(…, sort_keys=True, separators=('','', '':''), ensure_ascii=False). A name that is given twice must be an array: jsonb would keep the last value only.
+'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, names sorted by code point, in UTF-8, as RFC 8785 has it; numbers in plain decimal notation. In Python json.dumps(..., sort_keys=True, separators=('','', '':''), ensure_ascii=False). A name that is given twice must be an array: jsonb would keep the last value only.
 Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite or out of range; 54000 a message of over 1 MB.';
 
 CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')
@@ -134,10 +156,10 @@ CREATE TYPE idem_http_answer AS (
     body    jsonb,
     fence   bigint
 );
-COMMENT ON TYPE idem_http_answer IS 'The answer of idem_http_begin. Call it as SELECT * FROM idem_http_begin(…).';
+COMMENT ON TYPE idem_http_answer IS 'The answer of idem_http_begin. Call it as SELECT * FROM idem_http_begin(...).';
 COMMENT ON COLUMN idem_http_answer.action IS 'run: do the work; replay: it is done, send the stored response; reject: do nothing, send the error.';
 COMMENT ON COLUMN idem_http_answer.status IS 'Status of the response to send; NULL for run.';
-COMMENT ON COLUMN idem_http_answer.headers IS 'Header fields of the response to send, {"name": "value" or ["value", …]}; NULL for run.';
+COMMENT ON COLUMN idem_http_answer.headers IS 'Header fields of the response to send, {"name": "value" or ["value", ...]}; NULL for run.';
 COMMENT ON COLUMN idem_http_answer.body IS 'Body of the response to send: the stored one, or the error as application/problem+json (RFC 9457). NULL for run, and where none was stored.';
 COMMENT ON COLUMN idem_http_answer.fence IS 'Fencing token of the holder; run in leased mode only.';
 
@@ -147,7 +169,7 @@ RETURNS idem_http_answer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME
 COMMENT ON FUNCTION idem_http_begin(text, text, text, bytea, interval, interval, interval, text) IS
 'Says what to do with an HTTP request: run it, replay the response it had, or reject it. For GET, HEAD, OPTIONS, TRACE, PUT and DELETE always run, and no key is claimed. Other methods claim the key as idem_begin does, with method, route and body as the fingerprint.
 idempotency_key: the header field as it came, NULL where it is missing; quoted (RFC 9651) or bare. route: what the request is for, such as its path. body: as it came, NULL: none. lease, wait, ttl: as of idem_begin.
-reject: 400 key missing or malformed, 422 another request''s key, 409 in flight (with Retry-After) or in doubt; idem_http_scope_set changes the codes. Call it as SELECT * FROM idem_http_begin(…).
+reject: 400 key missing or malformed, 422 another request''s key, 409 in flight (with Retry-After) or in doubt; idem_http_scope_set changes the codes. Call it as SELECT * FROM idem_http_begin(...).
 Errors: 22004 method, route or scope is null; 22023 method is not a token, and as idem_begin.';
 
 CREATE FUNCTION idem_http_complete(idempotency_key text, status integer, headers jsonb, body jsonb, fence bigint DEFAULT NULL,
@@ -155,7 +177,7 @@ CREATE FUNCTION idem_http_complete(idempotency_key text, status integer, headers
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_http_complete(text, integer, jsonb, jsonb, bigint, text) IS
 'Stores the response of a request that idem_http_begin said to run, so that it can be replayed. Does nothing when idempotency_key is NULL: pass NULL for methods that claim no key.
-headers: {"name": "value" or ["value", …]}; only those that the scope stores are kept, never Set-Cookie nor those of a connection. body: NULL for none. Over the scope''s max_response_size, status and headers alone are stored, with a warning.
+headers: {"name": "value" or ["value", ...]}; only those that the scope stores are kept, never Set-Cookie nor those of a connection. body: NULL for none. Over the scope''s max_response_size, status and headers alone are stored, with a warning.
 Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 status is null; 22023 malformed key, status not from 100 to 599, headers not as above or with CR, LF or NUL in a value.';
 
 CREATE FUNCTION idem_http_key(idempotency_key text) RETURNS text LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
@@ -519,7 +541,7 @@ BEGIN
         CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
              ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
                          string_agg(format('%I on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname)
-                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', …' ELSE '' END END
+                             FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ', ...' ELSE '' END END
         FROM (SELECT t.tgname, t.tgrelid, row_number() OVER (ORDER BY t.tgrelid, t.tgname) AS place
                 FROM pg_depend d JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND d.objid = t.oid
                WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')

@@ -23,7 +23,7 @@ RETURNS idem_ticket LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_begin(text, bytea, interval, interval, text, interval, text) IS
 'Claims a key, and answers with what is known of it. Without lease: for this transaction, as idem_claim. With lease: commit, do the work outside, then idem_complete or idem_release with the fence.
 fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (0: not at all, NULL: without bound).
-Call it as SELECT * FROM idem_begin(…); (idem_begin(…)).* would claim once per column. Errors as idem_claim, without ID005; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
+Call it as SELECT * FROM idem_begin(...); (idem_begin(...)).* would claim once per column. Errors as idem_claim, without ID005; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
 
 CREATE FUNCTION idem_checkpoint(key text, recovery_point text, fence bigint, scope text DEFAULT '')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -20,7 +20,7 @@ CREATE FUNCTION optimistic_update(target regclass, key jsonb, expected_version b
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION optimistic_update(regclass, jsonb, bigint, jsonb) IS
 'Changes the row with this key if it still has the expected version, which then grows by one. outcome updated: with the new version and row; conflict: somebody was faster, with the current version and row; not_found.
-key, changes: {"column": value, …}, values as in jsonb_populate_record. row_data: the columns that the caller may SELECT.
+key, changes: {"column": value, ...}, values as in jsonb_populate_record. row_data: the columns that the caller may SELECT.
 Errors: 22004 an argument, or a value of key, is null; 22023 not an object, changes contain the version; 40001 under REPEATABLE READ and SERIALIZABLE, when the row changed after the snapshot; 42703 unknown column; 42809 not a table; 42P10 key is not exactly a unique key; 55000 optimistic_enable was not called; 09000 a trigger discarded the update; and whatever the UPDATE raises.';
 
 CREATE FUNCTION conditional_update(target regclass, key jsonb, expected jsonb, changes jsonb, OUT outcome text, OUT row_data jsonb)
@@ -38,7 +38,7 @@ Errors: as optimistic_update; 22003 the column''s type cannot hold the sum; 2200
 CREATE FUNCTION pessimistic_lock(target regclass, key jsonb, wait interval DEFAULT NULL, OUT outcome text, OUT row_data jsonb)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION pessimistic_lock(regclass, jsonb, interval) IS
-'Locks the row with this key (SELECT … FOR UPDATE) until the transaction ends, and reads it. outcome locked (with the row), busy (somebody else holds it) or not_found.
+'Locks the row with this key (SELECT ... FOR UPDATE) until the transaction ends, and reads it. outcome locked (with the row), busy (somebody else holds it) or not_found.
 wait: how long to wait for another holder; null: without bound, 0: not at all. It bounds each wait for a lock, as lock_timeout does.
 Errors: as optimistic_update; 22023 wait is negative or infinite; and those of any lock wait (40P01, 55P03, 57014).';
 

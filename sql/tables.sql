@@ -139,7 +139,7 @@ CREATE INDEX idem_transition_log_key ON idem_transition_log USING hash (key);
 COMMENT ON TABLE idem_transition_log IS
 'Moves of the rows of tables that were attached with log => true, in the transaction that made them. Nothing deletes from it. User triggers and row-level security on it have no effect on the guard that writes it.';
 COMMENT ON COLUMN idem_transition_log.target IS 'The table that the machine is attached to: schema and name, quoted where needed.';
-COMMENT ON COLUMN idem_transition_log.key IS 'Which row: {"column": value, …} of its primary key, or of its first usable unique index.';
+COMMENT ON COLUMN idem_transition_log.key IS 'Which row: {"column": value, ...} of its primary key, or of its first usable unique index.';
 COMMENT ON COLUMN idem_transition_log.state_column IS 'The state column.';
 COMMENT ON COLUMN idem_transition_log.from_state IS 'The state before; NULL: the row was inserted.';
 COMMENT ON COLUMN idem_transition_log.to_state IS 'The state after.';

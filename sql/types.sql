@@ -15,7 +15,7 @@ CREATE TYPE idem_ticket AS (
     recovery_point   text,
     retry_after      interval
 );
-COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(…).';
+COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(...).';
 COMMENT ON COLUMN idem_ticket.outcome IS 'What the caller is to do.';
 COMMENT ON COLUMN idem_ticket.fence IS 'Fencing token of the holder, leased mode only: give it to idem_complete and the others. Greater than every earlier one in this database.';
 COMMENT ON COLUMN idem_ticket.attempt IS 'Which attempt at the work this is, from 1.';

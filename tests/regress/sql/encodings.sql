@@ -3,6 +3,7 @@
 SET client_min_messages = error;
 CREATE DATABASE idem_sql_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C';
 CREATE DATABASE idem_latin1 TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C';
+CREATE DATABASE idem_euc_jp TEMPLATE template0 ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C';
 \getenv tests PG_ABS_SRCDIR
 \set odd_arguments :tests '/../pgtap/include/odd_arguments.psql'
 \set seed 1
@@ -45,6 +46,13 @@ SELECT idem_token_redeem(idem_token_issue(:'e'), :'e');
 \o
 SELECT :'problems' AS problems, :'uncovered' AS uncovered;
 
+\connect idem_euc_jp
+-- An encoding that does not let in bytes that are none of its characters.
+CREATE EXTENSION idem;
+SELECT convert_from('\xb8b0', 'EUC_JP') AS key \gset
+SELECT idem_fingerprint_text(:'key') = idem_fingerprint_bytes('\xe98db5'), idem_claim(:'key'), idem_claim(:'key');
+
 \connect contrib_regression
+DROP DATABASE idem_euc_jp;
 DROP DATABASE idem_sql_ascii;
 DROP DATABASE idem_latin1;
