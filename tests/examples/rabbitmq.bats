@@ -105,9 +105,11 @@ await_waiting() {
 
 signal_broker() { kill "-$1" "$(cat "$IDEM_SOCKETS/examples/broker.pid")"; }
 
-# The broker has a batch, the outbox does not know. A relay that waits for the broker's word has a lease.
+# The broker has a batch, the outbox does not know. A relay that waits for the broker's word has a lease; so had one that is gone, until all
+# is sent.
 kill_relay_before_ack() {
     local victim
+    await 'NOT EXISTS (SELECT FROM idem.idem_outbox) AND NOT EXISTS (SELECT FROM idem.idem_outbox_leases)'
     signal_broker STOP
     publish "$1" "$1"
     await 'EXISTS (SELECT FROM idem.idem_outbox_leases)'
