@@ -88,7 +88,7 @@ lives() {
 
 # end NAME SIGNAL: and waits until it is gone, if it is not already.
 end() {
-    local files=$IDEM_SOCKETS/examples/$1 pid
+    local files=$IDEM_SOCKETS/examples/$1 pid i
     pid=$(cat "$files.pid" 2>/dev/null) || return 0
     rm "$files.pid"
     kill "-$2" "$pid" 2>/dev/null || return 0

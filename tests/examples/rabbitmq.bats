@@ -147,6 +147,21 @@ with pika.BlockingConnection(broker.parameters()) as connection:
 PY
 }
 
+# All is applied; what came twice may still be in a queue, or with a consumer, that gives it back when it ends.
+stop_when_drained() {
+    local i
+    for ((i = 0; i < 60; i++)); do
+        end consumer-1 TERM
+        end consumer-2 TERM
+        if [ "$(messages_in_queues)" -eq 0 ]; then return; fi
+        start consumer-1
+        start consumer-2
+        sleep 2
+    done
+    echo "there are messages that nobody takes" >&2
+    return 1
+}
+
 @test "10,000 messages, relays, consumers and the broker killed: each is applied once, in the order of its account" {
     publish 1 9
     for program in relay-1 relay-2 consumer-1 consumer-2; do start "$program"; done
@@ -173,9 +188,7 @@ PY
 
     applied $((accounts * numbers))
     await 'NOT EXISTS (SELECT FROM idem.idem_outbox) AND NOT EXISTS (SELECT FROM idem.idem_outbox_leases)'
-    end consumer-1 TERM
-    end consumer-2 TERM
-    [ "$(messages_in_queues)" -eq 0 ]
+    stop_when_drained
 }
 
 @test "… each movement is in the ledger once, and nothing else is" {
