@@ -64,6 +64,8 @@ await() {
 
 applied() { await "count(*) >= $1 FROM ledger"; }
 
+all_sent() { await 'NOT EXISTS (SELECT FROM idem.idem_outbox) AND NOT EXISTS (SELECT FROM idem.idem_outbox_leases)'; }
+
 # publish FIRST LAST: these numbers of all accounts, a transaction for each number, and now and then one that rolls back.
 publish() {
     local number
@@ -109,7 +111,7 @@ signal_broker() { kill "-$1" "$(cat "$IDEM_SOCKETS/examples/broker.pid")"; }
 # is sent.
 kill_relay_before_ack() {
     local victim
-    await 'NOT EXISTS (SELECT FROM idem.idem_outbox) AND NOT EXISTS (SELECT FROM idem.idem_outbox_leases)'
+    all_sent
     signal_broker STOP
     publish "$1" "$1"
     await 'EXISTS (SELECT FROM idem.idem_outbox_leases)'
@@ -187,7 +189,7 @@ stop_when_drained() {
     kill_relay_before_ack "$numbers"
 
     applied $((accounts * numbers))
-    await 'NOT EXISTS (SELECT FROM idem.idem_outbox) AND NOT EXISTS (SELECT FROM idem.idem_outbox_leases)'
+    all_sent
     stop_when_drained
 }
 
