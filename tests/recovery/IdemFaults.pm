@@ -45,21 +45,24 @@ long fault_extends(void) { return extend_seen; }
 extern _Bool ExitOnAnyError __attribute__((weak));
 
 /*
- * Servers before 16 end a session that has no memory for a function's own settings (ParseLongOption asks for it with FATAL).
+ * Where the server itself does not survive a want of memory, whoever has it. Before 16 it ends a session that has none for a
+ * function's own settings (ParseLongOption asks for it with FATAL). From 18 on the cache of types has two tables and takes itself for
+ * made with the first of them: without the second, the next look into it is a SIGSEGV (lookup_type_cache).
  * The first look loads what looking needs, and so is taken before anything can fail.
  */
-static int ends_the_session(void)
+int fault_is_fatal(void)
 {
-    void *const parse = dlsym(RTLD_DEFAULT, "ParseLongOption");
-    void *frames[8];
-    const int count = backtrace(frames, 8);
+    static const char *const functions[] = {"ParseLongOption", "lookup_type_cache"};
+    void *frames[10];
+    const int count = backtrace(frames, 10);
     Dl_info at;
-    for (int i = 0; parse && i < count; i++)
-        if (dladdr(frames[i], &at) && at.dli_saddr == parse)
-            return 1;
+    for (int i = 0; i < count; i++)
+        for (int f = 0; f < 2; f++)
+            if (dladdr(frames[i], &at) && at.dli_saddr != NULL && at.dli_saddr == dlsym(RTLD_DEFAULT, functions[f]))
+                return 1;
     return 0;
 }
-static __attribute__((constructor)) void look_once(void) { ends_the_session(); }
+static __attribute__((constructor)) void look_once(void) { fault_is_fatal(); }
 
 /* What may not fail leaves it to the next one. */
 static int fails(void)
@@ -69,7 +72,7 @@ static int fails(void)
     malloc_seen++;
     if (malloc_seen != malloc_at)
         return 0;
-    if (ends_the_session())
+    if (fault_is_fatal())
     {
         malloc_at++;
         return 0;
@@ -155,6 +158,15 @@ static bool is_needed(MemoryContext context, Size size)
            || strcmp(context->name, "PgStat Shared Ref") == 0;
 }
 
+static bool is_left_to_the_next(void)
+{
+    int (*is_fatal)(void) = (int (*)(void)) dlsym(RTLD_DEFAULT, "fault_is_fatal");
+    if (is_fatal == NULL || !is_fatal())
+        return false;
+    palloc_at++;
+    return true;
+}
+
 #if PG_VERSION_NUM >= 170000
 static void *(*alloc)(MemoryContext, Size, int);
 static void *failing_alloc(MemoryContext context, Size size, int flags)
@@ -163,7 +175,7 @@ static void *(*alloc)(MemoryContext, Size);
 static void *failing_alloc(MemoryContext context, Size size)
 #endif
 {
-    if (palloc_at >= 0 && !is_needed(context, size) && ++palloc_seen == palloc_at)
+    if (palloc_at >= 0 && !is_needed(context, size) && ++palloc_seen == palloc_at && !is_left_to_the_next())
     {
         palloc_at = -1;
 #if PG_VERSION_NUM >= 170000
