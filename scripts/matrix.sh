@@ -5,7 +5,8 @@
 #   matrix.sh --clean                      remove the environments
 #
 # The environments are kept in $IDEM_MATRIX (/var/cache/idem-matrix), some 3 GB each; what the tests need is installed there
-# once, by scripts/deps.sh. Debian's mirror is the one that this machine's apt is set to. Logs are kept in build/matrix.
+# once, by scripts/deps.sh, and ccache keeps there what was compiled. Debian's mirror is the one that this machine's apt is set to.
+# Logs are kept in build/matrix.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
@@ -68,7 +69,8 @@ enter() {
     local root=$home/$1
     shift
     cp /etc/resolv.conf "$root/etc/resolv.conf"
-    env --ignore-environment PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+    env --ignore-environment HOME=/root LANG=C.UTF-8 TERM=dumb \
+        PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
             set -e
             root=$1
@@ -123,7 +125,7 @@ copy_sources() {
 
 run_checks() {
     local environment=$1
-    make_environment "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh &&
+    make_environment "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh ccache &&
         add_older_servers "$environment" && enter "$environment" make -C /idem "$target"
 }
 
