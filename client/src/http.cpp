@@ -130,10 +130,10 @@ http_answer http_answer_of(const rows &answer) {
     const row &told = answer.at(0);
     http_answer known{outcome_of<http_action>(kActions, told.at(0))};
     if (told.at(1))
-        known.response.status = static_cast<int>(to_integer(*told[1]));
+        known.response.status = static_cast<int>(to_integer(told[1]));
     known.response.body = told.at(2);
     if (told.at(3))
-        known.fence = to_integer(*told[3]);
+        known.fence = to_integer(told[3]);
     known.code = told.at(4).value_or("");
     known.response.headers = headers_of(told.at(5).value_or(""));
     return known;

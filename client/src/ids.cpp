@@ -14,12 +14,12 @@ constexpr statement uuid_statement{"idem_uuid_v7", "SELECT @idem@.idem_uuid_v7()
 
 } // namespace
 
-std::int64_t next_id(const target &at) { return detail::to_integer(at.call({&next_statement, {}}).at(0).at(0).value()); }
+std::int64_t next_id(const target &at) { return detail::to_integer(at.call({&next_statement, {}}).at(0).at(0)); }
 
 std::vector<std::int64_t> next_ids(const target &at, std::size_t count) {
     std::vector<std::int64_t> ids;
     for (const detail::row &each : at.call({&next_many_statement, {std::to_string(count)}}))
-        ids.push_back(detail::to_integer(each.at(0).value()));
+        ids.push_back(detail::to_integer(each.at(0)));
     return ids;
 }
 

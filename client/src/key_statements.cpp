@@ -77,11 +77,11 @@ answer answer_of(const row &ticket, bool replayed) {
     answer known;
     known.json = ticket[response_json];
     if (ticket[status_code])
-        known.status_code = static_cast<int>(to_integer(*ticket[status_code]));
+        known.status_code = static_cast<int>(to_integer(ticket[status_code]));
     known.replayed = replayed;
     known.omitted = ticket[response_omitted] == "t";
     if (ticket[attempt])
-        known.attempt = static_cast<int>(to_integer(*ticket[attempt]));
+        known.attempt = static_cast<int>(to_integer(ticket[attempt]));
     return known;
 }
 
@@ -93,7 +93,7 @@ void refuse(const row &ticket, const request &about) {
         throw mismatch("ID002", quoted + " was used before with another request", of);
     if (what == "in_flight")
         throw in_flight("ID005", quoted + " is in flight: its holder is not done", of,
-                        duration(ticket[retry_after_ms] ? to_integer(*ticket[retry_after_ms]) : 0));
+                        duration(ticket[retry_after_ms] ? to_integer(ticket[retry_after_ms]) : 0));
     if (what == "in_doubt")
         throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
     throw error("XX000", "unknown outcome \"" + what + "\" of idem_begin", of);

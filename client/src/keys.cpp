@@ -42,7 +42,7 @@ parameter one(const target &at, const command &command) { return at.call(command
 std::optional<key_info::time> time_of(const parameter &microseconds) {
     if (!microseconds)
         return std::nullopt;
-    return key_info::time(std::chrono::microseconds(detail::to_integer(*microseconds)));
+    return key_info::time(std::chrono::microseconds(detail::to_integer(microseconds)));
 }
 
 } // namespace
@@ -72,7 +72,7 @@ void serialize(const target &at, const std::string &key, const std::string &scop
 }
 
 std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
-    return detail::to_integer(one(at, {&hit_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}).value());
+    return detail::to_integer(one(at, {&hit_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
 }
 
 std::optional<key_info> lookup(const target &at, const std::string &key, const std::optional<std::string> &owner,
@@ -83,12 +83,12 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
     row &one = found[0];
     std::optional<int> status_code;
     if (one.at(2))
-        status_code = static_cast<int>(detail::to_integer(*one[2]));
+        status_code = static_cast<int>(detail::to_integer(one[2]));
     return key_info{detail::outcome_of<key_state>(kStates, one[0]),
                     std::move(one[1]),
                     status_code,
                     one.at(3) == "t",
-                    static_cast<int>(detail::to_integer(one.at(4).value())),
+                    static_cast<int>(detail::to_integer(one.at(4))),
                     std::move(one.at(5)),
                     time_of(one.at(7)).value(),
                     time_of(one.at(8)),

@@ -134,9 +134,9 @@ std::optional<answer> lease_state::begin() {
             return answer_of(ticket, true);
         refuse(ticket, about_);
     }
-    of.fence = to_integer(*ticket[fence]);
-    of.granted = duration(to_integer(*ticket[lease_ms]));
-    attempt_ = static_cast<int>(to_integer(*ticket[detail::attempt]));
+    of.fence = to_integer(ticket[fence]);
+    of.granted = duration(to_integer(ticket[lease_ms]));
+    attempt_ = static_cast<int>(to_integer(ticket[detail::attempt]));
     recovery_point_ = ticket[recovery_point];
     // The claim may have waited for another holder, and its lease have begun long after it was sent.
     if ((!of.lease || of.granted_at + of.granted / 3 < lease_clock::now()) && !refresh(of))
@@ -210,9 +210,9 @@ std::optional<answer> lease_state::own_answer() {
     if (found.empty() || found[0][0] != "completed")
         return std::nullopt;
     answer known;
-    known.attempt = static_cast<int>(to_integer(*found[0][1]));
+    known.attempt = static_cast<int>(to_integer(found[0][1]));
     if (found[0][2])
-        known.status_code = static_cast<int>(to_integer(*found[0][2]));
+        known.status_code = static_cast<int>(to_integer(found[0][2]));
     known.json = found[0][3];
     known.omitted = found[0][4] == "t";
     return known;

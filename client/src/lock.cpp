@@ -77,8 +77,8 @@ std::unique_ptr<held_lock::state> held_lock::take(client &db, const std::string 
         if (!fence)
             return nullptr;
         // After a wait nobody knows when the lease began: the same owner gets it anew.
-        fresh_enough = lease_clock::now() < of.granted_at + of.granted / 3 || of.fence == to_integer(*fence);
-        of.fence = to_integer(*fence);
+        fresh_enough = lease_clock::now() < of.granted_at + of.granted / 3 || of.fence == to_integer(fence);
+        of.fence = to_integer(fence);
     }
     fresh->heart_ = &db.state().heartbeat();
     try {

@@ -25,7 +25,7 @@ std::optional<answer> once_flow::begin() {
     const row ticket = flow_.begin(begin_command(request_, std::nullopt, owner_, flow_.wait(request_.wait()))).at(0);
     const std::string &what = *ticket[outcome];
     if (what == "acquired" || what == "taken_over") {
-        attempt_ = static_cast<int>(to_integer(*ticket[attempt]));
+        attempt_ = static_cast<int>(to_integer(ticket[attempt]));
         flow_.settled(); // so no attempt before this one committed
         return std::nullopt;
     }

@@ -30,15 +30,12 @@ std::string ids_text(const std::vector<std::int64_t> &ids) {
 }
 
 taken_message message_of(row &answer) {
-    return {detail::to_integer(answer.at(1).value()),
-            std::move(answer.at(2).value()),
-            std::move(answer.at(3)),
-            std::move(answer.at(4).value()),
-            std::move(answer.at(5)),
-            static_cast<int>(detail::to_integer(answer.at(6).value()))};
+    return {detail::to_integer(answer.at(1)), std::move(answer.at(2).value()),
+            std::move(answer.at(3)),          std::move(answer.at(4).value()),
+            std::move(answer.at(5)),          static_cast<int>(detail::to_integer(answer.at(6)))};
 }
 
-int count_of(const detail::rows &answer) { return static_cast<int>(detail::to_integer(answer.at(0).at(0).value())); }
+int count_of(const detail::rows &answer) { return static_cast<int>(detail::to_integer(answer.at(0).at(0))); }
 
 } // namespace
 
@@ -54,14 +51,13 @@ std::int64_t publish(const target &at, const outgoing_message &message) {
     return detail::to_integer(
         at.call({&publish_statement, {message.topic, message.payload, message.key, message.headers}, {message.topic, ""}})
             .at(0)
-            .at(0)
-            .value());
+            .at(0));
 }
 
 batch take(const target &at, const std::string &topic, int most, duration lease) {
     batch taken;
     for (row &each : at.call({&take_statement, {topic, std::to_string(most), detail::interval_text(lease)}, {topic, ""}})) {
-        taken.fence = detail::to_integer(each.at(0).value());
+        taken.fence = detail::to_integer(each.at(0));
         taken.messages.push_back(message_of(each));
     }
     return taken;

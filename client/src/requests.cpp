@@ -66,9 +66,9 @@ admission allow(const target &at, const std::string &name, const rate_limit &lim
                  {name, double_text(limit.rate), std::to_string(limit.burst), std::to_string(limit.cost), limit.scope},
                  {name, limit.scope}})
             .at(0);
-    admission result{answer.at(0) == "t", static_cast<int>(detail::to_integer(answer.at(1).value())), std::nullopt};
+    admission result{answer.at(0) == "t", static_cast<int>(detail::to_integer(answer.at(1))), std::nullopt};
     if (answer.at(2))
-        result.retry_after = std::chrono::microseconds(detail::to_integer(*answer.at(2)));
+        result.retry_after = std::chrono::microseconds(detail::to_integer(answer.at(2)));
     return result;
 }
 

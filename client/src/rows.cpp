@@ -58,7 +58,7 @@ parameter names_text(const std::vector<std::string> &names) { return detail::arr
 row_result row_of_one(const detail::row &answer) {
     row_result result{detail::outcome_of<row_outcome>(kOutcomes, answer.at(0)), answer.at(1), std::nullopt};
     if (answer.size() > 2 && answer[2])
-        result.version = detail::to_integer(*answer[2]);
+        result.version = detail::to_integer(answer[2]);
     return result;
 }
 

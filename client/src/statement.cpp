@@ -33,11 +33,14 @@ std::string array_text(const std::vector<parameter> &elements) {
     return text + "}";
 }
 
-std::int64_t to_integer(const std::string &text) {
+std::int64_t to_integer(const parameter &answer) {
+    if (!answer)
+        throw error("XX000", "the server answered NULL where a number was expected");
+    const char *const last = answer->data() + answer->size();
     std::int64_t value = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (problem != std::errc() || end != text.data() + text.size())
-        throw error("XX000", "the server answered \"" + text + "\" where a number was expected");
+    const auto [end, problem] = std::from_chars(answer->data(), last, value);
+    if (problem != std::errc() || end != last)
+        throw error("XX000", "the server answered \"" + *answer + "\" where a number was expected");
     return value;
 }
 

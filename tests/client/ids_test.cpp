@@ -74,4 +74,30 @@ TEST(Ids, AreDrawnAgainAfterALostReply) {
     EXPECT_TRUE(between.has_cut());
 }
 
+// A function of another release, or somebody's own of that name.
+TEST(Ids, AnAnswerThatIsNoNumberIsAnError) {
+    idem::client db = test::make_client();
+    struct rolled_back {};
+    const auto answered = [&db](const std::string &what) {
+        std::string sqlstate, message;
+        EXPECT_THROW(idem::transact(db,
+                                    [&](idem::transaction &tx) {
+                                        tx.exec("CREATE OR REPLACE FUNCTION idem.idem_next_id() RETURNS bigint LANGUAGE sql AS "
+                                                "'SELECT " +
+                                                what + "'");
+                                        try {
+                                            next_id(tx);
+                                        } catch (const idem::error &e) {
+                                            sqlstate = e.sqlstate();
+                                            message = e.what();
+                                        }
+                                        throw rolled_back();
+                                    }),
+                     rolled_back);
+        return sqlstate + ' ' + message;
+    };
+    EXPECT_EQ(answered("7"), " ");
+    EXPECT_EQ(answered("NULL::bigint"), "XX000 the server answered NULL where a number was expected");
+}
+
 } // namespace

@@ -40,7 +40,8 @@ using rows = std::vector<row>;
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);
 /// Elements as an array literal.
 std::string array_text(const std::vector<parameter> &elements);
-std::int64_t to_integer(const std::string &text);
+/// Throws error (XX000) when the server answered something else.
+std::int64_t to_integer(const parameter &answer);
 /// Throws bad_input (22021) when a parameter has a zero byte in it: no text of the server's can hold one, and libpq would send
 /// what comes before it. Throws bad_input (54000) when the parameters are more than the server takes in one message: it would
 /// hang up, which is no reason to try again.
