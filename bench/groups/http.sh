@@ -1,6 +1,6 @@
-# What the HTTP layer adds to a claim: idem_http_begin (method, key and fingerprint of an HTTP request, an answer that can be sent) beside
-# idem_begin with a fingerprint of the same bytes, which differ from request to request. Fresh requests run, with synchronous_commit=off, so that it is the call that is measured; others
-# are replayed, with two header fields and a body of 80 bytes.
+# What the HTTP layer adds to a claim: idem_http_begin (method, key and fingerprint of an HTTP request, an answer that can be sent)
+# beside idem_begin with a fingerprint of the same bytes, which differ from request to request. Fresh requests run, with
+# synchronous_commit=off, so that it is the call that is measured; others are replayed, with two header fields and a body of 80 bytes.
 # shellcheck shell=bash
 
 http_contenders=(idem_http_begin idem_begin)
@@ -29,9 +29,13 @@ run_http() {
 expect_replays() {
     local key
     key=$(sql -c 'SELECT min(key) FROM idem_keys')
-    [ "$(sql -v key="$key" <<<"SELECT action FROM ($(sed 's/;$//; s/:key/:'"'key'"'/g' bench/contenders/http/idem_http_begin.sql)) AS r")" = replay ] &&
-        [ "$(sql -v key="$key" <<<"SELECT outcome FROM ($(sed 's/;$//; s/:key/:'"'key'"'/g' bench/contenders/http/idem_begin.sql)) AS r")" = completed ] ||
+    [ "$(answer_to "$key" action idem_http_begin)" = replay ] && [ "$(answer_to "$key" outcome idem_begin)" = completed ] ||
         die 'requests are not replayed'
+}
+
+# answer_to KEY COLUMN CONTENDER
+answer_to() {
+    sql -v key="$1" <<<"SELECT $2 FROM ($(sed "s/;\$//; s/:key/:'key'/g" "bench/contenders/http/$3.sql")) AS r"
 }
 
 fresh_http_requests() {
