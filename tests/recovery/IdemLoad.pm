@@ -124,7 +124,8 @@ INSERT INTO invariant VALUES
  $$ SELECT t.key, t.value, k.state, k.fence FROM told t LEFT JOIN idem_keys k ON k.scope = '' AND k.key = t.key
     WHERE what = 'leased' AND NOT coalesce(k.state IN ('p', 'c') AND k.fence = t.value::bigint, false) $$),
 ('no fence was given out twice',
- $$ SELECT value FROM told WHERE what IN ('leased', 'locked', 'drawn') GROUP BY value HAVING count(*) > 1 $$),
+ $$ SELECT value, string_agg(format('%s %s, client %s in round %s, line %s', what, key, client, round, line), '; ' ORDER BY round, client, line)
+    FROM told WHERE what IN ('leased', 'locked', 'drawn') GROUP BY value HAVING count(*) > 1 $$),
 ('the next fence is greater than all', $$ SELECT fence FROM (SELECT (idem_begin('next ' || gen_random_uuid(), lease => '1 ms', scope => 'next')).fence OFFSET 0) f
     WHERE fence <= (SELECT max(value::bigint) FROM told WHERE what IN ('leased', 'locked', 'drawn')) $$),
 ('fences of a client grow', $$ SELECT * FROM (SELECT value::bigint AS fence, lag(value::bigint) OVER (PARTITION BY round, client ORDER BY line) AS before
@@ -179,6 +180,18 @@ sub prepare_load
 
 # --- Clients ------------------------------------------------------------------------------------------------------------------
 
+# Writes a line down if what came before it succeeded. When the server hangs up and psql learns of it by writing, it goes on for a
+# command, and would echo what was never told, with the variables of an earlier answer.
+sub note_down { my ($line) = @_; return "\\if :ERROR\n\\else\n\\echo $line\n\\endif\n" }
+
+# A payment that is written down once it is committed. A transaction that failed ends without an error, and leaves `what` unset. A row
+# after which the server hung up is printed instead of stored, and so is not to look like a line.
+sub pay_and_commit
+{
+    my ($before, $key) = @_;
+    return "\\unset what\nBEGIN;\n${before}SELECT split_part(pay('$key', NULL), '|', 1) AS what \\gset\nCOMMIT;\n" . note_down(":what|$key|");
+}
+
 # What one transaction of a client sends; `$own` is a name of its own, `$shared` one that others use, too.
 my @kinds = (
     sub { my ($own, $shared) = @_; "SELECT pay('$shared', NULL);" },
@@ -188,7 +201,7 @@ my @kinds = (
     sub { my ($own, $shared) = @_; "SELECT try_pay('execute $shared');" },
     sub {
         my ($own, $shared, $n) = @_;
-        my $lines = "SELECT fence FROM idem_begin('lease $own', lease => '1 d') \\gset\n\\echo leased|lease $own|:fence\n";
+        my $lines = "SELECT fence FROM idem_begin('lease $own', lease => '1 d') \\gset\n" . note_down("leased|lease $own|:fence");
         $lines .= "SELECT idem_checkpoint('lease $own', 'half', :fence) \\g /dev/null\n" if $n % 2;
         $lines .= "SELECT finish('lease $own', :fence);" if $n % 3;
         return $lines;
@@ -205,12 +218,12 @@ my @kinds = (
     sub {
         my ($own, $shared, $n) = @_;
         my $name = 'lock ' . $n % 3;
-        "SELECT coalesce(fence, 0) AS fence, fence IS NOT NULL AS held FROM idem_lock('$name', '100 ms', wait => '20 ms') AS fence \\gset\n\\if :held\n"
+        "SELECT coalesce(fence, 0) AS fence, fence IS NOT NULL AS held FROM idem_lock('$name', '100 ms', wait => '20 ms') AS fence \\gset\n\\if :ERROR\n\\elif :held\n"
           . "\\echo locked|$name|:fence\nSELECT write_under('$name', :fence);\nSELECT idem_unlock('$name', :fence) \\g /dev/null\n\\endif";
     },
     sub {
         my ($own, $shared, $n) = @_;
-        "SELECT idem_token_issue('form') AS token \\gset\n\\echo issued|:token|\n"
+        "SELECT idem_token_issue('form') AS token \\gset\n" . note_down('issued|:token|')
           . ($n % 3 ? "SELECT redeem(:'token');\n" : '') . ($n % 3 == 1 ? "SELECT redeem(:'token');" : '');
     },
     sub { my ($own, $shared, $n) = @_; 'SELECT sell(' . ($n % 5 ? 1 : 2) . ", '$own');" },
@@ -230,11 +243,11 @@ my @kinds = (
         "SELECT idem_begin('doubtful $own', lease => '1 ms', scope => 'manual') \\g /dev/null\n\\! sleep 0.002\n"
           . "SELECT CASE idem_try_claim('doubtful $own', scope => 'manual') WHEN 'in_doubt' THEN 'doubtful' ELSE 'nothing' END || '|doubtful $own|';";
     },
-    sub { my ($own, $shared) = @_; "BEGIN;\nSELECT idem_serialize('queue');\nSELECT pay('queued $own', NULL) AS line \\gset\nCOMMIT;\n\\echo :line" },
+    sub { my ($own) = @_; pay_and_commit("SELECT idem_serialize('queue');\n", "queued $own") },
     # A claim in a subtransaction that is rolled back, then again; told when it is committed.
     sub {
         my ($own) = @_;
-        "BEGIN;\nSAVEPOINT a;\nSELECT pay('again $own', NULL) \\g /dev/null\nROLLBACK TO a;\nSELECT pay('again $own', NULL) AS line \\gset\nCOMMIT;\n\\echo :line";
+        pay_and_commit("SAVEPOINT a;\nSELECT pay('again $own', NULL) \\g /dev/null\nROLLBACK TO a;\n", "again $own");
     },
     sub { 'CALL idem_sweep();' },);
 
