@@ -69,7 +69,7 @@ enter() {
     local root=$home/$1
     shift
     cp /etc/resolv.conf "$root/etc/resolv.conf"
-    env --ignore-environment HOME=/root LANG=C.UTF-8 TERM=dumb \
+    env --ignore-environment HOME=/root LANG=C.UTF-8 TERM=dumb CMAKE_CXX_COMPILER_LAUNCHER=ccache \
         PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
             set -e
