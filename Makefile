@@ -95,7 +95,7 @@ include $(PGXS)
 override CXXFLAGS += -MMD -MP
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
-extension/src/catalog.o extension/src/module.o: $(EXTENSION).control
+extension/src/extension.o extension/src/module.o: $(EXTENSION).control
 $(OBJS:.o=.bc): %.bc: %.o
 -include $(OBJS:.o=.d)
 

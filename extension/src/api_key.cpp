@@ -2,7 +2,6 @@
 
 #include "arguments.hpp"
 #include "bytes.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "fingerprint.hpp"
 #include "key_store.hpp"
@@ -14,6 +13,15 @@ namespace {
 using core::Micros;
 
 enum ApiKeyColumn : AttrNumber { key_id = 1, created_at, expires_at, secret, columns = secret };
+
+constexpr Column kColumns[] = {
+    {"key_id", TEXTOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
+
+} // namespace
+
+constinit Member api_keys = member_of_secrets("idem_api_keys", kColumns);
+
+namespace {
 
 struct StoredKey {
     char id[kMaxKeyIdBytes + 1]; // zero-padded
@@ -93,12 +101,11 @@ void wipe(StoredKeys *keys) {
 }
 
 void load() {
-    catalog(); // learns what other sessions changed
-    if (cache.keys.list != nullptr && cache.generation == secrets_generation())
-        return;
     // A change that arrives while the table is read makes the next call read it again.
-    const uint64 generation = secrets_generation();
-    Relation table = open_member(&Catalog::api_keys, AccessShareLock);
+    const uint64 generation = generation_of(api_keys);
+    if (cache.keys.list != nullptr && cache.generation == generation)
+        return;
+    Relation table = open_member(api_keys, AccessShareLock);
     const StoredKeys keys = read_table(table, CacheMemoryContext);
     table_close(table, AccessShareLock);
     wipe(&cache.keys);
@@ -165,7 +172,7 @@ bool is_same(const ApiSecret &left, const ApiSecret &right) {
 // Runs `work(table, keys, first key of this id)`, with nobody else changing the table. What it writes holds at its commit.
 template <typename Work> void change_table(const StoredKey &wanted, const char *function, Work work) {
     prevent_unless_writable(function);
-    Relation table = open_member(&Catalog::api_keys, ShareRowExclusiveLock);
+    Relation table = open_member(api_keys, ShareRowExclusiveLock);
     StoredKeys keys = read_table(table, CurrentMemoryContext);
     work(table, keys, lower_bound(keys, wanted));
     wipe(&keys);

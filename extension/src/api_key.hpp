@@ -7,9 +7,11 @@
 
 #include "core/key_state.hpp"
 #include "hmac.hpp"
-#include "pg.hpp"
+#include "member.hpp"
 
 namespace idem {
+
+extern Member api_keys;
 
 inline constexpr int kMaxKeyIdBytes = 255;
 

@@ -296,6 +296,13 @@ Claimed claim_key(const ClaimRequest &request) {
     return claimed;
 }
 
+constinit EnumType outcome_enum = {"idem_outcome",
+                                   {"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"},
+                                   core::kOutcomes,
+                                   InvalidOid,
+                                   {},
+                                   0};
+
 void count_outcome(const ClaimRequest &request, Outcome outcome) {
     using stats::Counter;
     static constexpr Counter kCounter[core::kOutcomes] = {Counter::acquired,   Counter::takeovers,  Counter::in_flight,
@@ -352,7 +359,7 @@ PGDLLEXPORT Datum idem_try_claim(PG_FUNCTION_ARGS) {
     ClaimRequest request = transactional_request(fcinfo, "idem_try_claim()");
     request.records_doubt = true;
     const Claimed claimed = claim_key(request);
-    PG_RETURN_OID(catalog().outcome_labels[static_cast<int>(claimed.outcome)]);
+    PG_RETURN_DATUM(outcome_datum(claimed.outcome));
 }
 
 } // extern "C"

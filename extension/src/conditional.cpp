@@ -219,7 +219,7 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
         raise_null_value(call.table, name);
     end_run(call);
     const Datum value = done.has_control ? numeric_value(done.control, number.type) : Datum{0};
-    return make_answer(fcinfo, outcome_of(done.what), {value, !done.has_control});
+    return make_answer(fcinfo, outcome_of(done.what), {NUMERICOID, value, !done.has_control});
 }
 
 } // extern "C"

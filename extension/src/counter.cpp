@@ -1,11 +1,15 @@
 // idem_hit: how often a key was seen. One statement counts and sets the expiry, so no counter exists without one.
+#include "counter.hpp"
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "claim.hpp"
 #include "internal_sql.hpp"
 #include "scope.hpp"
 
 namespace {
+
+using namespace idem;
+
+constexpr Column kColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
 
 // A counter whose window is over starts again in place. $3 is the length of the window, or NULL for ever. The clock is read
 // once, after the row was waited for.
@@ -21,12 +25,15 @@ constexpr const char *kHit =
 
 } // namespace
 
+namespace idem {
+constinit Member counters_table = member_table("idem_counters", kColumns, CounterColumn::scope, CounterColumn::key, kAnyChecks);
+}
+
 extern "C" {
 
 PG_FUNCTION_INFO_V1(idem_hit);
 
 PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
-    using namespace idem;
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 2);
     const core::Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
@@ -38,7 +45,7 @@ PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
                                      {TEXTOID, PointerGetDatum(key), false},
                                      {INTERVALOID, IntervalPGetDatum(&span), window == core::kForever}};
     Datum hits = 0;
-    run_as_owner(psprintf(kHit, qualified_name("idem_counters")), arguments, lengthof(arguments), &hits);
+    run_as_owner(psprintf(kHit, member_name(counters_table)), arguments, lengthof(arguments), &hits);
     PG_RETURN_INT64(DatumGetInt64(hits));
 }
 

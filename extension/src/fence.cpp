@@ -1,6 +1,5 @@
 #include "fence.hpp"
 
-#include "catalog.hpp"
 #include "high_water_page.hpp"
 
 namespace idem {
@@ -15,8 +14,10 @@ int64 unix_micros() { return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNI
 
 } // namespace
 
+constinit Member fence_high_water = member_sequence("idem_fence_high_water");
+
 int64 next_fence(int64 floor) {
-    Relation sequence = open_member(&Catalog::fence_high_water, RowExclusiveLock);
+    Relation sequence = open_member(fence_high_water, RowExclusiveLock);
     const int64 now = unix_micros();
     const HighWaterPage page = lock_high_water(sequence);
     const int64 fence = core::next_value(page.last(), now, floor);

@@ -1,9 +1,11 @@
 // What idem_health (sql/health.sql) cannot ask in SQL: which library this is, whether the tables are those it made, and what
 // the rows of a table of keys say, of as many as can be read in a given time.
 #include "arguments.hpp"
-#include "catalog.hpp"
+#include "extension.hpp"
 #include "key_store.hpp"
 #include "key_walk.hpp"
+#include "members.hpp"
+#include "row_answer.hpp"
 #include "scope.hpp"
 #include "stats.hpp"
 #include "subtransaction.hpp"
@@ -146,17 +148,10 @@ Sample sample_table(Relation table, Micros budget, BlockNumber *blocks) {
 KeySpace space_argument(FunctionCallInfo fcinfo, int arg) {
     const char *name = text_to_cstring(required_text(fcinfo, arg, "space"));
     for (int i = 0; i < kKeySpaces; i++)
-        if (strcmp(name, table_of(static_cast<KeySpace>(i))) == 0)
+        if (strcmp(name, key_tables[i].layout.name) == 0)
             return static_cast<KeySpace>(i);
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there is no table \"%s\" of keys", name)));
     pg_unreachable();
-}
-
-Datum make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls) {
-    TupleDesc layout;
-    if (get_call_result_type(fcinfo, nullptr, &layout) != TYPEFUNC_COMPOSITE)
-        elog(ERROR, "return type must be a row type");
-    return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(layout), values, nulls));
 }
 
 } // namespace
@@ -172,19 +167,20 @@ PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
     values[version] = CStringGetTextDatum(library_version());
     values[is_preloaded] = BoolGetDatum(stats::is_available());
     const ErrorData *error = try_in_subtransaction([] {
-        (void)catalog();
+        check_members();
         return true;
     });
     nulls[trouble] = error == nullptr;
     if (error != nullptr)
         values[trouble] = CStringGetTextDatum(psprintf("%s: %s", error->message, error->detail ? error->detail : ""));
-    return make_record(fcinfo, values, nulls);
+    constexpr Oid kTypes[] = {TEXTOID, BOOLOID, TEXTOID};
+    return make_record(fcinfo, kTypes, values, nulls);
 }
 
 PGDLLEXPORT Datum idem_health_sample(PG_FUNCTION_ARGS) {
     const KeySpace space = space_argument(fcinfo, 0);
     const Micros budget = positive_span_of(PG_GETARG_INTERVAL_P(1), "budget");
-    Relation table = open_space(space, AccessShareLock);
+    Relation table = open_member(table_of(space), AccessShareLock);
     BlockNumber blocks;
     const Sample sample = sample_table(table, budget, &blocks);
     table_close(table, NoLock);
@@ -202,7 +198,10 @@ PGDLLEXPORT Datum idem_health_sample(PG_FUNCTION_ARGS) {
     put(expired, oldest_expiry, sample.expired);
     put(leases, oldest_lease, sample.leases);
     put(lapsed, oldest_lapse, sample.lapsed);
-    return make_record(fcinfo, values, nulls);
+    constexpr Oid kTypes[] = {INT8OID, INT8OID,        INT8OID, INT8OID,        TIMESTAMPTZOID,
+                              INT8OID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT8OID};
+    static_assert(lengthof(kTypes) == sample_columns);
+    return make_record(fcinfo, kTypes, values, nulls);
 }
 
 } // extern "C"

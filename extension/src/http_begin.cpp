@@ -5,6 +5,7 @@
 #include "core/http_message.hpp"
 #include "fingerprint.hpp"
 #include "http_response.hpp"
+#include "row_answer.hpp"
 #include "scope.hpp"
 #include "ticket.hpp"
 #include "utf8.hpp"
@@ -31,8 +32,10 @@ struct Answer {
     }
 };
 
-Datum made(FunctionCallInfo fcinfo, Answer answer) {
-    return make_composite(get_func_rettype(fcinfo->flinfo->fn_oid), answer.values, answer.nulls);
+Datum made(Answer answer) {
+    constexpr Oid kTypes[] = {TEXTOID, INT4OID, JSONBOID, JSONBOID, INT8OID};
+    static_assert(lengthof(kTypes) == columns);
+    return make_composite("idem_http_answer", kTypes, columns, answer.values, answer.nulls);
 }
 
 std::string_view view_of(const text *string) { return {VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string)}; }
@@ -62,7 +65,7 @@ const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *of_method,
     return fingerprint_of_pieces(pieces, lengthof(pieces));
 }
 
-Datum rejected(FunctionCallInfo fcinfo, const text *of_scope, HttpRefusal refusal, int64 retry_after = 0) {
+Datum rejected(const text *of_scope, HttpRefusal refusal, int64 retry_after = 0) {
     struct Words {
         const char *code;
         const char *detail;
@@ -80,10 +83,10 @@ Datum rejected(FunctionCallInfo fcinfo, const text *of_scope, HttpRefusal refusa
     answer.set(status, Int32GetDatum(problem.status));
     answer.set(headers, PointerGetDatum(problem_headers(problem)));
     answer.set(answer_body, PointerGetDatum(problem_body(problem)));
-    return made(fcinfo, answer);
+    return made(answer);
 }
 
-Datum replayed(FunctionCallInfo fcinfo, const KeyRow &row) {
+Datum replayed(const KeyRow &row) {
     constexpr int32 kOk = 200, kNoContent = 204;
     Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
     const ReplayedResponse replay = replayed_response(stored);
@@ -95,7 +98,7 @@ Datum replayed(FunctionCallInfo fcinfo, const KeyRow &row) {
     answer.set(headers, PointerGetDatum(replay.headers));
     if (replay.body != nullptr)
         answer.set(answer_body, PointerGetDatum(replay.body));
-    return made(fcinfo, answer);
+    return made(answer);
 }
 
 // Whole seconds until the holder may be done; 1 when nobody can tell.
@@ -111,23 +114,23 @@ core::Outcome outcome_for_request(const Claimed &claimed) {
     return is_foreign ? core::Outcome::mismatch : claimed.outcome;
 }
 
-Datum answer_to(FunctionCallInfo fcinfo, const text *of_scope, const Claimed &claimed) {
+Datum answer_to(const text *of_scope, const Claimed &claimed) {
     switch (outcome_for_request(claimed)) {
     case core::Outcome::acquired:
     case core::Outcome::taken_over: {
         Answer answer("run");
         if (!claimed.row.is_null(KeyColumn::fence))
             answer.set(fence, claimed.row.get(KeyColumn::fence));
-        return made(fcinfo, answer);
+        return made(answer);
     }
     case core::Outcome::completed:
-        return replayed(fcinfo, claimed.row);
+        return replayed(claimed.row);
     case core::Outcome::mismatch:
-        return rejected(fcinfo, of_scope, HttpRefusal::mismatch);
+        return rejected(of_scope, HttpRefusal::mismatch);
     case core::Outcome::in_flight:
-        return rejected(fcinfo, of_scope, HttpRefusal::in_flight, retry_after(claimed));
+        return rejected(of_scope, HttpRefusal::in_flight, retry_after(claimed));
     case core::Outcome::in_doubt:
-        return rejected(fcinfo, of_scope, HttpRefusal::in_doubt);
+        return rejected(of_scope, HttpRefusal::in_doubt);
     }
     pg_unreachable();
 }
@@ -150,15 +153,15 @@ PGDLLEXPORT Datum idem_http_begin(PG_FUNCTION_ARGS) {
         request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
     request.wait_until = wait_argument(fcinfo, wait);
     if (!core::needs_http_key(view_of(of_method)))
-        return made(fcinfo, Answer("run"));
+        return made(Answer("run"));
     if (PG_ARGISNULL(idempotency_key))
-        return rejected(fcinfo, request.scope, HttpRefusal::missing_key);
+        return rejected(request.scope, HttpRefusal::missing_key);
     request.key = find_key(fcinfo, idempotency_key);
     if (request.key == nullptr)
-        return rejected(fcinfo, request.scope, HttpRefusal::malformed_key);
+        return rejected(request.scope, HttpRefusal::malformed_key);
     request.fingerprint = request_fingerprint(fcinfo, of_method, of_route);
     request.records_doubt = true;
-    return answer_to(fcinfo, request.scope, claim_key(request));
+    return answer_to(request.scope, claim_key(request));
 }
 
 PGDLLEXPORT Datum idem_http_key(PG_FUNCTION_ARGS) {

@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "key_store.hpp"
 #include "key_walk.hpp"
+#include "row_answer.hpp"
 #include "scope.hpp"
 
 namespace {
@@ -10,7 +11,9 @@ namespace {
 using namespace idem;
 using core::State;
 
-enum Column { scope, key, mode, pid, since, lease_until, columns };
+enum InFlightColumn { scope, key, mode, pid, since, lease_until, columns };
+constexpr Oid kTypes[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID};
+static_assert(lengthof(kTypes) == columns);
 
 // A row version that may be in flight. It was copied, as nothing but a copy can be made while its page is locked.
 struct Candidate {
@@ -81,7 +84,7 @@ bool find_process(TransactionId holder, int *process) {
     return *process != 0 || TransactionIdIsInProgress(transaction);
 }
 
-void put_row(const ReturnSetInfo *result, const KeyRow &row, int process) {
+void put_row(const AnswerRows &result, const KeyRow &row, int process) {
     Datum values[columns];
     bool nulls[columns] = {};
     // Not by reference to what a rollback may take away.
@@ -93,10 +96,10 @@ void put_row(const ReturnSetInfo *result, const KeyRow &row, int process) {
     values[since] = row.get(KeyColumn::created_at);
     values[lease_until] = row.get(KeyColumn::lease_until);
     nulls[lease_until] = row.is_null(KeyColumn::lease_until);
-    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    put_answer_row(result, values, nulls);
 }
 
-void show(const ReturnSetInfo *result, const Candidate &candidate, TupleDesc layout) {
+void show(const AnswerRows &result, const Candidate &candidate, TupleDesc layout) {
     KeyRow row;
     heap_deform_tuple(candidate.row, layout, row.values, row.nulls);
     ScopePolicy policy;
@@ -115,8 +118,8 @@ void show(const ReturnSetInfo *result, const Candidate &candidate, TupleDesc lay
         put_row(result, row, 0);
 }
 
-void show_all(const ReturnSetInfo *result) {
-    Relation table = open_space(KeySpace::keys, AccessShareLock);
+void show_all(const AnswerRows &result) {
+    Relation table = open_member(table_of(KeySpace::keys), AccessShareLock);
     Collector found;
     found.layout = RelationGetDescr(table);
     InitDirtySnapshot(found.dirty);
@@ -146,8 +149,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(idem_in_flight);
 
 PGDLLEXPORT Datum idem_in_flight(PG_FUNCTION_ARGS) {
-    InitMaterializedSRF(fcinfo, 0);
-    show_all(reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+    show_all(begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
 

@@ -1,6 +1,6 @@
 #include "internal_sql.hpp"
 
-#include "catalog.hpp"
+#include "extension.hpp"
 #include "other_role.hpp"
 
 namespace idem {
@@ -15,7 +15,7 @@ bool run_as_owner(const char *statement, const SqlArgument *arguments, int count
         nulls[i] = arguments[i].is_null ? 'n' : ' ';
     }
     bool has_row = false;
-    as_role(catalog().owner, [&] {
+    as_role(extension().owner, [&] {
         SPI_connect();
         const int status = SPI_execute_with_args(statement, count, types, values, nulls, false, 0);
         if (status < 0)

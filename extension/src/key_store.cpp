@@ -168,7 +168,8 @@ Write write_result(const KeyTable &table, TM_Result result, const TM_FailureData
     case TM_BeingModified:
         return Write::busy;
     default:
-        elog(ERROR, "unexpected state %d of a row of \"%s\" (command %u)", result, table_of(table.space), failure.cmax);
+        elog(ERROR, "unexpected state %d of a row of \"%s\" (command %u)", result, table_of(table.space).layout.name,
+             failure.cmax);
     }
     pg_unreachable();
 }
@@ -178,7 +179,7 @@ Write write_result(const KeyTable &table, TM_Result result, const TM_FailureData
 KeyTable open_keys(Access access, KeySpace space) {
     KeyTable table;
     table.space = space;
-    table.relation = open_space(space, lock_for(access));
+    table.relation = open_member(table_of(space), lock_for(access));
     List *indexes = RelationGetIndexList(table.relation);
     table.has_more_indexes = list_length(indexes) > 1;
     list_free(indexes);

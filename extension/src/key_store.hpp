@@ -1,5 +1,5 @@
-// The only door to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or many new ones. What
-// is said of keys here is true of all four.
+// The only door to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or many new ones.
+// What is said of keys here is true of all four.
 //
 // Each table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
 // here: read-only and parallel checks, speculative insertion, index entries, command counter. The unique index decides who
@@ -15,9 +15,9 @@
 // User triggers, rules and row-level security on the tables do not take part.
 #pragma once
 
-#include "catalog.hpp"
 #include "core/key_state.hpp"
 #include "key_index.hpp"
+#include "key_space.hpp"
 #include "pg.hpp"
 
 namespace idem {
@@ -30,7 +30,7 @@ struct KeyTable {
     bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
 };
 
-// The table is checked (catalog.hpp) after it is locked: what an ALTER TABLE made of it while we waited counts.
+// The table is checked (member.hpp) after it is locked: what an ALTER TABLE made of it while we waited counts.
 enum class Access { read, write };
 KeyTable open_keys(Access access, KeySpace space);
 void close_keys(const KeyTable &table);

@@ -1,6 +1,7 @@
 // idem_lookup: what became of a key, as the caller's snapshot sees it. Writes nothing, waits for nobody, works on a standby.
 #include "arguments.hpp"
 #include "key_store.hpp"
+#include "row_answer.hpp"
 #include "scope.hpp"
 #include "ticket.hpp"
 
@@ -22,6 +23,10 @@ enum InfoColumn {
     is_owner,
     columns
 };
+
+constexpr Oid kTypes[] = {TEXTOID, INT4OID,        JSONBOID,       BOOLOID,        INT4OID,
+                          TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID};
+static_assert(lengthof(kTypes) == columns);
 
 const char *state_name(State value) {
     switch (value) {
@@ -47,7 +52,7 @@ struct Info {
     }
 };
 
-void put_info(FunctionCallInfo fcinfo, const KeyRow &row, const text *owner) {
+void put_info(const AnswerRows &rows, const KeyRow &row, const text *owner) {
     Info info;
     info.values[state] = CStringGetTextDatum(state_name(state_of(row)));
     info.copy(status_code, row, KeyColumn::status_code);
@@ -59,8 +64,7 @@ void put_info(FunctionCallInfo fcinfo, const KeyRow &row, const text *owner) {
     info.copy(expires_at, row, KeyColumn::expires_at);
     info.copy(lease_until, row, KeyColumn::lease_until);
     info.values[is_owner] = BoolGetDatum(idem::is_owner(row, owner));
-    auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-    tuplestore_putvalues(result->setResult, result->setDesc, info.values, info.nulls);
+    put_answer_row(rows, info.values, info.nulls);
 }
 
 } // namespace
@@ -74,14 +78,14 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     const text *owner = optional_text(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
     const ScopePolicy policy = scope_policy(scope);
-    InitMaterializedSRF(fcinfo, 0);
+    const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
     const KeyTable table = open_keys(Access::read, KeySpace::keys);
     const Probe found = probe_snapshot(table, scope, key);
     if (found.presence == Presence::found) {
         const KeyRow row = read_row(table, found);
         const core::KeyFacts facts = facts_of(row, found.own_transaction, policy.manual_on_lease_expiry);
         if (!core::is_expired(facts, clock_now()))
-            put_info(fcinfo, row, owner);
+            put_info(rows, row, owner);
     }
     close_keys(table);
     return Datum{0};

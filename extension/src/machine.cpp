@@ -1,7 +1,6 @@
 #include "machine.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "errors.hpp"
 #include "guard.hpp"
@@ -21,6 +20,14 @@ struct NameHash {
     size_t operator()(std::string_view name) const noexcept { return std::hash<std::string_view>{}(name); }
 };
 
+constexpr Column kColumns[] = {{"name", TEXTOID}, {"definition", JSONBOID}};
+
+} // namespace
+
+constinit Member machines_table = member_table("idem_machines", kColumns, 1, InvalidAttrNumber, kAnyChecks);
+
+namespace {
+
 // The graphs that this backend has read, on the C++ heap. All of them go when any definition changes: that is rare.
 using Graphs = std::unordered_map<std::string, std::unique_ptr<core::StateGraph>, NameHash, std::equal_to<>>;
 
@@ -30,11 +37,11 @@ constinit Graphs *graphs = nullptr;
 constinit uint64 graphs_generation = 0;
 
 void forget_graphs_if_stale() {
-    catalog(); // learns of other sessions' changes
-    if (graphs != nullptr && graphs_generation == machines_generation() && graphs->size() < kMostGraphs)
+    const uint64 now = generation_of(machines_table);
+    if (graphs != nullptr && graphs_generation == now && graphs->size() < kMostGraphs)
         return;
     // Changes that arrive while a definition is read must make the next call read it again: the generation is taken first.
-    graphs_generation = machines_generation();
+    graphs_generation = now;
     call_core([] {
         if (graphs == nullptr)
             graphs = new Graphs;
@@ -51,7 +58,7 @@ void forget_graphs_if_stale() {
 
 // Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has.
 Jsonb *stored_definition(const char *name) {
-    Relation table = open_member(&Catalog::machines, AccessShareLock);
+    Relation table = open_member(machines_table, AccessShareLock);
     const Oid index = compat_primary_key(table);
     ScanKeyData entry;
     ScanKeyInit(&entry, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));

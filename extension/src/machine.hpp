@@ -2,9 +2,11 @@
 #pragma once
 
 #include "core/state_graph.hpp"
-#include "pg.hpp"
+#include "member.hpp"
 
 namespace idem {
+
+extern Member machines_table;
 
 inline constexpr int kMaxMachineBytes = 255;
 

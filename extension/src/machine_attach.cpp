@@ -2,7 +2,7 @@
 #include "machine_attach.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
+#include "extension.hpp"
 #include "internal_sql.hpp"
 #include "key_store.hpp"
 #include "state_column.hpp"
@@ -109,7 +109,7 @@ AttachedMachine attached_machine(Relation table) {
     return {guarded_column(table, column), pstrdup(machine)};
 }
 
-void lock_machines() { table_close(open_member(&Catalog::machines, ShareRowExclusiveLock), NoLock); }
+void lock_machines() { table_close(open_member(machines_table, ShareRowExclusiveLock), NoLock); }
 
 namespace {
 

@@ -1,6 +1,5 @@
 // idem_machine_define, idem_machine_drop.
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "guard.hpp"
 #include "internal_sql.hpp"
 #include "key_store.hpp"
@@ -99,7 +98,7 @@ PGDLLEXPORT Datum idem_machine_define(PG_FUNCTION_ARGS) {
     foreach (cell, attachments_of(machine))
         check_attached_table(*static_cast<const Attachment *>(lfirst(cell)), machine, states);
     const SqlArgument values[] = {{TEXTOID, PG_GETARG_DATUM(0), false}, {JSONBOID, PG_GETARG_DATUM(1), false}};
-    run_as_owner(psprintf(kDefine, qualified_name("idem_machines")), values, lengthof(values));
+    run_as_owner(psprintf(kDefine, member_name(machines_table)), values, lengthof(values));
     PG_RETURN_VOID();
 }
 
@@ -112,7 +111,7 @@ PGDLLEXPORT Datum idem_machine_drop(PG_FUNCTION_ARGS) {
     if (attachments != NIL)
         raise_still_attached(machine, attachments);
     const SqlArgument values[] = {{TEXTOID, PG_GETARG_DATUM(0), false}};
-    if (!run_as_owner(psprintf(kDrop, qualified_name("idem_machines")), values, lengthof(values)))
+    if (!run_as_owner(psprintf(kDrop, member_name(machines_table)), values, lengthof(values)))
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
                         errmsg("could not serialize access due to a concurrent definition of state machine \"%s\"", machine)));
     PG_RETURN_VOID();

@@ -1,8 +1,9 @@
 // What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
 #include "breakage.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "core/snowflake.hpp"
+#include "extension.hpp"
+#include "member.hpp"
 #include "pg.hpp"
 #include "row_statement.hpp"
 #include "settings.hpp"
@@ -94,7 +95,8 @@ void _PG_init() {
                           errdetail("It was built with IDEM_BREAK=%s.", IDEM_BREAK)));
     idem::stats::initialize();
     define_settings();
-    idem::catalog_initialize();
+    idem::extension_initialize();
+    idem::members_initialize();
     idem::row_statement_initialize();
     idem::worker_initialize();
 }

@@ -11,8 +11,30 @@ namespace {
 
 constexpr const char *kChannel = "idem_outbox";
 
-constinit HeldLock held_messages{};
-constinit HeldLock held_parked{};
+constexpr Column kMessageColumns[] = {
+    {"id", INT8OID},
+    {"due_at", TIMESTAMPTZOID, kNullable},
+    {"returned_by", INT8OID, kNullable},
+    {"failures", INT4OID},
+    {"topic", TEXTOID},
+    {"key", TEXTOID, kNullable},
+    {"payload", JSONBOID},
+    {"headers", JSONBOID, kNullable},
+};
+static_assert(lengthof(kMessageColumns) == MessageColumn::count);
+
+constexpr Column kParkedColumns[] = {
+    {"id", INT8OID},
+    {"parked_at", TIMESTAMPTZOID},
+    {"returned_by", INT8OID},
+    {"failures", INT4OID},
+    {"cause", TEXTOID},
+    {"topic", TEXTOID},
+    {"key", TEXTOID, kNullable},
+    {"payload", JSONBOID},
+    {"headers", JSONBOID, kNullable},
+};
+static_assert(lengthof(kParkedColumns) == ParkedColumn::count);
 
 Datum column_of(TupleTableSlot *slot, AttrNumber column, bool *is_null) { return slot_getattr(slot, column, is_null); }
 
@@ -85,9 +107,12 @@ ArrayType *array_of(const Numbers &numbers) {
     return construct_array(elements, numbers.count, INT8OID, sizeof(int64), true, TYPALIGN_DOUBLE);
 }
 
-PlainTable open_messages() { return open_plain(&Catalog::outbox, &held_messages); }
+constinit Member outbox_table = member_table("idem_outbox", kMessageColumns, MessageColumn::topic, MessageColumn::id);
+constinit Member parked_table = member_table("idem_outbox_parked", kParkedColumns, ParkedColumn::id, InvalidAttrNumber);
 
-PlainTable open_parked() { return open_plain(&Catalog::outbox_parked, &held_parked); }
+PlainTable open_messages() { return open_plain(outbox_table); }
+
+PlainTable open_parked() { return open_plain(parked_table); }
 
 Message read_message(TupleTableSlot *slot) {
     bool is_null;

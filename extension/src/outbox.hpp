@@ -22,6 +22,9 @@
 
 namespace idem {
 
+extern Member outbox_table;
+extern Member parked_table;
+
 inline constexpr int kMaxTopicBytes = 255;
 inline constexpr int kMaxBatch = 10'000; // what can be asked for
 inline constexpr int kMostInLease =

@@ -7,7 +7,11 @@ namespace idem {
 
 namespace {
 
-constinit HeldLock held_leases{};
+constexpr Column kColumns[] = {{"fence", INT8OID},
+                               {"lease_until", TIMESTAMPTZOID},
+                               {"topic", TEXTOID},
+                               {"ids", INT8ARRAYOID},
+                               {"key_hashes", INT8ARRAYOID}};
 
 ScanKeyData fence_key(int64 fence) {
     ScanKeyData key;
@@ -44,7 +48,9 @@ Lease read_lease(TupleTableSlot *slot) {
 
 } // namespace
 
-PlainTable open_leases() { return open_plain(&Catalog::outbox_leases, &held_leases); }
+constinit Member leases_table = member_table("idem_outbox_leases", kColumns, LeaseColumn::fence, InvalidAttrNumber);
+
+PlainTable open_leases() { return open_plain(leases_table); }
 
 bool lock_lease(const PlainTable &leases, int64 fence, Lease *lease) {
     bool found = false;

@@ -5,6 +5,8 @@
 
 namespace idem {
 
+extern Member leases_table;
+
 struct Lease {
     ItemPointerData version;
     int64 fence;

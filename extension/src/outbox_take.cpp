@@ -3,6 +3,7 @@
 #include "key_store.hpp"
 #include "number_map.hpp"
 #include "outbox_lease.hpp"
+#include "row_answer.hpp"
 #include "value_lock.hpp"
 
 #include <algorithm>
@@ -13,7 +14,9 @@ using namespace idem;
 using core::Micros;
 
 enum Argument { topic_given, max_messages, lease_given };
-enum Column { id, topic, key, payload, headers, attempt, fence, columns };
+enum TakenColumn { id, topic, key, payload, headers, attempt, fence, columns };
+constexpr Oid kTypes[] = {INT8OID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT4OID, INT8OID};
+static_assert(lengthof(kTypes) == columns);
 
 // So many messages are taken back in one call at most; the rest stays with its leases for the next.
 constexpr int kMostReturned = 10'000;
@@ -133,7 +136,7 @@ bool is_eligible(Taker *taker, Snapshot snapshot, const Message &message) {
            !(message.key_hash != 0 && is_later_one_out(*taker, snapshot, message));
 }
 
-void put_row(const ReturnSetInfo *result, TupleTableSlot *slot, const Message &message, int64 by) {
+void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &message, int64 by) {
     Datum values[columns];
     bool nulls[columns] = {};
     values[id] = Int64GetDatum(message.id);
@@ -143,10 +146,10 @@ void put_row(const ReturnSetInfo *result, TupleTableSlot *slot, const Message &m
     values[headers] = slot_getattr(slot, MessageColumn::headers, &nulls[headers]);
     values[attempt] = Int32GetDatum(message.failures == PG_INT32_MAX ? message.failures : message.failures + 1);
     values[fence] = Int64GetDatum(by);
-    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    put_answer_row(result, values, nulls);
 }
 
-void take_message(Taker *taker, const ReturnSetInfo *result, TupleTableSlot *slot, const Message &message) {
+void take_message(Taker *taker, const AnswerRows &result, TupleTableSlot *slot, const Message &message) {
     Lease *taken = &taker->taken;
     if (taken->ids.count == 0)
         taken->fence = next_fence(0);
@@ -157,7 +160,7 @@ void take_message(Taker *taker, const ReturnSetInfo *result, TupleTableSlot *slo
 
 // From the oldest on, as what was met decides which keys may follow. When something was found and then little is free, the next
 // call looks further.
-void choose_messages(Taker *taker, const ReturnSetInfo *result) {
+void choose_messages(Taker *taker, const AnswerRows &result) {
     with_latest_snapshot([&](Snapshot snapshot) {
         const int64 enough = int64{10} * taker->most + 1000;
         const PlainScan scan = begin_message_scan(taker->messages, snapshot, taker->topic);
@@ -173,7 +176,7 @@ void choose_messages(Taker *taker, const ReturnSetInfo *result) {
     });
 }
 
-void take(Taker *taker, Micros span, const ReturnSetInfo *result) {
+void take(Taker *taker, Micros span, const AnswerRows &result) {
     const LOCKTAG turn = topic_tag(taker->topic);
     (void)LockAcquire(&turn, ExclusiveLock, false, false);
     taker->now = clock_now();
@@ -221,8 +224,7 @@ PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
     taker.taken.topic = const_cast<text *>(taker.topic);
     taker.taken.ids = room_for(taker.most);
     taker.taken.key_hashes = room_for(taker.most);
-    InitMaterializedSRF(fcinfo, 0);
-    take(&taker, span, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+    take(&taker, span, begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
 

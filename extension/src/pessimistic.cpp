@@ -221,7 +221,8 @@ PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
     const core::Micros wait_until = wait_argument(fcinfo, wait);
     const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(key));
     Relation table = open_target_within(fcinfo, target, wait_until);
-    InitMaterializedSRF(fcinfo, 0);
+    constexpr Oid kTypes[] = {TEXTOID, JSONBOID};
+    const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
     if (table != nullptr) {
         const MemoryContext memory = CurrentMemoryContext;
         SPI_connect();
@@ -229,12 +230,11 @@ PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
         SPI_finish();
         relation_close(table, NoLock);
     }
-    auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     for (int i = 0; i < wanted.count; i++) {
         const WantedRow &row = wanted.rows[i];
-        Datum values[] = {CStringGetTextDatum(outcome_of(row.what)), PointerGetDatum(row.row)};
-        bool nulls[] = {false, row.row == nullptr};
-        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+        const Datum values[] = {CStringGetTextDatum(outcome_of(row.what)), PointerGetDatum(row.row)};
+        const bool nulls[] = {false, row.row == nullptr};
+        put_answer_row(rows, values, nulls);
     }
     return Datum{0};
 }

@@ -44,9 +44,9 @@ bool was_done(const PlainTable &table, TM_Result result) {
 
 } // namespace
 
-PlainTable open_plain(Oid Catalog::*member, HeldLock *held) {
+PlainTable open_plain(Member &member) {
     PlainTable table;
-    table.relation = open_member(member, RowExclusiveLock, held);
+    table.relation = open_member_held(member, RowExclusiveLock);
     List *indexes = RelationGetIndexList(table.relation);
     table.has_more_indexes = list_length(indexes) > 1;
     list_free(indexes);

@@ -6,7 +6,7 @@
 // part. REQUIRES, of whatever writes: prevent_unless_writable was called.
 #pragma once
 
-#include "catalog.hpp"
+#include "member.hpp"
 #include "pg.hpp"
 
 namespace idem {
@@ -18,8 +18,7 @@ struct PlainTable {
     bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
 };
 
-// `held` is the caller's, static, for this table only (catalog.hpp).
-PlainTable open_plain(Oid Catalog::*member, HeldLock *held);
+PlainTable open_plain(Member &member);
 void close_plain(const PlainTable &table);
 
 // A row's values by attribute number - 1.

@@ -120,7 +120,8 @@ PGDLLEXPORT Datum idem_allow(PG_FUNCTION_ARGS) {
     const Datum values[] = {BoolGetDatum(admission.allowed), Int32GetDatum(admission.remaining),
                             admission.allowed ? Datum{0} : interval_of(admission.retry_after)};
     const bool nulls[] = {false, false, admission.allowed};
-    return make_record(fcinfo, values, nulls);
+    constexpr Oid kTypes[] = {BOOLOID, INT4OID, INTERVALOID};
+    return make_record(fcinfo, kTypes, values, nulls);
 }
 
 } // extern "C"

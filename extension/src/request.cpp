@@ -1,7 +1,6 @@
 // Signed requests: idem_verify_request, and the keys that they are signed with.
 #include "api_key.hpp"
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "claim.hpp"
 #include "composite_key.hpp"
 #include "hmac.hpp"
@@ -12,6 +11,11 @@ namespace {
 
 using namespace idem;
 using core::Micros;
+
+// What becomes of a signed request.
+enum class RequestOutcome : int { accepted, replayed, stale, invalid };
+constinit EnumType request_outcome_enum = {
+    "idem_request_outcome", {"accepted", "replayed", "stale", "invalid"}, 4, InvalidOid, {}, 0};
 
 constexpr int kLeastSecretBytes = 16;
 constexpr int kMostSecretBytes = 1024;
@@ -156,7 +160,7 @@ PGDLLEXPORT Datum idem_verify_request(PG_FUNCTION_ARGS) {
     const Micros allowed = positive_span_of(PG_GETARG_INTERVAL_P(tolerance), "tolerance");
     if (allowed > 7 * USECS_PER_DAY)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
-    PG_RETURN_OID(catalog().request_outcome_labels[static_cast<int>(verify(request, hex, allowed))]);
+    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, allowed))));
 }
 
 PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {

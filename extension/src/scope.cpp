@@ -1,12 +1,33 @@
 #include "scope.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "core/http_message.hpp"
 #include "settings.hpp"
 
 namespace idem {
+
+namespace {
+
+constexpr Column kColumns[] = {
+    {"scope", TEXTOID},
+    {"ttl", INTERVALOID, kNullable},
+    {"keep_forever", BOOLOID, kNullable},
+    {"lease", INTERVALOID, kNullable},
+    {"on_lease_expiry", TEXTOID, kNullable},
+    {"max_response_size", INT4OID, kNullable},
+    {"owner", REGROLEOID, kNullable},
+    {"missing_key_status", INT4OID, kNullable},
+    {"malformed_key_status", INT4OID, kNullable},
+    {"mismatch_status", INT4OID, kNullable},
+    {"in_flight_status", INT4OID, kNullable},
+    {"in_doubt_status", INT4OID, kNullable},
+    {"stored_headers", TEXTARRAYOID, kNullable},
+};
+
+} // namespace
+
+constinit Member scopes_table = member_table("idem_scopes", kColumns, 1, InvalidAttrNumber, kAnyChecks);
 
 namespace {
 
@@ -66,8 +87,6 @@ const char *field_names(Datum array) {
 }
 
 void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
-    if (layout->natts < kStoredHeadersColumn) // of version 0.1.0
-        return;
     bool is_null;
     for (int i = 0; i < kHttpRefusals; i++) {
         const Datum value = column(row, layout, static_cast<AttrNumber>(kFirstHttpColumn + i), &is_null);
@@ -103,7 +122,7 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
 // Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
 // once.
 void read_scope(const text *name, CachedScope *scope) {
-    Relation table = open_member(&Catalog::scopes, AccessShareLock);
+    Relation table = open_member(scopes_table, AccessShareLock);
     table_is_empty = RelationGetNumberOfBlocks(table) == 0;
     if (!table_is_empty) {
         const Oid index = compat_primary_key(table);
@@ -122,10 +141,10 @@ constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, Invali
 
 // The cached entry, read when needed. A call that fails while reading leaves no entry behind.
 CachedScope look_up(const text *name) {
-    catalog();
-    if (cache == nullptr || cache_generation != scopes_generation() || hash_get_num_entries(cache) >= kMostCachedScopes) {
+    const uint64 now = generation_of(scopes_table);
+    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMostCachedScopes) {
         forget_cache();
-        cache_generation = scopes_generation();
+        cache_generation = now;
         table_is_empty = false;
     }
     if (table_is_empty)
@@ -138,9 +157,9 @@ CachedScope look_up(const text *name) {
     memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
     if (auto *known = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
         return *known;
-    const uint64 generation = scopes_generation();
+    const uint64 generation = scopes_table.generation;
     read_scope(name, &scope);
-    if (cache != nullptr && generation == scopes_generation())
+    if (cache != nullptr && generation == scopes_table.generation)
         memcpy(hash_search(cache, scope.name, HASH_ENTER, nullptr), &scope, sizeof scope);
     else
         table_is_empty = false;

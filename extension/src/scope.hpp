@@ -2,9 +2,11 @@
 #pragma once
 
 #include "core/key_state.hpp"
-#include "pg.hpp"
+#include "member.hpp"
 
 namespace idem {
+
+extern Member scopes_table;
 
 // The policy of one scope with the settings' defaults filled in.
 struct ScopePolicy {

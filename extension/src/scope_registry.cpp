@@ -1,6 +1,5 @@
 // idem_scope_set, idem_http_scope_set, idem_scope_drop.
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "core/http_message.hpp"
 #include "internal_sql.hpp"
 #include "key_store.hpp"
@@ -101,7 +100,7 @@ void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *type
     for (int i = 0; i < count; i++)
         values[i] = {types[i], PG_GETARG_DATUM(i), PG_ARGISNULL(i)};
     values[count] = {OIDOID, ObjectIdGetDatum(GetUserId()), false};
-    if (!run_as_owner(psprintf(statement, qualified_name("idem_scopes")), values, count + 1))
+    if (!run_as_owner(psprintf(statement, member_name(scopes_table)), values, count + 1))
         raise_not_the_scopes(PG_GETARG_TEXT_PP(0));
 }
 
@@ -134,7 +133,7 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
     const SqlArgument values[] = {{TEXTOID, PointerGetDatum(name), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
-    const bool dropped = run_as_owner(psprintf(kDrop, qualified_name("idem_scopes")), values, lengthof(values));
+    const bool dropped = run_as_owner(psprintf(kDrop, member_name(scopes_table)), values, lengthof(values));
     if (!dropped)
         check_scope_access(name); // not there, or not the caller's to drop
     PG_RETURN_BOOL(dropped);

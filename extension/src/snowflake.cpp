@@ -1,10 +1,10 @@
 #include "snowflake.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "core/snowflake.hpp"
 #include "high_water_page.hpp"
 #include "key_store.hpp"
+#include "row_answer.hpp"
 #include "settings.hpp"
 
 namespace idem {
@@ -14,8 +14,6 @@ namespace {
 // One reservation serves about a second of wall clock, and at least four million numbers.
 constexpr int64 kReserveAhead = int64{1000} << (core::kNodeBits + core::kSequenceBits);
 
-constinit HeldLock held_lock{};
-
 [[noreturn]] void raise_used_up() {
     ereport(ERROR, (errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED), errmsg("the numbers of idem_next_id are used up"),
                     errdetail("Either it is September 2093, or the server's clock once was that far ahead.")));
@@ -24,8 +22,10 @@ constinit HeldLock held_lock{};
 
 } // namespace
 
+constinit Member id_high_water = member_sequence("idem_id_high_water");
+
 int64 next_id() {
-    Relation sequence = open_member(&Catalog::id_high_water, RowExclusiveLock, &held_lock);
+    Relation sequence = open_member_held(id_high_water, RowExclusiveLock);
     const int64 clock = core::id_millis(clock_now());
     const HighWaterPage page = lock_high_water(sequence);
     const auto id = core::next_id(page.last(), clock, settings::node_id);
@@ -44,13 +44,7 @@ using namespace idem;
 
 enum PartColumn { at, node, seq, columns };
 
-// The type is the function's own, by its OUT parameters.
-TupleDesc parts_type(FunctionCallInfo fcinfo) {
-    TupleDesc layout;
-    if (get_call_result_type(fcinfo, nullptr, &layout) != TYPEFUNC_COMPOSITE || layout->natts != columns)
-        elog(ERROR, "unexpected result type of idem_id_parts");
-    return layout;
-}
+constexpr Oid kPartTypes[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
 
 } // namespace
 
@@ -76,7 +70,7 @@ PGDLLEXPORT Datum idem_id_parts(PG_FUNCTION_ARGS) {
     values[at] = TimestampTzGetDatum(core::kIdEpoch + parts.millis * 1000);
     values[node] = Int32GetDatum(parts.node);
     values[seq] = Int32GetDatum(parts.sequence);
-    return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(parts_type(fcinfo)), values, nulls));
+    return make_record(fcinfo, kPartTypes, values, nulls);
 }
 
 } // extern "C"

@@ -1,6 +1,6 @@
 // idem_state_guard: the AFTER ROW trigger that idem_machine_attach puts on a table. It sees what became of the row when every
 // other trigger is done with it, and costs no query: the graph is in memory, the state is in the row.
-#include "catalog.hpp"
+#include "extension.hpp"
 #include "machine.hpp"
 #include "machine_attach.hpp"
 #include "moved_rows.hpp"

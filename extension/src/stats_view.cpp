@@ -1,4 +1,5 @@
 // idem_stats_counters, which is behind the view idem_stats, and idem_stats_reset.
+#include "row_answer.hpp"
 #include "scope.hpp"
 #include "stats.hpp"
 
@@ -7,7 +8,9 @@ namespace {
 using namespace idem;
 using stats::ScopeCounts;
 
-enum Column { scope, is_other, counters, columns = counters + stats::kCounters };
+enum StatsColumn { scope, is_other, counters, columns = counters + stats::kCounters };
+constexpr Oid kTypes[] = {TEXTOID, BOOLOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
+static_assert(lengthof(kTypes) == columns);
 
 // A bucket has the scopes of everybody in it, and names none.
 bool is_shown(const ScopeCounts &item) {
@@ -15,7 +18,7 @@ bool is_shown(const ScopeCounts &item) {
     return item.is_other || find_usable_scope(cstring_to_text_with_len(item.name, item.length), &policy);
 }
 
-void put_counts(const ReturnSetInfo *result, const ScopeCounts &item) {
+void put_counts(const AnswerRows &result, const ScopeCounts &item) {
     Datum values[columns];
     bool nulls[columns] = {};
     nulls[scope] = item.is_other;
@@ -23,7 +26,7 @@ void put_counts(const ReturnSetInfo *result, const ScopeCounts &item) {
     values[is_other] = BoolGetDatum(item.is_other);
     for (int i = 0; i < stats::kCounters; i++)
         values[counters + i] = Int64GetDatum(static_cast<int64>(item.counts[i]));
-    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    put_answer_row(result, values, nulls);
 }
 
 // Calls `use` for each item of this database that the caller may see.
@@ -46,8 +49,8 @@ PG_FUNCTION_INFO_V1(idem_stats_counters);
 PG_FUNCTION_INFO_V1(idem_stats_reset);
 
 PGDLLEXPORT Datum idem_stats_counters(PG_FUNCTION_ARGS) {
-    InitMaterializedSRF(fcinfo, 0);
-    for_each_shown([&](const ScopeCounts &item) { put_counts(reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo), item); });
+    const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
+    for_each_shown([&](const ScopeCounts &item) { put_counts(rows, item); });
     return Datum{0};
 }
 

@@ -1,5 +1,5 @@
-// Sweeping: all tables of keys, tokens, locks, rates and counters, batch by batch, each batch a transaction of its own. Shared by the
-// procedure idem_sweep and the background worker.
+// Sweeping: all tables of keys, tokens, locks, rates and counters, batch by batch, each batch a transaction of its own. Shared
+// by the procedure idem_sweep and the background worker.
 //
 // A batch is bounded by a number of rows and by time, so that a claim of a key that is just being deleted waits for no more
 // than that, and no snapshot is held for longer. It commits without waiting for its flush: after a crash, rows that are back

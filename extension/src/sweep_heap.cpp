@@ -1,8 +1,8 @@
 #include "sweep_heap.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
+#include "counter.hpp"
 #include "key_store.hpp"
 #include "scope.hpp"
 #include "stats.hpp"
@@ -128,17 +128,17 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
 Relation open_swept(SweptTable table) {
     switch (table) {
     case SweptTable::keys:
-        return open_space(KeySpace::keys, RowExclusiveLock);
+        return open_member(table_of(KeySpace::keys), RowExclusiveLock);
     case SweptTable::tokens:
-        return open_space(KeySpace::tokens, RowExclusiveLock);
+        return open_member(table_of(KeySpace::tokens), RowExclusiveLock);
     case SweptTable::locks:
-        return open_space(KeySpace::locks, RowExclusiveLock);
+        return open_member(table_of(KeySpace::locks), RowExclusiveLock);
     case SweptTable::rates:
-        return open_space(KeySpace::rates, RowExclusiveLock);
+        return open_member(table_of(KeySpace::rates), RowExclusiveLock);
     case SweptTable::counters:
         break;
     }
-    return open_member(&Catalog::counters, RowExclusiveLock);
+    return open_member(counters_table, RowExclusiveLock);
 }
 
 Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,

@@ -15,7 +15,7 @@ enum class SweptTable { keys, tokens, locks, rates, counters };
 inline constexpr SweptTable kSweptTables[] = {SweptTable::keys, SweptTable::tokens, SweptTable::locks, SweptTable::rates,
                                               SweptTable::counters};
 
-// Opens one for writing, checked (catalog.hpp). Close it as any relation.
+// Opens one for writing, checked (member.hpp). Close it as any relation.
 Relation open_swept(SweptTable table);
 
 // The next row to look at.

@@ -1,13 +1,28 @@
 #include "sweep_progress.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "internal_sql.hpp"
 #include "value_lock.hpp"
 
 namespace idem {
 
 namespace {
+
+constexpr Column kColumns[] = {
+    {"swept", REGCLASSOID},
+    {"slot", INT4OID},
+    {"pid", INT4OID},
+    {"started_at", TIMESTAMPTZOID},
+    {"updated_at", TIMESTAMPTZOID},
+    {"finished_at", TIMESTAMPTZOID, kNullable},
+    {"complete_from", TIMESTAMPTZOID, kNullable},
+    {"next_block", INT8OID},
+    {"blocks_total", INT8OID},
+    {"blocks_done", INT8OID},
+    {"rows_deleted", INT8OID},
+    {"rows_held", INT8OID},
+    {"batches", INT8OID},
+};
 
 constexpr const char *kPlace =
     "SELECT next_block FROM %s WHERE swept OPERATOR(pg_catalog.=) $1::pg_catalog.oid AND slot OPERATOR(pg_catalog.=) $2";
@@ -45,13 +60,7 @@ SqlArgument number(int64 value) { return {INT8OID, Int64GetDatum(value), false};
 
 } // namespace
 
-bool has_sweeps_table() {
-    const Oid extension = get_extension_oid("idem", true);
-    if (!OidIsValid(extension))
-        return false;
-    const Oid table = get_relname_relid("idem_sweeps", catalog().schema);
-    return OidIsValid(table) && getExtensionOfObject(RelationRelationId, table) == extension;
-}
+constinit Member sweeps_table = member_table("idem_sweeps", kColumns, 1, 2, kAnyChecks);
 
 SweepProgress begin_progress(Oid table, int64 blocks) {
     SweepProgress progress{};
@@ -61,7 +70,7 @@ SweepProgress begin_progress(Oid table, int64 blocks) {
     progress.blocks = blocks;
     const SqlArgument arguments[] = {{OIDOID, ObjectIdGetDatum(table), false}, {INT4OID, Int32GetDatum(progress.slot), false}};
     Datum place = 0;
-    run_as_owner(psprintf(kPlace, qualified_name("idem_sweeps")), arguments, lengthof(arguments), &place);
+    run_as_owner(psprintf(kPlace, member_name(sweeps_table)), arguments, lengthof(arguments), &place);
     const int64 block = DatumGetInt64(place);
     progress.next_block = block > 0 && block < blocks ? static_cast<BlockNumber>(block) : 0;
     return progress;
@@ -78,7 +87,7 @@ void write_progress(const SweepProgress &progress, bool is_complete) {
                                      number(progress.deleted),
                                      number(progress.held),
                                      number(progress.batches)};
-    run_as_owner(psprintf(kWrite, qualified_name("idem_sweeps")), arguments, lengthof(arguments));
+    run_as_owner(psprintf(kWrite, member_name(sweeps_table)), arguments, lengthof(arguments));
 }
 
 void release_progress(const SweepProgress &progress) {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include "core/key_state.hpp"
-#include "pg.hpp"
+#include "member.hpp"
 
 namespace idem {
+
+extern Member sweeps_table;
 
 // Of one table, from `begin_progress` to `end_progress`.
 struct SweepProgress {
@@ -23,9 +25,6 @@ struct SweepProgress {
     int64 batches;
     BlockNumber next_block; // where a later sweep is to begin when this one does not come to its end
 };
-
-// Whether this database's idem_sweeps is there, and the extension's own: an older version of the extension has none.
-bool has_sweeps_table();
 
 // Takes a slot. `next_block` is where the last sweep of this slot was interrupted, or 0.
 SweepProgress begin_progress(Oid table, int64 blocks);

@@ -1,5 +1,7 @@
 #include "ticket.hpp"
 
+#include "row_answer.hpp"
+
 namespace idem {
 
 namespace {
@@ -24,7 +26,7 @@ struct Ticket {
 
     explicit Ticket(core::Outcome answer) {
         memset(nulls, true, sizeof nulls);
-        set(outcome, ObjectIdGetDatum(catalog().outcome_labels[static_cast<int>(answer)]));
+        set(outcome, outcome_datum(answer));
     }
     void set(TicketColumn column, Datum value) {
         values[column] = value;
@@ -66,6 +68,13 @@ void show(Ticket *ticket, const Claimed &claimed) {
     }
 }
 
+Datum composite_of(const Ticket &ticket) {
+    const Oid types[] = {
+        type_of(outcome_enum), INT8OID, INT4OID, TIMESTAMPTZOID, INT4OID, JSONBOID, BOOLOID, TEXTOID, INTERVALOID};
+    static_assert(lengthof(types) == columns);
+    return make_composite("idem_ticket", types, columns, ticket.values, ticket.nulls);
+}
+
 } // namespace
 
 Datum interval_of(core::Micros span) {
@@ -74,18 +83,11 @@ Datum interval_of(core::Micros span) {
     return IntervalPGetDatum(interval);
 }
 
-Datum make_composite(Oid type, Datum *values, bool *nulls) {
-    TupleDesc layout = lookup_rowtype_tupdesc(type, -1);
-    HeapTuple tuple = heap_form_tuple(layout, values, nulls);
-    ReleaseTupleDesc(layout);
-    return HeapTupleGetDatum(tuple);
-}
-
 Datum make_ticket(const Claimed &claimed) {
     Ticket ticket(claimed.outcome);
     if (claimed.has_row)
         show(&ticket, claimed);
-    return make_composite(catalog().ticket_type, ticket.values, ticket.nulls);
+    return composite_of(ticket);
 }
 
 Datum make_ticket(const Claimed &claimed, const Jsonb *given, bool omitted) {
@@ -93,7 +95,7 @@ Datum make_ticket(const Claimed &claimed, const Jsonb *given, bool omitted) {
     show(&ticket, claimed);
     ticket.set(response, PointerGetDatum(given));
     ticket.set(response_omitted, BoolGetDatum(omitted));
-    return make_composite(catalog().ticket_type, ticket.values, ticket.nulls);
+    return composite_of(ticket);
 }
 
 } // namespace idem

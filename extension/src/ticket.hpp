@@ -11,9 +11,6 @@ Datum make_ticket(const Claimed &claimed);
 // The same for work that is already done: the ticket carries its response, also one too large to be stored.
 Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted);
 
-// A row of one of idem's composite types.
-Datum make_composite(Oid type, Datum *values, bool *nulls);
-
 // A span of time as an interval of that many microseconds.
 Datum interval_of(core::Micros span);
 

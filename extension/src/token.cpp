@@ -16,6 +16,13 @@ using core::Outcome;
 using core::Token;
 using core::TokenOutcome;
 
+constinit EnumType token_outcome_enum = {"idem_token_outcome",
+                                         {"accepted", "duplicate", "in_flight", "expired", "invalid"},
+                                         core::kTokenOutcomes,
+                                         InvalidOid,
+                                         {},
+                                         0};
+
 // A redeemed token's row outlives the token by that much, so that a clock set back does not bring a token back to life whose
 // row was swept.
 constexpr Micros kRowOutlives = USECS_PER_DAY;
@@ -47,7 +54,8 @@ Covered cover(const Token &token, const text *scope, const text *subject) {
 // REQUIRES: a scope that scope_argument let through.
 core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
     const Covered covered = cover(token, scope, subject);
-    return hmac({secret.bytes, kSecretBytes}, {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
+    return hmac({secret.bytes, kSecretBytes}, {covered.bytes, covered.size},
+                {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
 Micros life_argument(FunctionCallInfo fcinfo, int arg) {
@@ -137,7 +145,7 @@ PGDLLEXPORT Datum idem_token_redeem(PG_FUNCTION_ARGS) {
     const text *scope = scope_argument(fcinfo, 2);
     (void)scope_policy(scope);
     const TokenOutcome outcome = redeem(token, scope, subject);
-    PG_RETURN_OID(catalog().token_outcome_labels[static_cast<int>(outcome)]);
+    PG_RETURN_DATUM(enum_value(token_outcome_enum, static_cast<int>(outcome)));
 }
 
 PGDLLEXPORT Datum idem_token_rotate_secret(PG_FUNCTION_ARGS) {

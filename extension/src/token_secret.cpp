@@ -1,7 +1,6 @@
 #include "token_secret.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "key_store.hpp"
 #include "random.hpp"
@@ -11,6 +10,14 @@ namespace idem {
 namespace {
 
 enum SecretColumn : AttrNumber { key_id = 1, database, created_at, secret, columns = secret };
+
+constexpr Column kColumns[] = {{"key_id", INT4OID}, {"database", OIDOID}, {"created_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
+
+} // namespace
+
+constinit Member token_secrets = member_of_secrets("idem_token_secrets", kColumns);
+
+namespace {
 
 // A rotation that is not committed yet leaves everybody else signing with the old secret. It has a day to do so.
 constexpr core::Micros kRotationMayTake = USECS_PER_DAY;
@@ -112,12 +119,11 @@ void fill_cache(const StoredSecrets &stored) {
 }
 
 void load() {
-    catalog(); // learns what other sessions changed
-    if (cache.list != nullptr && cache.generation == secrets_generation())
-        return;
     // A change that arrives while the table is read makes the next call read it again.
-    const uint64 generation = secrets_generation();
-    Relation table = open_member(&Catalog::token_secrets, AccessShareLock);
+    const uint64 generation = generation_of(token_secrets);
+    if (cache.list != nullptr && cache.generation == generation)
+        return;
+    Relation table = open_member(token_secrets, AccessShareLock);
     StoredSecrets stored = read_table(table);
     table_close(table, AccessShareLock);
     forget_cache();
@@ -183,7 +189,7 @@ enum class Make { always, if_none };
 void make_secret(Make when, bool revoke, const char *function) {
     prevent_unless_writable(function);
     // One at a time; whoever only reads is not in the way.
-    Relation table = open_member(&Catalog::token_secrets, ShareRowExclusiveLock);
+    Relation table = open_member(token_secrets, ShareRowExclusiveLock);
     StoredSecrets stored = read_table(table);
     if (when == Make::always || !has_own(stored)) {
         insert_secret(table, next_key_id(stored));

@@ -10,9 +10,11 @@
 
 #include "core/key_state.hpp"
 #include "hmac.hpp"
-#include "pg.hpp"
+#include "member.hpp"
 
 namespace idem {
+
+extern Member token_secrets;
 
 inline constexpr core::Micros kLongestTokenLife = 7 * USECS_PER_DAY;
 

@@ -116,7 +116,7 @@ PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     MemoryContextSwitchTo(own);
     end_run(call);
     return make_answer(fcinfo, moved.outcome,
-                       {moved.state == nullptr ? Datum{0} : CStringGetTextDatum(moved.state), moved.state == nullptr});
+                       {TEXTOID, moved.state == nullptr ? Datum{0} : CStringGetTextDatum(moved.state), moved.state == nullptr});
 }
 
 } // extern "C"

@@ -1,6 +1,5 @@
 #include "transition_log.hpp"
 
-#include "catalog.hpp"
 #include "compat.hpp"
 #include "key_store.hpp"
 #include "target.hpp"
@@ -10,6 +9,17 @@
 namespace idem {
 
 namespace {
+
+// Columns of the log, by attribute number.
+struct LogColumn {
+    enum : AttrNumber { target = 1, key, state_column, from_state, to_state, at, by, count = by };
+};
+
+constexpr Column kColumns[] = {
+    {"target", TEXTOID},   {"key", JSONBOID},      {"state_column", TEXTOID}, {"from_state", TEXTOID, kNullable},
+    {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
+};
+static_assert(lengthof(kColumns) == LogColumn::count);
 
 // A partition may have its columns at other places, so they are found by name.
 void describe_key(LoggedTable *logged, Relation table, Relation home) {
@@ -61,6 +71,8 @@ Datum text_datum(std::string_view bytes) { return PointerGetDatum(cstring_to_tex
 
 } // namespace
 
+constinit Member transition_log = member_table("idem_transition_log", kColumns, InvalidAttrNumber, InvalidAttrNumber);
+
 LoggedTable *logged_table(Relation table, Oid home_oid) {
     auto *logged = static_cast<LoggedTable *>(palloc0(sizeof(LoggedTable)));
     Relation home = table_open(home_oid, AccessShareLock);
@@ -85,7 +97,7 @@ void log_transition(LoggedTable *logged, HeapTuple row, TupleDesc layout, const 
     values[LogColumn::to_state - 1] = text_datum(to);
     values[LogColumn::at - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
     values[LogColumn::by - 1] = text_datum(GetUserNameFromId(GetUserId(), false));
-    Relation log = open_member(&Catalog::transition_log, RowExclusiveLock);
+    Relation log = open_member(transition_log, RowExclusiveLock);
     insert_row(log, values, nulls);
     table_close(log, NoLock);
     CommandCounterIncrement();

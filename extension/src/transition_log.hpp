@@ -1,11 +1,13 @@
 // idem_transition_log: one row for each move of a row whose table was attached with log => true.
 #pragma once
 
-#include "pg.hpp"
+#include "member.hpp"
 
 #include <string_view>
 
 namespace idem {
+
+extern Member transition_log;
 
 // How the rows of one table are named in the log.
 struct LoggedTable {

@@ -2,8 +2,8 @@
 #include "version_guard.hpp"
 
 #include "arguments.hpp"
-#include "catalog.hpp"
 #include "errors.hpp"
+#include "extension.hpp"
 #include "internal_sql.hpp"
 
 namespace {

@@ -12,8 +12,8 @@
 // the row, the others queue in the lock manager.
 #pragma once
 
-#include "catalog.hpp"
 #include "core/key_state.hpp"
+#include "key_space.hpp"
 #include "pg.hpp"
 
 namespace idem {

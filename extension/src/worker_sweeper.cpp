@@ -36,11 +36,6 @@ SweepOutcome sweep_database() {
     pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
     SweepOutcome outcome = SweepOutcome::no_extension;
     if (OidIsValid(get_extension_oid("idem", true))) {
-        if (!has_sweeps_table())
-            ereport(ERROR,
-                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                     errmsg("extension \"idem\" in database \"%s\" is too old to be swept", get_database_name(MyDatabaseId)),
-                     errhint("Run ALTER EXTENSION idem UPDATE.")));
         next_transaction();
         const SweepOptions gently = {kGentleBatch, settings::sweep_pause * core::Micros{1000}};
         const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, gently);

@@ -220,12 +220,15 @@ CALL pg_temp.empty();
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 SET lock_timeout = '20 s';
 SELECT pg_temp.publish('outbox:t', NULL, 'x');
+SELECT pg_temp.publish('outbox:taken', NULL, 'x');
+SELECT id, fence FROM idem_outbox_take('outbox:taken') \gset taken_
 BEGIN;
 ALTER TABLE idem_outbox RENAME TO idem_outbox_of_old;
 CREATE TABLE idem.idem_outbox (LIKE idem.idem_outbox_of_old INCLUDING ALL);
-SELECT is(pg_temp.states($$ idem_publish('t', '1') $$, $$ idem_outbox_take('t') $$, $$ idem_outbox_ack('{1}', 1) $$, $$ idem_outbox_retry('{1}') $$),
+SELECT is(pg_temp.states($$ idem_publish('t', '1') $$, $$ idem_outbox_take('t') $$, format('idem_outbox_ack(''{%s}'', %s)', :taken_id, :taken_fence), $$ idem_outbox_retry('{1}') $$),
     rtrim(repeat('55000 ', 4)), 'replaced_outbox');
 ROLLBACK;
+SELECT idem_outbox_ack(ARRAY[:taken_id]::bigint[], :taken_fence) \g /dev/null
 BEGIN;
 ALTER TABLE idem_outbox_leases DROP CONSTRAINT idem_outbox_leases_pkey;
 SELECT is(pg_temp.states($$ idem_outbox_take('t') $$), '55000', 'leases_without_their_key');

@@ -71,7 +71,7 @@ BEGIN;
 UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'idem';
 SELECT ok(NOT pg_temp.ok('version'), 'other_version');
 SELECT is(idem_claim('health:other'), true, 'works_as_long_as_it_has_what_it_needs');
-ALTER TABLE idem_machines RENAME TO idem_automata;
+ALTER TABLE idem_keys RENAME TO idem_keys_of_old;
 SELECT throws_like($$ SELECT idem_claim('health:less') $$, '%not what this version of the library needs', 'clear_error_where_something_is_missing');
 ROLLBACK;
 

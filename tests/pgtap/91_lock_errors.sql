@@ -100,7 +100,7 @@ CREATE TABLE idem.idem_locks (LIKE idem.idem_locks_of_old INCLUDING ALL);
 SELECT is(pg_temp.others('55000', '''lockerr:k'''), NULL, 'replaced_table');
 ROLLBACK;
 BEGIN;
-ALTER TABLE idem_tokens ADD added int;
+ALTER TABLE idem_locks ADD added int;
 SELECT is(pg_temp.others('55000', '''lockerr:k'''), NULL, 'altered_table');
 ROLLBACK;
 SELECT is(idem_unlock('lockerr:owned', :unowned), true, 'everything_works_after_the_rollbacks');

@@ -49,7 +49,7 @@ is(sqlstate($node, q{SELECT idem_try_claim('k')}, 'newer'), '00000', 'what the l
 # --- A library that is newer: it needs what the SQL has not made yet -------------------------------------------------------
 
 $node->safe_psql('postgres', q{CREATE DATABASE older});
-$node->safe_psql('older', q{CREATE EXTENSION idem; ALTER EXTENSION idem DROP TABLE idem_machines; DROP TABLE idem_machines CASCADE;
+$node->safe_psql('older', q{CREATE EXTENSION idem; ALTER EXTENSION idem DROP TABLE idem_keys; DROP TABLE idem_keys CASCADE;
                             UPDATE pg_extension SET extversion = '0.0.1' WHERE extname = 'idem'});
 is(sqlstate($node, q{SELECT idem_claim('k')}, 'older'), '55000', 'a library that needs more than there is');
 $node->psql('older', q{SELECT idem_claim('k')}, stderr => \$stderr);
