@@ -1,5 +1,5 @@
-# From 0.1.0 to what is installed now: everything that 0.1.0 knew is still there and works, the catalog is that of a fresh install,
-# and whoever could use idem can use what is new. On the way, library and SQL are of different versions.
+# From this version to the next, which a fixture makes: what was stored is still there and works, also in sessions that were open, and the
+# catalog is that of a fresh install. On the way, and afterwards, library and SQL are of different versions.
 
 use strict;
 use warnings;
@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# --- An installation of the server's own, with the old version's script beside the new one's --------------------------------
+# --- An installation of the server's own, with the scripts of later versions ------------------------------------------------
 
 sub configured
 {
@@ -28,9 +28,12 @@ foreach my $dir ($bindir, configured('pkglibdir'), $sharedir)
 }
 my ($here) = __FILE__ =~ m{^(.*)/}s ? $1 : '.';
 my $scripts = "$root$sharedir/extension";
-system_or_bail('cp', "$here/upgrade/idem--0.1.0.sql", $scripts);
-
 my $version = (slurp_file("$scripts/idem.control") =~ /^default_version *= *'(.*)'/m)[0];
+my $next = '90.0';
+system_or_bail('cp', "$here/upgrade/next.sql", "$scripts/idem--$version--$next.sql");
+append_to_file("$scripts/idem--$version--98.0.sql",
+    q{CREATE FUNCTION idem_not_in_the_library() RETURNS void LANGUAGE c AS 'MODULE_PATHNAME';});
+append_to_file("$scripts/idem--$version--99.0.sql", q{ALTER TABLE idem_keys ADD COLUMN of_tomorrow int;});
 
 my $node = PostgreSQL::Test::Cluster->new('upgrade', install_path => "$root$bindir" =~ s{/bin$}{}r);
 $node->init;
@@ -43,7 +46,7 @@ wal_level = logical
 CONF
 $node->start;
 
-# --- The new library works with the old SQL ----------------------------------------------------------------------------------
+# --- This version, in use -----------------------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', <<'SQL');
 CREATE DATABASE shop;
@@ -53,29 +56,10 @@ CREATE ROLE piecemeal;
 CREATE ROLE tenant;
 CREATE ROLE stranger;
 SQL
-$node->safe_psql('shop', <<'SQL');
-CREATE EXTENSION idem VERSION '0.1.0';
-SELECT idem_grant('app'), idem_grant('"the operator"', operator => true), idem_grant('tenant'), idem_grant('stranger') \g /dev/null
-GRANT EXECUTE ON FUNCTION idem_claim, idem_forget TO piecemeal;
-SQL
+my $grants = q{SELECT idem_grant('app'), idem_grant('"the operator"', operator => true), idem_grant('tenant'), idem_grant('stranger')};
+$node->safe_psql('shop', "CREATE EXTENSION idem; $grants; GRANT EXECUTE ON FUNCTION idem_claim, idem_forget TO piecemeal");
 my $data = fill($node, 'shop');
 $node->safe_psql('shop', q{BEGIN; SELECT idem_claim('prepared'); PREPARE TRANSACTION 'holder'});
-
-is($node->safe_psql('shop', "SELECT extversion FROM pg_extension WHERE extname = 'idem'"), '0.1.0', 'this is the old version');
-is(sqlstate($node, 'CALL idem_sweep()', 'shop'), '42883', 'which has no sweep');
-$node->wait_for_log(qr/extension "idem" in database "shop" is too old to be swept/);
-is($node->safe_psql('shop', q{SELECT count(*) FROM idem_keys WHERE key = 'expired'}), '1', 'the worker says so and sweeps nothing');
-
-# --- A dump of the old version, for later, and a copy on which the old SQL shows that it still works ------------------------
-
-my $dump = $node->basedir . '/dump';
-$node->command_ok([ 'pg_dump', '-d', $node->connstr('shop'), '-f', "$dump-0.1.0.sql" ], 'pg_dump of 0.1.0');
-$node->safe_psql('postgres', 'CREATE DATABASE "not updated" TEMPLATE template0');
-my $restored = "$dump-old-again.sql";
-append_to_file($restored, slurp_file("$dump-0.1.0.sql") =~ s/(CREATE EXTENSION IF NOT EXISTS idem WITH SCHEMA public)/$1 VERSION '0.1.0'/r);
-$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('not updated'), '-f', $restored ],
-    'the same restored as 0.1.0');
-check_data($node, 'not updated', $data, 0);
 
 # --- The update ------------------------------------------------------------------------------------------------------------
 
@@ -84,42 +68,38 @@ my $session = $node->background_psql('shop');
 $session->query_safe(q{SELECT idem_try_claim('claimed')});
 my $holder = $node->background_psql('shop');
 $holder->query_safe(q{BEGIN; SELECT idem_claim('open')});
-$node->safe_psql('shop', q{SET statement_timeout = '60s'; ALTER EXTENSION idem UPDATE});
-is($node->safe_psql('shop', "SELECT extversion FROM pg_extension WHERE extname = 'idem'"), $version, "updated to $version");
+$node->safe_psql('shop', qq{SET statement_timeout = '60s'; ALTER EXTENSION idem UPDATE TO '$next'});
+is($node->safe_psql('shop', "SELECT extversion FROM pg_extension WHERE extname = 'idem'"), $next, "updated to $next");
 is($session->query_safe(q{SELECT idem_try_claim('claimed'), idem_try_claim('open')}), 'completed|in_flight',
     'a session from before the update goes on, and so does a holder');
 $holder->query_safe('COMMIT');
-is($session->query_safe(q{SELECT idem_try_claim('open')}), 'completed', 'who commits');
+is($session->query_safe(q{SELECT idem_try_claim('open')}), 'completed', 'which commits');
 $_->quit foreach $session, $holder;
 is($node->safe_psql('shop', q{SELECT idem_try_claim('prepared')}), 'in_flight', 'a transaction prepared before holds its key');
 $node->safe_psql('shop', q{COMMIT PREPARED 'holder'});
 is($node->safe_psql('shop', q{SELECT idem_try_claim('prepared')}), 'completed', 'and commits it');
+$node->poll_query_until('shop', q{SELECT count(*) = 0 FROM idem_keys WHERE key = 'expired'});
+pass('the worker sweeps');
 
-# Who may do what is new.
 sub may
 {
     my ($database, $role, $sql) = @_;
     return sqlstate($node, qq{SET ROLE $role; $sql}, $database);
 }
 
-sub check_new_grants
+sub check_grants
 {
-    my ($database) = @_;
-    my $now = "$database: after the update";
-    is(may($database, 'app', 'SELECT * FROM idem_stats'), '00000', "$now an application reads idem_stats");
-    is(may($database, 'app', 'CALL idem_sweep()'), '42501', "$now it may not sweep");
-    is(may($database, 'app', 'SELECT idem_in_flight()'), '42501', "$now nor see who is in flight");
-    is(may($database, '"the operator"', $_), '00000', "$now an operator may: $_")
-      foreach 'CALL idem_sweep()', 'SELECT * FROM idem_sweep_progress', 'SELECT * FROM idem_stats', 'SELECT idem_in_flight()',
-      'SELECT idem_health()', 'SELECT idem_stats_reset()';
-    is(may($database, 'piecemeal', $_), '42501', "$now no more for who had single functions: $_")
-      foreach 'SELECT * FROM idem_stats', 'CALL idem_sweep()', 'SELECT idem_health()';
-    is(may($database, 'piecemeal', q{SELECT idem_claim('piece')}), '00000', "$now who keeps them");
+    my ($database, $new) = @_;
+    is(may($database, 'app', q{SELECT idem_try_claim('may')}), '00000', "$database: an application claims");
+    is(may($database, 'app', 'CALL idem_sweep()'), '42501', "$database: it may not sweep");
+    is(may($database, '"the operator"', 'CALL idem_sweep()'), '00000', "$database: an operator may");
+    is(may($database, 'piecemeal', q{SELECT idem_claim('piece')}), '00000', "$database: single grants are kept");
+    is(may($database, 'piecemeal', 'SELECT idem_of_tomorrow()'), '42501', "$database: and bring nothing new");
+    is(may($database, 'app', 'SELECT idem_of_tomorrow()'), $new, "$database: what is new answers $new to an application");
 }
-
-$node->poll_query_until('shop', q{SELECT count(*) = 0 FROM idem_keys WHERE key = 'expired'});
-pass('the worker sweeps');
-check_new_grants('shop');
+check_grants('shop', '42501');
+$node->safe_psql('shop', $grants);
+check_grants('shop', '00000');
 
 # --- Its catalog is that of a fresh install ------------------------------------------------------------------------------
 
@@ -200,56 +180,51 @@ sub check_catalog
     is(scalar @$got, scalar @$expected, "$name: nor there twice");
 }
 
-# The same grants, given by the new version.
-my $grants = q{SELECT idem_grant('app'), idem_grant('"the operator"', operator => true), idem_grant('tenant'), idem_grant('stranger')};
 $node->safe_psql('postgres', 'CREATE DATABASE fresh; CREATE DATABASE "fresh, odd"; CREATE DATABASE odd');
-$node->safe_psql('fresh', "CREATE EXTENSION idem; $grants; GRANT EXECUTE ON FUNCTION idem_claim, idem_forget TO piecemeal");
+$node->safe_psql('fresh', "CREATE EXTENSION idem VERSION '$next'; $grants; GRANT EXECUTE ON FUNCTION idem_claim, idem_forget TO piecemeal");
 check_catalog('shop', 'fresh', 'the catalog of an updated database');
 
 my $odd = '"Odd\'s $1, %s; --"';
-$node->safe_psql('fresh, odd', "CREATE SCHEMA $odd; CREATE EXTENSION idem SCHEMA $odd");
+$node->safe_psql('fresh, odd', "CREATE SCHEMA $odd; CREATE EXTENSION idem SCHEMA $odd VERSION '$next'");
 $node->safe_psql('odd',
-    "CREATE SCHEMA $odd; CREATE EXTENSION idem SCHEMA $odd VERSION '0.1.0'; SET search_path = ''; ALTER EXTENSION idem UPDATE");
+    "CREATE SCHEMA $odd; CREATE EXTENSION idem SCHEMA $odd; SET search_path = ''; ALTER EXTENSION idem UPDATE TO '$next'");
 check_catalog('odd', 'fresh, odd', 'in a schema with an odd name, without grants');
 
 # --- The data, and dumps -------------------------------------------------------------------------------------------------
 
-$node->command_ok([ 'pg_dump', '-d', $node->connstr('shop'), '-f', "$dump-updated.sql" ], 'pg_dump of the updated database');
+my $dump = $node->basedir . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-d', $node->connstr('shop'), '-f', $dump ], 'pg_dump of the updated database');
 check_data($node, 'shop', $data, 1);
-is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), '', 'all is well');
+is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), 'version',
+    'all is well, but for the version');
 
-$node->safe_psql('postgres', 'CREATE DATABASE moved TEMPLATE template0; CREATE DATABASE skipped TEMPLATE template0');
-$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('moved'), '-f', "$dump-updated.sql" ],
+# A dump names no version: where it is restored, the default one is created.
+$node->safe_psql('postgres', 'CREATE DATABASE moved TEMPLATE template0');
+my $restored = $node->basedir . '/restored.sql';
+append_to_file($restored, slurp_file($dump) =~ s/(CREATE EXTENSION IF NOT EXISTS idem WITH SCHEMA public)/$1 VERSION '$next'/r);
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('moved'), '-f', $restored ],
     'the dump of the updated database restored');
-check_new_grants('moved');
+check_grants('moved', '00000');
 check_catalog('moved', 'fresh', 'the catalog after dump and restore');
 check_data($node, 'moved', $data, 0);
 
-$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('skipped'), '-f', "$dump-0.1.0.sql" ],
-    "a dump of 0.1.0 restored where $version is installed");
-is($node->safe_psql('skipped', "SELECT extversion FROM pg_extension WHERE extname = 'idem'"), $version, "is $version");
-is(may('skipped', 'app', 'SELECT * FROM idem_stats'), '42501', 'a dump grants what it knew');
-$node->safe_psql('skipped', $grants);
-check_catalog('skipped', 'fresh', 'the catalog when idem_grant was called again');
-check_data($node, 'skipped', $data, 0);
-
 # --- SQL that is newer than the library ---------------------------------------------------------------------------------
 
-append_to_file("$scripts/idem--$version--98.0.sql",
-    q{CREATE FUNCTION idem_of_tomorrow() RETURNS void LANGUAGE c AS 'MODULE_PATHNAME';});
-append_to_file("$scripts/idem--$version--99.0.sql", q{ALTER TABLE idem_keys ADD COLUMN of_tomorrow int;});
+$node->safe_psql('postgres', 'CREATE DATABASE newer');
+$node->safe_psql('newer', 'CREATE EXTENSION idem');
 my $stderr;
-isnt($node->psql('fresh', q{ALTER EXTENSION idem UPDATE TO '98.0'}, stderr => \$stderr), 0, 'an update that the library is too old for');
-like($stderr, qr/could not find function "idem_of_tomorrow" in file/, 'says what the library lacks');
-is($node->safe_psql('fresh', q{SELECT extversion, idem_claim('k') FROM pg_extension WHERE extname = 'idem'}), "$version|t",
+isnt($node->psql('newer', q{ALTER EXTENSION idem UPDATE TO '98.0'}, stderr => \$stderr), 0, 'an update that the library is too old for');
+like($stderr, qr/could not find function "idem_not_in_the_library" in file/, 'says what the library lacks');
+is($node->safe_psql('newer', q{SELECT extversion, idem_claim('k') FROM pg_extension WHERE extname = 'idem'}), "$version|t",
     'and leaves everything as it was');
-$node->safe_psql('fresh', q{ALTER EXTENSION idem UPDATE TO '99.0'});
-is(sqlstate($node, $_, 'fresh'), '55000', "tables that the library does not know: $_")
+$node->safe_psql('newer', q{ALTER EXTENSION idem UPDATE TO '99.0'});
+is(sqlstate($node, $_, 'newer'), '55000', "tables that the library does not know: $_")
   foreach q{SELECT idem_claim('k')}, q{SELECT idem_lookup('k')}, 'CALL idem_sweep()', q{SELECT idem_in_flight()};
-$node->psql('fresh', q{SELECT idem_claim('k')}, stderr => \$stderr);
+$node->psql('newer', q{SELECT idem_claim('k')}, stderr => \$stderr);
 like($stderr, qr/The library has version \Q$version\E, the extension's SQL in this database 99\.0/, 'the error names both versions');
-is( $node->safe_psql('fresh', q{SELECT check_name FROM idem_health() WHERE NOT ok AND check_name <> 'preload'}),
+is($node->safe_psql('newer', q{SELECT check_name FROM idem_health() WHERE NOT ok AND check_name <> 'preload'}),
     lines('version', 'tables'), 'so does idem_health');
+is($node->safe_psql('newer', q{SELECT idem_lock('l') IS NOT NULL}), 't', 'functions that need other tables go on working');
 
 $node->stop;
 done_testing();
