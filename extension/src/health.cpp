@@ -166,10 +166,13 @@ PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
     bool nulls[library_columns] = {};
     values[version] = CStringGetTextDatum(library_version());
     values[is_preloaded] = BoolGetDatum(stats::is_available());
-    const ErrorData *error = try_in_subtransaction([] {
+    ErrorData *error = try_in_subtransaction([] {
         check_members();
         return true;
     });
+    // Any other error, a cancel or a lack of memory, says nothing about the tables.
+    if (error != nullptr && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+        ReThrowError(error);
     nulls[trouble] = error == nullptr;
     if (error != nullptr)
         values[trouble] = CStringGetTextDatum(psprintf("%s: %s", error->message, error->detail ? error->detail : ""));
