@@ -49,6 +49,11 @@ BEGIN
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
         FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
                           AND tgname IN ('idem_definitions_changed', 'idem_definitions_truncated') AND tgenabled <> 'A';
+    RETURN QUERY EXECUTE format(
+        'SELECT ''privileges'', count(*) = 0, CASE WHEN count(*) = 0 THEN ''No role has more than idem_grant gives.'' '
+        'ELSE format(''%%s privileges that neither the installation nor idem_grant gives: %%s'', count(*), '
+        'string_agg(privilege, ''; '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ''; ...'' ELSE '''' END END '
+        'FROM %s.idem_unintended_privileges() WITH ORDINALITY AS p (privilege, place)', home);
 
     -- The server
     RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),

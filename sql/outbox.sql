@@ -67,8 +67,6 @@ COMMENT ON COLUMN idem_outbox_parked.headers IS 'As in idem_outbox.';
 SELECT pg_catalog.pg_extension_config_dump('idem_outbox', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_outbox_parked', '');
 
-REVOKE ALL ON idem_outbox, idem_outbox_leases, idem_outbox_parked FROM PUBLIC;
-
 CREATE FUNCTION idem_publish(topic text, payload jsonb, key text DEFAULT NULL, headers jsonb DEFAULT NULL)
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb) IS
@@ -118,7 +116,7 @@ BEGIN ATOMIC
       FROM idem_outbox_parked p
      ORDER BY p.id;
 END;
-COMMENT ON FUNCTION idem_outbox_dead_letters() IS 'Internal: what the view idem_dead_letters shows, to whom EXECUTE is granted. Operators.';
+COMMENT ON FUNCTION idem_outbox_dead_letters() IS 'Internal: the rows of the view idem_dead_letters. Operators.';
 
 CREATE VIEW idem_dead_letters AS
     SELECT id, topic, key, payload, headers, attempts, cause, published_at, parked_at FROM idem_outbox_dead_letters();
@@ -133,6 +131,3 @@ COMMENT ON COLUMN idem_dead_letters.attempts IS 'How often it was given out.';
 COMMENT ON COLUMN idem_dead_letters.cause IS 'How the last attempt ended: nacked, or lapsed (nobody answered before the lease ran out).';
 COMMENT ON COLUMN idem_dead_letters.published_at IS 'When it was published, by its id.';
 COMMENT ON COLUMN idem_dead_letters.parked_at IS 'When it was parked.';
-
--- Whoever may execute the function behind it sees something; that is what idem_grant grants.
-GRANT SELECT ON idem_dead_letters TO PUBLIC;

@@ -1,31 +1,99 @@
--- Who may call what. Nothing that touches idem's tables is PUBLIC's; applications and operators are two grants.
+-- Who may use what. Nothing that touches idem's tables is PUBLIC's; applications and operators are two grants.
 
-CREATE FUNCTION idem_functions(operator boolean)
-RETURNS SETOF regprocedure LANGUAGE sql STABLE PARALLEL SAFE
+-- The one list that says which object is for whom. A function that it does not name is for applications, a relation for nobody but the owner.
+-- From 17 on the types of rows and arrays are members, too; they have no privileges of their own.
+CREATE FUNCTION idem_members(OUT objid oid, OUT kind text, OUT name text, OUT audience text, OUT privilege text, OUT owner oid, OUT acl aclitem[],
+                             OUT is_new boolean)
+RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE ROWS 150
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT p.oid::regprocedure
-    FROM pg_depend d
-    JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-    JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
-    WHERE e.extname = 'idem'
-      -- Guards are put on the callers' own tables.
-      AND (p.prorettype <> 'trigger'::regtype OR p.proname LIKE 'idem\_%\_guard')
-      AND p.proname NOT IN ('idem_functions', 'idem_grant', 'idem_revoke', 'idem_health_library', 'idem_health_sample')
-      AND NOT has_function_privilege('public', p.oid, 'EXECUTE')
-      AND (p.proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
-                         'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
-                         'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters',
-                         'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health')) = operator
+    WITH members AS (
+        SELECT d.classid, d.objid, d.xmin = e.xmin AS is_new
+          FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+         WHERE e.extname = 'idem')
+    SELECT objid, 'ROUTINE', objid::regprocedure::text,
+           CASE WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
+                                 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
+                                 'idem_http_key') THEN 'public'
+                -- Guards are put on the callers' own tables.
+                WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
+                  OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
+                                 'idem_health_library', 'idem_health_sample') THEN 'owner'
+                WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
+                                 'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
+                                 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters',
+                                 'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
+                ELSE 'application' END,
+           'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new
+      FROM members JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
+    UNION ALL
+    SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
+           CASE WHEN relname = 'idem_stats' THEN 'application'
+                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters') THEN 'operator'
+                WHEN relname = 'idem_transition_log' THEN 'named'
+                ELSE 'owner' END,
+           'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new
+      FROM members JOIN pg_class c ON classid = 'pg_class'::regclass AND objid = c.oid
+     WHERE relkind NOT IN ('c', 'i', 'I')
+    UNION ALL
+    SELECT objid, 'TYPE', objid::regtype::text, 'public', 'USAGE', typowner, coalesce(typacl, acldefault('T', typowner)), is_new
+      FROM members JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid
+     WHERE typsubscript <> 'array_subscript_handler'::regproc
+       AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c')
 $$;
-COMMENT ON FUNCTION idem_functions(boolean) IS
-'The functions of one of the two sets that idem_grant hands out: false, those for applications; true, those that operators get besides.';
+COMMENT ON FUNCTION idem_members() IS
+'Internal: each object of the extension that has privileges, and the audience that one of them (EXECUTE, SELECT, USAGE) is for: public; application and operator, by idem_grant; named, the roles that somebody names in a GRANT; owner, nobody else. is_new: it was made by the installation or by the last update.';
+
+CREATE FUNCTION idem_set_privileges()
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    member record;
+BEGIN
+    FOR member IN EXECUTE
+        format('SELECT m.*, (SELECT string_agg(DISTINCT '', '' || grantee::regrole::text, '''') FROM aclexplode(acl)'
+               ' WHERE grantee NOT IN (0, owner)) AS others FROM %s.idem_members() m WHERE is_new', home)
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC%s', member.kind, member.name, member.others);
+        EXECUTE format('GRANT ALL ON %s %s TO %s', member.kind, member.name, member.owner::regrole);
+        IF member.audience = 'public' THEN
+            EXECUTE format('GRANT %s ON %s %s TO PUBLIC', member.privilege, member.kind, member.name);
+        END IF;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION idem_set_privileges() IS
+'Internal: gives the objects that the running script has made the privileges of an installation, whatever ALTER DEFAULT PRIVILEGES gave them. The last statement of the installation and of every update; these scripts have no GRANT and no REVOKE of their own. Older objects keep the grants of roles.';
+
+CREATE FUNCTION idem_unintended_privileges()
+RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY EXECUTE format($query$
+        WITH members AS (SELECT * FROM %s.idem_members()),
+        privileges AS (
+            SELECT name, audience, privilege, owner, a.* FROM members, aclexplode(acl) a
+            UNION ALL
+            SELECT name || '.' || quote_ident(attname), audience, privilege, owner, a.*
+              FROM members JOIN pg_attribute ON kind = 'TABLE' AND attrelid = objid, aclexplode(attacl) a)
+        SELECT format('%%s on %%s to %%s', string_agg(privilege_type, ', '), name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END)
+          FROM privileges
+         WHERE grantee <> owner
+           AND NOT (privilege_type = privilege AND NOT is_grantable
+                    AND (audience = 'public' OR grantee <> 0 AND audience <> 'owner'))
+         GROUP BY name, grantee ORDER BY name, grantee$query$,
+        (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'));
+END
+$$;
+COMMENT ON FUNCTION idem_unintended_privileges() IS
+'Internal, for idem_health: privileges on objects of the extension that neither the installation nor idem_grant gives, nor a GRANT of one of theirs to a role.';
 
 CREATE FUNCTION idem_grant(role regrole, operator boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
-    function regprocedure;
+    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    member record;
 BEGIN
     IF role IS NULL OR operator IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role and operator must not be null';
@@ -36,22 +104,22 @@ BEGIN
     IF NOT has_schema_privilege(role, home, 'USAGE') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
     END IF;
-    FOR function IN EXECUTE
-        format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true) WHERE $1', home) USING operator
+    FOR member IN EXECUTE
+        format('SELECT * FROM %s.idem_members() WHERE audience = ''application'' OR audience = ''operator'' AND $1', home) USING operator
     LOOP
-        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', function, role);
+        EXECUTE format('GRANT %s ON %s %s TO %s', member.privilege, member.kind, member.name, role);
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION idem_grant(regrole, boolean) IS
-'Lets a role use idem: the functions for applications, and with operator => true also those for operators. Grants USAGE on the extension''s schema where it is missing. To be called by the extension''s owner or a superuser.';
+'Lets a role use idem: the functions and the view for applications, and with operator => true also those for operators. Grants USAGE on the extension''s schema where it is missing. To be called by the extension''s owner or a superuser.';
 
 CREATE FUNCTION idem_revoke(role regrole)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home     regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
-    function regprocedure;
+    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    member record;
 BEGIN
     IF role IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';
@@ -59,30 +127,16 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
-    FOR function IN EXECUTE
-        format('SELECT %1$s.idem_functions(false) UNION ALL SELECT %1$s.idem_functions(true)', home)
+    FOR member IN EXECUTE
+        format('SELECT * FROM %s.idem_members() WHERE owner <> $1 AND (EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = $1)'
+               ' OR kind = ''TABLE'' AND EXISTS (SELECT FROM pg_attribute, aclexplode(attacl) WHERE attrelid = objid AND grantee = $1))', home)
+        USING role::oid
     LOOP
-        EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM %s', function, role);
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s', member.kind, member.name, role);
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION idem_revoke(regrole) IS 'Takes back what idem_grant gave, except USAGE on the schema. To be called by the extension''s owner or a superuser.';
+COMMENT ON FUNCTION idem_revoke(regrole) IS
+'Takes back all privileges that a role has on functions, views, tables, sequences and types of idem, by idem_grant or by GRANT; not USAGE on the schema. To be called by the extension''s owner or a superuser.';
 
-DO $$
-DECLARE
-    function regprocedure;
-BEGIN
-    -- The path of CREATE EXTENSION is this schema, where others may have made an operator that fits better than pg_catalog's.
-    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    FOR function IN
-        SELECT p.oid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
-        JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
-        WHERE e.extname = 'idem'
-          AND p.proname NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes',
-                                'idem_next_id', 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition',
-                                'idem_request_message', 'idem_http_key')
-    LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', function);
-    END LOOP;
-END
-$$;
+SELECT idem_set_privileges();

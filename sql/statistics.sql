@@ -4,7 +4,7 @@ CREATE FUNCTION idem_stats_counters(OUT scope text, OUT is_other boolean, OUT ac
                                     OUT in_doubt bigint, OUT mismatches bigint, OUT takeovers bigint, OUT stale_fences bigint,
                                     OUT swept bigint)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_stats_counters() IS 'Internal: what the view idem_stats shows, to whom EXECUTE is granted.';
+COMMENT ON FUNCTION idem_stats_counters() IS 'Internal: the rows of the view idem_stats.';
 
 CREATE VIEW idem_stats AS
     SELECT scope, acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept, is_other
@@ -23,9 +23,6 @@ COMMENT ON COLUMN idem_stats.takeovers IS 'Claims that took over from a holder w
 COMMENT ON COLUMN idem_stats.stale_fences IS 'Changes that were refused because the fence was not, or no longer, the holder''s: ID001, and false from idem_lock_renew and idem_unlock.';
 COMMENT ON COLUMN idem_stats.swept IS 'Expired keys, redeemed tokens and locks that were swept.';
 COMMENT ON COLUMN idem_stats.is_other IS 'True: not one scope, but all for which idem.stats_max_scopes left no room.';
-
--- Whoever may execute the function behind it sees something; that is what idem_grant grants.
-GRANT SELECT ON idem_stats TO PUBLIC;
 
 CREATE FUNCTION idem_stats_reset() RETURNS void LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_stats_reset() IS

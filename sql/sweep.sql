@@ -32,7 +32,6 @@ COMMENT ON COLUMN idem_sweeps.blocks_done IS 'Blocks that were looked at.';
 COMMENT ON COLUMN idem_sweeps.rows_deleted IS 'Rows that were deleted.';
 COMMENT ON COLUMN idem_sweeps.rows_held IS 'Expired rows that were left alone, because somebody held them.';
 COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
-REVOKE ALL ON idem_sweeps FROM PUBLIC;
 
 -- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp). The body is parsed here and now, so its
 -- names are those of this schema, whatever the schema's name; and its operators may be, where pg_catalog has none of just these types.
@@ -54,7 +53,7 @@ BEGIN ATOMIC
          AND l.objid = s.swept::oid AND l.classid = s.slot::oid
     ORDER BY c.relname, s.slot;
 END;
-COMMENT ON FUNCTION idem_sweep_status() IS 'Internal: what the view idem_sweep_progress shows, to whom EXECUTE is granted. Operators.';
+COMMENT ON FUNCTION idem_sweep_status() IS 'Internal: the rows of the view idem_sweep_progress. Operators.';
 
 CREATE VIEW idem_sweep_progress AS
     SELECT table_name, state, pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_held, batches,
@@ -74,9 +73,6 @@ COMMENT ON COLUMN idem_sweep_progress.rows_deleted IS 'Rows that were deleted.';
 COMMENT ON COLUMN idem_sweep_progress.rows_held IS 'Expired rows that were left alone, because somebody held them.';
 COMMENT ON COLUMN idem_sweep_progress.batches IS 'Transactions that deleted rows.';
 COMMENT ON COLUMN idem_sweep_progress.complete_from IS 'When the last sweep that came to its end began: what expired before was swept, except rows in use.';
-
--- Whoever may execute the function behind it sees something; that is what idem_grant grants.
-GRANT SELECT ON idem_sweep_progress TO PUBLIC;
 
 CREATE PROCEDURE idem_sweep(batch integer DEFAULT 10000, pause interval DEFAULT '0')
 LANGUAGE c AS 'MODULE_PATHNAME';

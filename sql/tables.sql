@@ -199,10 +199,6 @@ SELECT pg_catalog.pg_extension_config_dump('idem_transition_log', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_fence_high_water', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_id_high_water', '');
 
-REVOKE ALL ON idem_keys, idem_tokens, idem_locks, idem_rates, idem_scopes, idem_counters, idem_machines, idem_transition_log, idem_token_secrets,
-    idem_api_keys FROM PUBLIC;
-REVOKE ALL ON SEQUENCE idem_fence_high_water, idem_id_high_water FROM PUBLIC;
-
 -- Sessions keep what scopes and machines say in memory.
 CREATE FUNCTION idem_definitions_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_definitions_changed() IS 'Internal: makes every session read the table again.';

@@ -1,6 +1,6 @@
 -- Who may call what: PUBLIC only the pure functions, users and operators what idem_grant gives them.
 \ir include/helpers.psql
-SELECT plan(27);
+SELECT plan(28);
 CALL pg_temp.clean('grant:');
 
 -- Files that grant take turns: two sessions cannot change one function's privileges at the same time.
@@ -81,6 +81,9 @@ INSERT INTO matrix VALUES
     ('idem_stats_counters',    'user',     'idem_stats'),
     ('idem_health_library',    'nobody',   'idem_health_library()'),
     ('idem_health_sample',     'nobody',   'idem_health_sample(''idem_keys'', ''1 s'')'),
+    ('idem_members',           'nobody',   'idem_members()'),
+    ('idem_set_privileges',    'nobody',   'idem_set_privileges()'),
+    ('idem_unintended_privileges', 'nobody', 'idem_unintended_privileges()'),
     ('idem_grant',             'nobody',   'idem_grant(''tap_nobody'')'),
     ('idem_revoke',            'nobody',   'idem_revoke(''tap_nobody'')');
 SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}}') FROM unnest('{grant:machine,grant:dropped}'::text[]) name;
@@ -146,6 +149,11 @@ SELECT is(
             unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) AS privilege
       WHERE relkind = 'r' AND has_table_privilege(role, r.oid, privilege)),
     NULL, 'tables_are_closed_to_public_users_and_operators');
+SELECT is(
+    (SELECT string_agg(format('%s: %s', role, views), '; ' ORDER BY role)
+       FROM (SELECT role, string_agg(relname, ' ' ORDER BY relname) AS views FROM relations r, unnest('{tap_nobody,tap_user,tap_operator}'::name[]) AS role
+              WHERE relkind = 'v' AND has_table_privilege(role, r.oid, 'SELECT') GROUP BY role) v),
+    'tap_operator: idem_dead_letters idem_stats idem_sweep_progress; tap_user: idem_stats', 'views_are_readable_through_the_grants');
 SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0

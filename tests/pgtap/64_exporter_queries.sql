@@ -18,7 +18,7 @@ BEGIN;
 CREATE ROLE tap_exporter;
 GRANT USAGE ON SCHEMA idem TO tap_exporter;
 GRANT EXECUTE ON FUNCTION idem_stats_counters(), idem_in_flight(), idem_health() TO tap_exporter;
-GRANT SELECT ON queries TO tap_exporter;
+GRANT SELECT ON idem_stats, queries TO tap_exporter;
 SELECT outcome FROM idem_begin('exporter:live', lease => '1 hour');
 
 CREATE FUNCTION pg_temp.result_of(query text) RETURNS jsonb LANGUAGE plpgsql AS $$

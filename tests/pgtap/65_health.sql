@@ -1,6 +1,6 @@
 -- idem_health: each check says ok, and when its cause is there, not ok. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir include/helpers.psql
-SELECT plan(27);
+SELECT plan(29);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT
 
 SELECT results_eq(
     $$ SELECT check_name FROM idem_health() ORDER BY check_name COLLATE "C" $$,
-    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,statistics,sweep_lag_of_idem_keys,
+    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,statistics,sweep_lag_of_idem_keys,
                        sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
 SELECT is((SELECT count(*)::int FROM idem_health() WHERE ok IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_verdict_and_a_detail');
@@ -65,6 +65,20 @@ BEGIN;
 ALTER TABLE idem_scopes DISABLE TRIGGER idem_definitions_changed;
 SELECT ok(NOT pg_temp.ok('tables'), 'sessions_are_not_told_of_changes');
 ROLLBACK;
+
+-- The privileges. Files that grant take turns.
+SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
+BEGIN;
+CREATE ROLE tap_health;
+SELECT idem_grant('tap_health', true);
+SELECT ok(pg_temp.ok('privileges'), 'grant_of_an_operator_is_no_alarm');
+GRANT INSERT, DELETE ON idem_api_keys TO tap_health;
+SELECT is(pg_temp.detail('privileges'),
+    '1 privileges that neither the installation nor idem_grant gives: INSERT, DELETE on idem.idem_api_keys to tap_health',
+    'privilege_on_a_table_is_named');
+ROLLBACK;
+
+SELECT pg_advisory_unlock(hashtext('idem pgtap grants'));
 
 -- The versions of library and SQL, whichever is ahead
 BEGIN;

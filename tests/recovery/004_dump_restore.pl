@@ -109,6 +109,8 @@ foreach my $database ('from_script', 'from_archive')
         "$database: the scope has its owner");
     is(sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('own')}, $database), '00000', "$database: grants are there");
     is(sqlstate($target, q{SET ROLE decoy_1; SELECT idem_claim('own')}, $database), '42501', "$database: and only they");
+    is(sqlstate($target, q{SET ROLE tenant; SELECT * FROM idem_stats}, $database), '00000', "$database: the view of applications");
+    is(sqlstate($target, q{SET ROLE tenant; SELECT * FROM idem_dead_letters}, $database), '42501', "$database: and no other");
     $answers->(
         q{SELECT date_trunc('minute', expires_at - created_at + interval '1 s') FROM idem_lookup('fresh', scope => 'tenant')},
         '01:00:00');

@@ -333,8 +333,8 @@ note(sprintf '%d s', time - $started);
 # --- Nothing is left out ----------------------------------------------------------------------------------------------------
 
 # Called by what is called above.
-my %called = map { $_ => 1 } qw(idem_definitions_changed idem_functions idem_health_library idem_health_sample
-    idem_outbox_dead_letters idem_state_guard idem_stats_counters idem_sweep_status idem_version_guard);
+my %called = map { $_ => 1 } qw(idem_definitions_changed idem_health_library idem_health_sample idem_members
+    idem_outbox_dead_letters idem_set_privileges idem_state_guard idem_stats_counters idem_sweep_status idem_unintended_privileges idem_version_guard);
 my @functions = split /\n/, $node->safe_psql('postgres', q{
     SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
      WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem')});
