@@ -96,6 +96,12 @@ BEGIN
     IF library.trouble IS NOT NULL THEN
         RETURN;
     END IF;
+    RETURN QUERY EXECUTE format(
+        'SELECT ''scope_owners'', count(*) = 0, CASE WHEN count(*) = 0 THEN ''The owner of every scope exists.'' '
+        'ELSE format(''%%s scopes belong to roles that were dropped, and only superusers may use them: %%s'', count(*), '
+        'string_agg(quote_literal(scope), '', '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN '', ...'' ELSE '''' END END '
+        'FROM (SELECT scope, row_number() OVER (ORDER BY scope) AS place FROM %s.idem_scopes '
+        'WHERE owner::oid <> 0 AND NOT EXISTS (SELECT FROM pg_roles WHERE oid = owner)) lost', home);
     EXECUTE format('SELECT count(*) FROM %s.idem_stats_counters() WHERE is_other', home) INTO shared;
     RETURN QUERY SELECT 'statistics', shared = 0,
         CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'

@@ -220,9 +220,15 @@ bool find_usable_scope(const text *name, ScopePolicy *policy) {
 }
 
 void raise_not_the_scopes(const text *name) {
-    ereport(ERROR,
-            (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", text_to_cstring(name)),
-             errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+    const char *scope = text_to_cstring(name);
+    const Oid owner = look_up(name).owner;
+    if (OidIsValid(owner) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(owner)))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", scope),
+                        errdetail("The scope's owner, the role with OID %u, was dropped.", owner),
+                        errhint("A superuser can give the scope a new owner: SELECT idem_scope_set(%s, owner => '...').",
+                                quote_literal_cstr(scope))));
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", scope),
+                    errdetail("Only roles that have the privileges of the scope's owner may use it.")));
     pg_unreachable();
 }
 

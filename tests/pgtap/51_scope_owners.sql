@@ -1,6 +1,6 @@
 -- A scope with an owner is for roles that have the owner's privileges, in every function.
 \ir include/helpers.psql
-SELECT plan(22);
+SELECT plan(29);
 CALL pg_temp.clean('owned:');
 
 -- Files that grant take turns: two sessions cannot change one function's privileges at the same time.
@@ -105,6 +105,37 @@ SELECT idem_scope_set('owned:s', ttl => '1 hour');
 SELECT is(pg_temp.state_as('tap_tenant', $$ SELECT idem.idem_claim('old owner', scope => 'owned:s') $$), '42501', 'null_leaves_the_owner');
 SELECT idem_scope_drop('owned:s');
 SELECT is(pg_temp.state_as('tap_tenant', $$ SELECT idem.idem_claim('open again', scope => 'owned:s') $$), 'ok', 'dropped_scope_is_open');
+
+-- An owner that is dropped leaves a scope that only a superuser can use, or give a new owner.
+CREATE ROLE tap_leaver;
+SELECT idem_scope_set('owned:left', owner => 'tap_leaver');
+SELECT oid AS leaver FROM pg_roles WHERE rolname = 'tap_leaver' \gset
+DROP ROLE tap_leaver;
+CREATE FUNCTION pg_temp.refusal(role name, call text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    message text;
+    detail  text;
+    hint    text;
+BEGIN
+    EXECUTE format('SET LOCAL ROLE %I', role);
+    EXECUTE 'SELECT * FROM idem.' || call;
+    RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    RETURN ARRAY[message, detail, hint];
+END $$;
+SELECT is(pg_temp.refusal('tap_tenant', call),
+    ARRAY['permission denied for scope "owned:left"', 'The scope''s owner, the role with OID ' || :'leaver' || ', was dropped.',
+          'A superuser can give the scope a new owner: SELECT idem_scope_set(''owned:left'', owner => ''...'').'],
+    'dropped_owner_is_reported_by_' || substring(call, '^\w+'))
+  FROM unnest(ARRAY['idem_claim(''k'', scope => ''owned:left'')', 'idem_try_claim(''k'', scope => ''owned:left'')',
+                    'idem_scope_set(''owned:left'', owner => ''tap_tenant'')', 'idem_scope_drop(''owned:left'')']) AS call;
+SELECT is(idem_claim('k', scope => 'owned:left'), true, 'superuser_uses_the_scope');
+SELECT idem_scope_set('owned:left', owner => 'tap_tenant');
+SELECT is(pg_temp.state_as('tap_tenant', $$ SELECT idem.idem_try_claim('k', scope => 'owned:left') $$), 'ok', 'scope_gets_a_new_owner');
+SELECT is(pg_temp.refusal('tap_stranger', 'idem_claim(''k'', scope => ''owned:left'')'),
+    ARRAY['permission denied for scope "owned:left"', 'Only roles that have the privileges of the scope''s owner may use it.', ''],
+    'and_is_closed_to_others_again');
 
 -- The empty scope can be owned like any other. Other files use it, but do not see this uncommitted owner.
 SELECT idem_scope_set('', owner => 'tap_tenant');

@@ -1,6 +1,6 @@
 -- idem_health: each check says ok, and when its cause is there, not ok. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir include/helpers.psql
-SELECT plan(29);
+SELECT plan(32);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT
 
 SELECT results_eq(
     $$ SELECT check_name FROM idem_health() ORDER BY check_name COLLATE "C" $$,
-    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,statistics,sweep_lag_of_idem_keys,
+    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,scope_owners,statistics,sweep_lag_of_idem_keys,
                        sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
 SELECT is((SELECT count(*)::int FROM idem_health() WHERE ok IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_verdict_and_a_detail');
@@ -78,6 +78,15 @@ SELECT is(pg_temp.detail('privileges'),
     'privilege_on_a_table_is_named');
 ROLLBACK;
 
+-- The owners of scopes
+BEGIN;
+CREATE ROLE tap_leaver;
+SELECT idem_scope_set('health:left', owner => 'tap_leaver'), idem_scope_set('health:free', ttl => '1 hour');
+SELECT ok(pg_temp.ok('scope_owners'), 'owner_is_there');
+DROP ROLE tap_leaver;
+SELECT ok(NOT pg_temp.ok('scope_owners'), 'owner_was_dropped');
+SELECT matches(pg_temp.detail('scope_owners'), '^1 scopes .*: ''health:left''$', 'and_its_scope_is_named');
+ROLLBACK;
 SELECT pg_advisory_unlock(hashtext('idem pgtap grants'));
 
 -- The versions of library and SQL, whichever is ahead

@@ -17,6 +17,9 @@ SELECT idem_grant('tenant'), idem_grant('stranger') \g /dev/null
 SELECT idem_scope_set('manual', on_lease_expiry => 'manual') \g /dev/null
 SELECT idem_scope_set('tenant', ttl => '1 h', lease => '10 min', max_response_size => 40, owner => 'tenant') \g /dev/null
 SELECT idem_scope_set('archive', keep_forever => true) \g /dev/null
+CREATE ROLE leaver;
+SELECT idem_scope_set('left', owner => 'leaver') \g /dev/null
+DROP ROLE leaver;
 SELECT idem_claim('claimed') \g /dev/null
 SELECT idem_claim('claimed', scope => 'tenant') \g /dev/null
 SELECT idem_claim('quote '' backslash \ tab	ü €') \g /dev/null
@@ -109,6 +112,16 @@ foreach my $database ('from_script', 'from_archive')
         "$database: the scope has its owner");
     is(sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('own')}, $database), '00000', "$database: grants are there");
     is(sqlstate($target, q{SET ROLE decoy_1; SELECT idem_claim('own')}, $database), '42501', "$database: and only they");
+    is(sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('k', scope => 'left')}, $database), '42501',
+        "$database: a scope without its owner is closed");
+    $answers->(
+        q{SELECT ok, detail FROM idem_health() WHERE check_name = 'scope_owners'},
+        q{f|1 scopes belong to roles that were dropped, and only superusers may use them: 'left'});
+    $answers->(
+        q{SELECT idem_scope_set('left', owner => 'stranger') \g /dev/null
+          SET ROLE stranger;
+          SELECT idem_claim('k', scope => 'left')},
+        't');
     is(sqlstate($target, q{SET ROLE tenant; SELECT * FROM idem_stats}, $database), '00000', "$database: the view of applications");
     is(sqlstate($target, q{SET ROLE tenant; SELECT * FROM idem_dead_letters}, $database), '42501', "$database: and no other");
     $answers->(
