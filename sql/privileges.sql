@@ -1,4 +1,4 @@
--- Who may use what. Nothing that touches idem's tables is PUBLIC's; applications and operators are two grants.
+-- Which role may use which object. Nothing that touches idem's tables is for PUBLIC; applications and operators are two grants.
 
 -- The one list that says which object is for whom. A function that it does not name is for applications, a relation for nobody but the owner.
 -- From 17 on the types of rows and arrays are members, too; they have no privileges of their own.

@@ -102,6 +102,10 @@ foreach my $name (sort keys %defaults)
     is(health($name) =~ s/\|.*//r, 't', "$name: health agrees");
 }
 
+$node->safe_psql('postgres', 'CREATE DATABASE nested');
+$node->safe_psql('nested', "$defaults{open_all}; BEGIN; SAVEPOINT s; CREATE TABLE t (); SAVEPOINT t; CREATE EXTENSION idem; COMMIT");
+is(differences('nested'), '', 'in a subtransaction');
+
 is(sqlstate($node, "SET ROLE $$_[0]; $$_[1]", 'open_all'), '42501', "$$_[0] cannot $$_[1]")
   foreach [ ro => 'SELECT * FROM idem_token_secrets' ], [ ro => 'SELECT * FROM idem_keys' ], [ app => 'DELETE FROM idem_keys' ],
   [ app => q{INSERT INTO idem_api_keys VALUES ('k', now(), 'infinity', '\x00')} ], [ app => q{SELECT idem_forget('k')} ],
