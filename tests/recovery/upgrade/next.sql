@@ -3,12 +3,12 @@ CREATE FUNCTION idem_of_tomorrow() RETURNS integer LANGUAGE sql IMMUTABLE PARALL
 SET search_path = pg_catalog, pg_temp
 RETURN 1;
 COMMENT ON FUNCTION idem_of_tomorrow() IS 'Answers 1.';
-REVOKE ALL ON FUNCTION idem_of_tomorrow() FROM PUBLIC;
 
 CREATE TABLE idem_things_of_tomorrow (id bigint PRIMARY KEY);
 COMMENT ON TABLE idem_things_of_tomorrow IS 'Nothing.';
 COMMENT ON COLUMN idem_things_of_tomorrow.id IS 'A number.';
-REVOKE ALL ON idem_things_of_tomorrow FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('idem_things_of_tomorrow', '');
 
 COMMENT ON FUNCTION idem_uuid_v7() IS 'A comment of tomorrow.';
+
+SELECT idem_set_privileges();
