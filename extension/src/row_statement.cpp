@@ -147,6 +147,8 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     const uint64 seen = changes_seen;
     prepare_objects(statement, call);
     build(statement, call);
+    if (statement->controls > kMostControls)
+        elog(ERROR, "statement of %s has too many control columns", call.function);
     // Something changed meanwhile: good for this call, whose table is locked, and for no other.
     statement->is_valid = seen == changes_seen;
     return statement;

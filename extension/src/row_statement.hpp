@@ -12,7 +12,7 @@ namespace idem {
 
 inline constexpr int kMostObjects = 3;
 inline constexpr int kMostPlans = 4;
-inline constexpr int kMostControls = INDEX_MAX_KEYS;
+inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // an answer of the flow's own, and a key
 
 // What a call is made of, besides its values.
 struct RowCall {

@@ -2,7 +2,7 @@
 \ir include/helpers.psql
 \ir include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
-SELECT plan(28);
+SELECT plan(30);
 SET client_min_messages = warning;
 SET statement_timeout = '30 s';
 DROP SCHEMA IF EXISTS row_lock_many CASCADE;
@@ -56,6 +56,20 @@ SELECT is(
         (SELECT array_agg(jsonb_build_object('id', n) ORDER BY n DESC) FROM generate_series(1,
             50) n)) WITH ORDINALITY AS l (outcome, row_data, n) WHERE (row_data ->> 'id')::int <> 51 - n),
     NULL, 'answers_are_in_the_order_of_the_array');
+
+-- The longest key that an index can have, and the same as the main key of a row that is named by another.
+SELECT format('CREATE TABLE row_lock_many.longest (%s, name text NOT NULL UNIQUE, PRIMARY KEY (%s))',
+        string_agg(format('c%s int', n), ', '), string_agg('c' || n, ', '))
+  FROM generate_series(1, current_setting('max_index_keys')::int) n \gexec
+SELECT format('INSERT INTO row_lock_many.longest VALUES (%s, ''one''), (%s, ''two'')', string_agg('1', ', '),
+        string_agg(CASE WHEN n < current_setting('max_index_keys')::int THEN '1' ELSE '2' END, ', '))
+  FROM generate_series(1, current_setting('max_index_keys')::int) n \gexec
+SELECT is((SELECT string_agg(outcome || ' ' || (row_data ->> 'name'), ', ') FROM pessimistic_lock_many('row_lock_many.longest',
+        (SELECT array_agg(to_jsonb(l) - 'name' ORDER BY name DESC) FROM row_lock_many.longest l))),
+    'locked two, locked one', 'longest_key');
+SELECT is((SELECT string_agg(outcome || ' ' || (row_data ->> 'name'), ', ')
+      FROM pessimistic_lock_many('row_lock_many.longest', ARRAY['{"name": "two"}', '{"name": "one"}']::jsonb[])),
+    'locked two, locked one', 'main_key_is_the_longest');
 BEGIN;
 SELECT count(*) FROM pessimistic_lock_many('row_lock_many.accounts', ARRAY['{"iban": "iban9"}', '{"id": 2}', '{"id": 9}',
     '{"id": 99}']::jsonb[]);
