@@ -51,6 +51,7 @@ void build(RowStatement *statement, const RowCall &call) {
         append_equality(&condition, call.table, guard->columns, i, guard->match->columns[i].parameter);
     }
     prepare_insert(statement, call, "", condition.data);
+    appendStringInfoString(&condition, " LIMIT 1");
     prepare_find(statement, call, condition.data);
 }
 

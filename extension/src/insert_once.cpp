@@ -45,12 +45,12 @@ void prepare_find(RowStatement *statement, const RowCall &call, const char *cond
     append_row(&sql, call);
     appendStringInfoString(&sql, " FROM ");
     append_target(&sql, call.table);
-    appendStringInfo(&sql, " WHERE %s LIMIT 1", condition);
+    appendStringInfo(&sql, " WHERE %s", condition);
     prepare_plan(statement, find, sql);
     resetStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT true FROM ");
     append_target(&sql, call.table);
-    appendStringInfo(&sql, " WHERE %s LIMIT 1", condition);
+    appendStringInfo(&sql, " WHERE %s", condition);
     prepare_plan(statement, find_hidden, sql);
 }
 

@@ -10,7 +10,7 @@ namespace idem {
 // condition over the item t, the inserted row.
 void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control);
 
-// SELECT … WHERE condition over the item t.
+// SELECT … WHERE condition over the item t, and what may follow it.
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition);
 
 // False when nothing was inserted.

@@ -1,5 +1,7 @@
 #include "row_statement.hpp"
 
+#include "own_settings.hpp"
+
 namespace idem {
 
 namespace {
@@ -154,20 +156,49 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     return statement;
 }
 
-// Makes the plan, if there is none that is still good, and keeps it from scanning the table: a small table would be scanned
-// rather than read through its index, and the plan would stay when the table has grown; under SERIALIZABLE, a scan conflicts
-// with every write. What costs "nothing may be scanned" adds must not set off the compiler either.
+// What finds a row by its key through the index, whatever the caller has set. A small table would otherwise be scanned, and the
+// plan would stay when the table has grown; under SERIALIZABLE, a scan conflicts with every write. The costs that "nothing may
+// be scanned" adds must not set off the compiler either.
+constexpr Setting kByIndex[] = {
+    {"enable_seqscan", "off"},
+    {"enable_indexscan", "on"},
+    {"enable_bitmapscan", "on"},
+    {"enable_partition_pruning", "on"},
+    {"jit", "off"},
+};
+
+const CachedPlanSource *source_of(SPIPlanPtr plan) {
+    return static_cast<const CachedPlanSource *>(linitial(SPI_plan_get_plan_sources(plan)));
+}
+
+// Whether the server will certainly run the plan that is there. It looks at more than this when roles, policies or further
+// tables take part.
+bool is_planned(const CachedPlanSource *source) {
+    const CachedPlan *plan = source->gplan;
+    return source->is_valid && !source->dependsOnRLS && list_length(source->relationOids) == 1 && plan != nullptr &&
+           plan->is_valid && !plan->dependsOnRole && !TransactionIdIsValid(plan->saved_xmin) &&
+           list_length(linitial_node(PlannedStmt, plan->stmt_list)->relationOids) == 1;
+}
+
+// Makes the plan, if there is none that is still good. The tables are locked from then on, so the plan stays good.
 void plan_by_index(SPIPlanPtr plan) {
-    const bool seqscan = enable_seqscan, jit = jit_enabled;
-    enable_seqscan = jit_enabled = false;
-    PG_TRY();
-    { ReleaseCachedPlan(SPI_plan_get_cached_plan(plan), CurrentResourceOwner); }
-    PG_FINALLY();
-    {
-        enable_seqscan = seqscan;
-        jit_enabled = jit;
-    }
-    PG_END_TRY();
+    if (!is_planned(source_of(plan)))
+        with_settings(kByIndex, [&] { ReleaseCachedPlan(SPI_plan_get_cached_plan(plan), CurrentResourceOwner); });
+}
+
+int execute_plan(const RowRun &run, int plan, Snapshot snapshot) {
+    int status = 0;
+    const auto execute = [&] {
+        status = SPI_execute_snapshot(run.statement->plan[plan], run.values.values, run.values.nulls, snapshot, InvalidSnapshot,
+                                      false, true, 0);
+    };
+    // This setting is stronger than CURSOR_OPT_GENERIC_PLAN: the server would plan again, as the caller's other settings say.
+    constexpr Setting kOwnPlan[] = {{"plan_cache_mode", "auto"}};
+    if (plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN)
+        with_settings(kOwnPlan, execute);
+    else
+        execute();
+    return status;
 }
 
 void take_result(RowStatement *statement, RowResult *result, Row row) {
@@ -265,8 +296,7 @@ void end_run(const RowCall &call) {
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot) {
     const MemoryContext callers = CurrentMemoryContext; // SPI leaves its own behind
     plan_by_index(run.statement->plan[plan]);
-    const int status = SPI_execute_snapshot(run.statement->plan[plan], run.values.values, run.values.nulls, snapshot,
-                                            InvalidSnapshot, false, true, 0);
+    const int status = execute_plan(run, plan, snapshot);
     if (status < 0)
         elog(ERROR, "row flow statement failed: %s", SPI_result_code_string(status));
     const bool found = SPI_processed > 0;

@@ -24,6 +24,14 @@ UniqueKey conflict_key(const RowCall &call) {
     return key;
 }
 
+// An index finds nulls by IS NULL, which also says so of a composite value whose fields all are.
+void append_both_null(StringInfo sql, Relation table, AttrNumber column, int parameter) {
+    const bool is_row = type_is_rowtype(column_form(table, column)->atttypid);
+    appendStringInfoString(sql, is_row ? "pg_catalog.num_nulls(" : "(");
+    append_column(sql, table, column);
+    appendStringInfo(sql, is_row ? ", $%d) OPERATOR(pg_catalog.=) 2" : " IS NULL AND $%d IS NULL)", parameter);
+}
+
 // Rows that are equal for the index; with UNIQUE NULLS NOT DISTINCT, so are nulls.
 void append_conflict_condition(StringInfo sql, const RowCall &call, const UniqueKey &key, const Foreseen &foreseen) {
     for (int i = 0; i < key.count; i++) {
@@ -31,9 +39,8 @@ void append_conflict_condition(StringInfo sql, const RowCall &call, const Unique
         appendStringInfo(sql, "%s(", i > 0 ? " AND " : "");
         append_equality(sql, call.table, key, i, parameter);
         if (key.nulls_are_equal) {
-            appendStringInfoString(sql, " OR pg_catalog.num_nulls(");
-            append_column(sql, call.table, key.columns[i]);
-            appendStringInfo(sql, ", $%d) OPERATOR(pg_catalog.=) 2", parameter);
+            appendStringInfoString(sql, " OR ");
+            append_both_null(sql, call.table, key.columns[i], parameter);
         }
         appendStringInfoChar(sql, ')');
     }
@@ -51,6 +58,7 @@ void build(RowStatement *statement, const RowCall &call) {
     appendStringInfoString(&clause, " DO NOTHING");
     append_conflict_condition(&condition, call, key, *foreseen);
     prepare_insert(statement, call, clause.data, "true");
+    // Without LIMIT, there being one row at most: it would favour reading the whole index for a null.
     prepare_find(statement, call, condition.data);
 }
 
