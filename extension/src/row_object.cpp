@@ -34,53 +34,66 @@ RowObject row_object_argument(FunctionCallInfo fcinfo, int arg, const char *argu
     return row_object(PG_GETARG_JSONB_P(arg), argument);
 }
 
-void prepare_reader(RowReader *reader, Relation table, const RowObject &object, MemoryContext memory) {
+void prepare_maker(RowMaker *maker, Relation table, MemoryContext memory) {
     const MemoryContext caller = MemoryContextSwitchTo(memory);
-    reader->columns = {object.count, static_cast<AttrNumber *>(palloc(sizeof(AttrNumber) * Max(object.count, 1)))};
-    reader->record = CreateTemplateTupleDesc(object.count);
+    const Oid type = table->rd_rel->reltype;
+    maker->layout = CreateTupleDescCopy(RelationGetDescr(table));
+    const int count = Max(maker->layout->natts, 1);
+    auto *values = static_cast<Datum *>(palloc0(sizeof(Datum) * count));
+    auto *nulls = static_cast<bool *>(palloc(count));
+    memset(nulls, true, count);
+    HeapTuple empty = heap_form_tuple(maker->layout, values, nulls);
+    maker->empty = DatumGetHeapTupleHeader(heap_copy_tuple_as_datum(empty, maker->layout));
+    fmgr_info_cxt(F_JSONB_POPULATE_RECORD, &maker->populate, memory);
+    set_argument_type(&maker->populate, type);
+    heap_freetuple(empty);
+    pfree(values);
+    pfree(nulls);
+    MemoryContextSwitchTo(caller);
+}
+
+void prepare_reader(RowReader *reader, RowMaker *maker, Relation table, const RowObject &object, MemoryContext memory) {
+    reader->maker = maker;
+    reader->columns = {object.count,
+                       static_cast<AttrNumber *>(MemoryContextAlloc(memory, sizeof(AttrNumber) * Max(object.count, 1)))};
     for (int i = 0; i < object.count; i++) {
         const AttrNumber number = column_number(table, object.names[i]);
         reader->columns.columns[i] = number;
         reader->has_nested_types = reader->has_nested_types || is_nested(column_form(table, number)->atttypid);
-        TupleDescCopyEntry(reader->record, i + 1, RelationGetDescr(table), number);
     }
-    reader->record = BlessTupleDesc(reader->record);
-    auto *nulls = static_cast<bool *>(palloc(Max(object.count, 1)));
-    memset(nulls, true, Max(object.count, 1));
-    auto *values = static_cast<Datum *>(palloc0(sizeof(Datum) * Max(object.count, 1)));
-    HeapTuple empty = heap_form_tuple(reader->record, values, nulls);
-    reader->empty = DatumGetHeapTupleHeader(heap_copy_tuple_as_datum(empty, reader->record));
-    fmgr_info_cxt(F_JSONB_POPULATE_RECORD, &reader->populate, memory);
-    set_argument_type(&reader->populate, RECORDOID);
-    MemoryContextSwitchTo(caller);
 }
 
-void read_values(RowReader *reader, const RowObject &object, Datum *values, char *nulls) {
+void read_values(const RowReader &reader, const RowObject &object, Datum *values, char *nulls) {
     if (object.count == 0)
         return;
     FmgrInfo fresh;
-    FmgrInfo *populate = &reader->populate;
-    if (reader->has_nested_types) {
+    FmgrInfo *populate = &reader.maker->populate;
+    if (reader.has_nested_types) {
         fmgr_info_copy(&fresh, populate, CurrentMemoryContext);
         populate = &fresh;
     }
-    const Datum made = FunctionCall2(populate, PointerGetDatum(reader->empty), PointerGetDatum(object.json));
+    const Datum made = FunctionCall2(populate, PointerGetDatum(reader.maker->empty), PointerGetDatum(object.json));
     HeapTupleHeader header = DatumGetHeapTupleHeader(made);
     HeapTupleData tuple{};
     tuple.t_len = HeapTupleHeaderGetDatumLength(header);
     tuple.t_data = header;
-    auto *is_null = static_cast<bool *>(palloc(object.count));
-    heap_deform_tuple(&tuple, reader->record, values, is_null);
-    for (int i = 0; i < object.count; i++)
-        nulls[i] = is_null[i] ? 'n' : ' ';
+    const int count = reader.maker->layout->natts;
+    auto *row = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    auto *is_null = static_cast<bool *>(palloc(count));
+    heap_deform_tuple(&tuple, reader.maker->layout, row, is_null);
+    for (int i = 0; i < object.count; i++) {
+        const int place = reader.columns.columns[i] - 1;
+        values[i] = row[place];
+        nulls[i] = is_null[place] ? 'n' : ' ';
+    }
 }
 
 void refuse_nulls(const RowReader &reader, const char *nulls, const char *argument) {
     for (int i = 0; i < reader.columns.count; i++)
         if (nulls[i] == 'n')
-            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-                            errmsg("column \"%s\" of %s must not be null", NameStr(TupleDescAttr(reader.record, i)->attname),
-                                   argument)));
+            ereport(ERROR,
+                    (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                     errmsg("column \"%s\" of %s must not be null", NameStr(read_column(reader, i)->attname), argument)));
 }
 
 } // namespace idem

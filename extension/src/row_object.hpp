@@ -16,20 +16,32 @@ struct RowObject {
 RowObject row_object_argument(FunctionCallInfo fcinfo, int arg, const char *argument);
 RowObject row_object(Jsonb *json, const char *argument);
 
-// Makes the columns' values out of such an object, as jsonb_populate_record does. Kept with a statement.
-struct RowReader {
-    ColumnList columns;    // in the order of the object's members
-    TupleDesc record;      // these columns
-    HeapTupleHeader empty; // such a record, all NULL
+// Makes rows of a table out of such objects, as jsonb_populate_record does; what an object lacks is NULL. One for all objects
+// of a statement. It is of the table's own row type: a record type for each shape of object would have to be registered, and
+// the server never forgets one.
+struct RowMaker {
+    TupleDesc layout;      // the table's
+    HeapTupleHeader empty; // such a row, all NULL
     FmgrInfo populate;     // jsonb_populate_record
-    bool has_nested_types; // it remembers those, and would not notice that one was altered
+};
+void prepare_maker(RowMaker *maker, Relation table, MemoryContext memory);
+
+// Which columns an object has. Kept with a statement.
+struct RowReader {
+    ColumnList columns; // in the order of the object's members
+    RowMaker *maker;
+    bool has_nested_types; // the maker remembers those, and would not notice that one was altered
 };
 
 // For objects with these members: 42703 for one that is no column. Allocated in `memory`.
-void prepare_reader(RowReader *reader, Relation table, const RowObject &object, MemoryContext memory);
+void prepare_reader(RowReader *reader, RowMaker *maker, Relation table, const RowObject &object, MemoryContext memory);
+
+inline Form_pg_attribute read_column(const RowReader &reader, int position) {
+    return TupleDescAttr(reader.maker->layout, reader.columns.columns[position] - 1);
+}
 
 // One value per column. Raises what the columns' types and domains say of the values.
-void read_values(RowReader *reader, const RowObject &object, Datum *values, char *nulls);
+void read_values(const RowReader &reader, const RowObject &object, Datum *values, char *nulls);
 
 // 22004 if a member of a key is null.
 void refuse_nulls(const RowReader &reader, const char *nulls, const char *argument);

@@ -116,12 +116,13 @@ void prepare_objects(RowStatement *statement, const RowCall &call) {
     for (int i = 0; i < call.objects; i++)
         all += call.object[i].count;
     statement->types = static_cast<Oid *>(MemoryContextAlloc(statement->memory, sizeof(Oid) * all));
+    prepare_maker(&statement->maker, call.table, statement->memory);
     for (int i = 0; i < call.objects; i++) {
         RowReader *reader = &statement->reader[i];
-        prepare_reader(reader, call.table, call.object[i], statement->memory);
+        prepare_reader(reader, &statement->maker, call.table, call.object[i], statement->memory);
         statement->first[i] = statement->parameters + 1;
         for (int j = 0; j < reader->columns.count; j++)
-            add_parameter(statement, TupleDescAttr(reader->record, j)->atttypid);
+            add_parameter(statement, read_column(*reader, j)->atttypid);
     }
 }
 
@@ -247,7 +248,7 @@ RowValues read_row_values(RowStatement *statement, const RowCall &call) {
     RowValues read{static_cast<Datum *>(palloc0(sizeof(Datum) * count)), static_cast<char *>(palloc(count))};
     memset(read.nulls, 'n', count);
     for (int i = 0; i < call.objects; i++)
-        read_values(&statement->reader[i], call.object[i], read.values + statement->first[i] - 1,
+        read_values(statement->reader[i], call.object[i], read.values + statement->first[i] - 1,
                     read.nulls + statement->first[i] - 1);
     return read;
 }

@@ -28,6 +28,7 @@ struct RowCall {
 
 struct RowStatement {
     MemoryContext memory; // lives as long as the statement
+    RowMaker maker;       // of the objects' values
     RowReader reader[kMostObjects];
     int first[kMostObjects]; // the number of each object's first parameter, from 1
     int parameters;          // those of the objects, then those that the flow adds

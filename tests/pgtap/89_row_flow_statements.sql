@@ -1,8 +1,8 @@
--- The row flows find their row by the index of its key, whatever the caller has set for the planner: a scan of the table is slow, and under
--- SERIALIZABLE it conflicts with writes of other rows.
+-- The statements of the row flows, which each backend keeps. They find the row by the index of its key, whatever the caller has set for the planner: a scan of the table is slow, and under
+-- SERIALIZABLE it conflicts with writes of other rows. Objects of ever new shapes leave nothing behind.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(6);
+SELECT plan(8);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_plans CASCADE;
 SELECT 'DROP OWNED BY tap_plans; DROP ROLE tap_plans' FROM pg_roles WHERE rolname = 'tap_plans' \gexec
@@ -114,6 +114,44 @@ SELECT is(row_data ->> 'note' || ' ' || current_setting('row_plans.set') || ' ' 
     'on off on 7 force_custom_plan', 'settings_of_triggers')
   FROM conditional_update('row_plans.item', '{"id": 7}', '{"number": 5}', '{"number": 6}');
 RESET ALL;
+
+-- Memory that outlives a call, other than that of the statements themselves, whose number is limited.
+CREATE FUNCTION pg_temp.kept(OUT bytes bigint) LANGUAGE sql VOLATILE AS $$
+    SELECT sum(used_bytes)::bigint FROM pg_get_backend_memory_contexts()
+     WHERE name IN ('TopMemoryContext', 'CacheMemoryContext', 'Record information cache', 'Type information cache')
+$$;
+SELECT format('CREATE TABLE row_plans.broad (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 1, %s)', string_agg(format('c%s int', n), ', '))
+  FROM generate_series(0, 12) n \gexec
+INSERT INTO row_plans.broad (id) VALUES (1);
+SELECT optimistic_enable('row_plans.broad');
+-- An object that has the columns whose bits are set in i.
+CREATE FUNCTION pg_temp.shape(i int, value int) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_object_agg('c' || n, value) FROM generate_series(0, 12) n WHERE i & (1 << n) <> 0
+$$;
+CREATE FUNCTION pg_temp.call_with_shapes(first int, last int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN first .. last LOOP
+        PERFORM conditional_update('row_plans.broad', '{"id": 1}', pg_temp.shape(i, 0), pg_temp.shape(i, 1)),
+                optimistic_update('row_plans.broad', '{"id": 1}', 0, pg_temp.shape(i, 1)),
+                unique_insert('row_plans.broad', pg_temp.shape(i, 1) || '{"id": 1}'),
+                guarded_insert('row_plans.broad', pg_temp.shape(i, 1) || '{"id": 1}', '{id}');
+    END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.execute_with_shapes(first int, last int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN first .. last LOOP
+        PERFORM idem_execute(format('tap shapes %s %s', pg_backend_pid(), i),
+            format('SELECT $1::int AS a%1$s, $2 AS b%1$s', i), ARRAY['1', 'x'], ttl => '1 ms');
+    END LOOP;
+END $$;
+SELECT pg_temp.call_with_shapes(1, 200);
+SELECT bytes AS before FROM pg_temp.kept() \gset
+SELECT pg_temp.call_with_shapes(201, 500);
+SELECT cmp_ok(bytes - :before, '<', 16384::bigint, 'memory_does_not_grow_with_the_shapes_of_objects') FROM pg_temp.kept();
+SELECT pg_temp.execute_with_shapes(1, 200);
+SELECT bytes AS before FROM pg_temp.kept() \gset
+SELECT pg_temp.execute_with_shapes(201, 500);
+SELECT cmp_ok(bytes - :before, '<', 16384::bigint, 'nor_with_those_of_responses') FROM pg_temp.kept();
 
 SET client_min_messages = warning;
 DROP SCHEMA row_plans CASCADE;
