@@ -118,6 +118,15 @@ inline Oid compat_primary_key(Relation table) {
 #endif
 }
 
+// 16 keeps the privileges that a statement needs apart from its tables. Raises 42501, as the executor does before it runs it.
+inline void compat_check_permissions(const PlannedStmt *statement) {
+#if PG_VERSION_NUM >= 160000
+    (void)ExecCheckPermissions(statement->rtable, statement->permInfos, true);
+#else
+    (void)ExecCheckRTPerms(statement->rtable, true);
+#endif
+}
+
 // 16 made one function of those for every kind of object.
 inline bool compat_owns_relation(Oid relation, Oid role) {
 #if PG_VERSION_NUM >= 160000

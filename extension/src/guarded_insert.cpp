@@ -116,6 +116,7 @@ bool insert_unless_hidden(const RowRun &run, const RowCall &call, RowResult *res
 
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     const auto &guard = *static_cast<const Guard *>(run.statement->extra);
+    require_insert_or_find(run);
     if (!foresee_with_triggers(run, call, *guard.match))
         foresee_values(run, call, *guard.match);
     require_values(run, call, guard);

@@ -54,6 +54,11 @@ void prepare_find(RowStatement *statement, const RowCall &call, const char *cond
     prepare_plan(statement, find_hidden, sql);
 }
 
+void require_insert_or_find(const RowRun &run) {
+    require_runnable(run, insert);
+    require_runnable(run, find);
+}
+
 bool insert_row(const RowRun &run, RowResult *result) { return run_plan(run, insert, result, Row::wanted); }
 
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot) {

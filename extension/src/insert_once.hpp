@@ -13,6 +13,9 @@ void prepare_insert(RowStatement *statement, const RowCall &call, const char *cl
 // SELECT … WHERE condition over the item t, and what may follow it.
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition);
 
+// Raises what keeps the caller from running these, before anything of the table's is run or locked.
+void require_insert_or_find(const RowRun &run);
+
 // False when nothing was inserted.
 bool insert_row(const RowRun &run, RowResult *result);
 

@@ -1,5 +1,6 @@
 #include "row_statement.hpp"
 
+#include "compat.hpp"
 #include "own_settings.hpp"
 
 namespace idem {
@@ -181,10 +182,30 @@ bool is_planned(const CachedPlanSource *source) {
            list_length(linitial_node(PlannedStmt, plan->stmt_list)->relationOids) == 1;
 }
 
+// Policies may read foreign tables: what they decide is their owner's affair.
+void refuse_foreign_partitions_in(const CachedPlan *plan, Oid table) {
+    const ListCell *cell;
+    foreach (cell, plan->stmt_list) {
+        const ListCell *entry;
+        foreach (entry, lfirst_node(PlannedStmt, cell)->rtable) {
+            const auto *read = lfirst_node(RangeTblEntry, entry);
+            if (read->rtekind == RTE_RELATION && read->relkind == RELKIND_FOREIGN_TABLE &&
+                list_member_oid(get_partition_ancestors(read->relid), table))
+                raise_foreign_partition(table, read->relid);
+        }
+    }
+}
+
 // Makes the plan, if there is none that is still good. The tables are locked from then on, so the plan stays good.
-void plan_by_index(SPIPlanPtr plan) {
-    if (!is_planned(source_of(plan)))
-        with_settings(kByIndex, [&] { ReleaseCachedPlan(SPI_plan_get_cached_plan(plan), CurrentResourceOwner); });
+void plan_by_index(const RowRun &run, int plan) {
+    SPIPlanPtr planned = run.statement->plan[plan];
+    if (is_planned(source_of(planned)))
+        return;
+    with_settings(kByIndex, [&] {
+        CachedPlan *made = SPI_plan_get_cached_plan(planned);
+        refuse_foreign_partitions_in(made, static_cast<const CachedStatement *>(run.statement)->table);
+        ReleaseCachedPlan(made, CurrentResourceOwner);
+    });
 }
 
 int execute_plan(const RowRun &run, int plan, Snapshot snapshot) {
@@ -294,9 +315,18 @@ void end_run(const RowCall &call) {
     relation_close(call.table, NoLock);
 }
 
+void require_runnable(const RowRun &run, int plan) {
+    plan_by_index(run, plan);
+    CachedPlan *made = SPI_plan_get_cached_plan(run.statement->plan[plan]);
+    const ListCell *cell;
+    foreach (cell, made->stmt_list)
+        compat_check_permissions(lfirst_node(PlannedStmt, cell));
+    ReleaseCachedPlan(made, CurrentResourceOwner);
+}
+
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot) {
     const MemoryContext callers = CurrentMemoryContext; // SPI leaves its own behind
-    plan_by_index(run.statement->plan[plan]);
+    plan_by_index(run, plan);
     const int status = execute_plan(run, plan, snapshot);
     if (status < 0)
         elog(ERROR, "row flow statement failed: %s", SPI_result_code_string(status));

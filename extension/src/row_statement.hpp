@@ -86,6 +86,9 @@ RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first,
 // Disconnects SPI and closes the table; its lock stays.
 void end_run(const RowCall &call);
 
+// Raises what keeps the caller from running the plan, before anything is run: missing privileges, or foreign partitions.
+void require_runnable(const RowRun &run, int plan);
+
 // The first row of a result.
 struct RowResult {
     Datum control[kMostControls];
@@ -95,7 +98,8 @@ struct RowResult {
 
 enum class Row { unwanted, wanted };
 
-// Runs a plan with a snapshot of its own, or with the one given; false when it gave no row.
+// Runs a plan with a snapshot of its own, or with the one given; false when it gave no row. 0A000 if it would read a foreign
+// partition of the table.
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot = nullptr);
 
 // Registers the invalidation callbacks; once per backend.

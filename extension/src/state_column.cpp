@@ -145,6 +145,7 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
 }
 
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell) {
+    refuse_foreign_partitions(table);
     StringInfoData value;
     initStringInfo(&value);
     append_column(&value, table, column.number);

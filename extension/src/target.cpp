@@ -110,6 +110,22 @@ int position_in(const ColumnList &list, AttrNumber column) {
     return -1;
 }
 
+void raise_foreign_partition(Oid table, Oid partition) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("table \"%s\" has a foreign partition, \"%s\"", get_rel_name(table), get_rel_name(partition)),
+                    errdetail("The rows of another server can change without the locks of this one.")));
+    pg_unreachable();
+}
+
+void refuse_foreign_partitions(Relation table) {
+    if (table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return;
+    const ListCell *cell;
+    foreach (cell, find_all_inheritors(RelationGetRelid(table), NoLock, nullptr))
+        if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
+            raise_foreign_partition(RelationGetRelid(table), lfirst_oid(cell));
+}
+
 void raise_suppressed(Relation table, const char *command) {
     ereport(ERROR, (errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
                     errmsg("%s on table \"%s\" was suppressed", command, RelationGetRelationName(table)),

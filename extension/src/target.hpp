@@ -62,6 +62,13 @@ bool may_read(Relation table, AttrNumber column);
 // twice, somebody may have replaced it by another row with the same key just then.
 inline constexpr int kAttemptsAtHiddenRow = 3;
 
+// 0A000: rows of another server are changed without this server's locks, and read in a snapshot of that server.
+[[noreturn]] void raise_foreign_partition(Oid table, Oid partition);
+
+// Raises it if the table has one, at any level. REQUIRES: a lock that keeps the partitions as they are, or an answer that may
+// be out of date.
+void refuse_foreign_partitions(Relation table);
+
 // 09000: the row was there to be written, and was not.
 [[noreturn]] void raise_suppressed(Relation table, const char *command);
 

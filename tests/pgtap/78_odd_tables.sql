@@ -1,10 +1,11 @@
 -- The row flows on tables of every kind: odd names, types, keys, columns, and tables that change between two calls of a session.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(116);
+SELECT plan(125);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_odd, "row_odd ""2""; --" CASCADE;
 DROP FOREIGN DATA WRAPPER IF EXISTS row_odd CASCADE;
+DROP SERVER IF EXISTS row_odd_files CASCADE;
 CREATE SCHEMA row_odd;
 
 -- What is no table. %s is the target.
@@ -488,6 +489,39 @@ CREATE TABLE row_odd.halfway_1 PARTITION OF row_odd.halfway FOR VALUES FROM (0) 
 CREATE UNIQUE INDEX ON ONLY row_odd.halfway (id);
 SELECT is(pg_temp.state_of($$ SELECT pessimistic_lock('row_odd.halfway', '{"id": 1}') $$), '42P10',
     'index_of_a_partitioned_table_that_is_not_valid_yet');
+
+-- Partitions on another server: what is there can change without this server's locks, so nothing is decided by it.
+SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'file_fdw') AS foreign_files \gset
+\if :foreign_files
+CREATE EXTENSION IF NOT EXISTS file_fdw SCHEMA row_odd;
+CREATE SERVER row_odd_files FOREIGN DATA WRAPPER file_fdw;
+CREATE TABLE row_odd.spread (id int NOT NULL, word text) PARTITION BY RANGE (id);
+CREATE TABLE row_odd.spread_here PARTITION OF row_odd.spread FOR VALUES FROM (0) TO (10);
+CREATE TABLE row_odd.spread_more PARTITION OF row_odd.spread FOR VALUES FROM (10) TO (100) PARTITION BY RANGE (id);
+CREATE INDEX ON row_odd.spread (word);
+CREATE FUNCTION pg_temp.spread(target text, word text) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
+    SELECT pg_temp.answer(format('SELECT outcome FROM guarded_insert(%L, %L, ''{word}'')', 'row_odd.' || target, jsonb_build_object('id', 1, 'word', word)))
+$$;
+SELECT is(pg_temp.spread('spread', 'a') ->> 'outcome', 'inserted', 'partitions_of_this_server');
+CREATE FOREIGN TABLE row_odd.spread_away PARTITION OF row_odd.spread_more FOR VALUES FROM (20) TO (30) SERVER row_odd_files OPTIONS (filename '/dev/null');
+SELECT is(pg_temp.spread('spread', 'b'), '"0A000"', 'partition_of_another_server_that_is_added_further_down');
+SELECT is(pg_temp.spread('spread', 'a'), '"0A000"', 'duplicate_in_a_partition_of_this_one');
+SELECT is(pg_temp.spread('spread_more', 'b'), '"0A000"', 'the_table_that_it_is_a_partition_of');
+SELECT ok(state = '0A000' AND message ~ 'spread_away' AND detail IS NOT NULL, format('says_why: %s: %s', message, detail))
+  FROM pg_temp.error_of($$ SELECT guarded_insert('row_odd.spread', '{"id": 1, "word": "b"}', '{word}') $$);
+SELECT is(pg_temp.spread('spread_here', 'b') ->> 'outcome', 'inserted', 'partition_that_is_here_itself');
+SELECT is((SELECT string_agg(DISTINCT pg_temp.state_of('SELECT * FROM ' || call), ' ')
+       FROM unnest(ARRAY['pessimistic_lock(''row_odd.spread'', ''{"id": 1}'')', 'unique_insert(''row_odd.spread'', ''{"id": 1}'', ''{id}'')',
+           'conditional_update(''row_odd.spread'', ''{"id": 1}'', ''{"id": 1}'', ''{"id": 1}'')']) AS call), '42P10', 'such_a_table_has_no_key');
+CREATE TABLE row_odd.ancestor (id int PRIMARY KEY, word text);
+CREATE INDEX ON row_odd.ancestor (word);
+CREATE FOREIGN TABLE row_odd.child_away () INHERITS (row_odd.ancestor) SERVER row_odd_files OPTIONS (filename '/dev/null');
+SELECT is(pg_temp.spread('ancestor', 'a') ->> 'outcome', 'inserted', 'child_of_another_server_is_not_looked_at');
+DROP SERVER row_odd_files CASCADE;
+SELECT is(pg_temp.spread('spread', 'b') ->> 'outcome', 'duplicate', 'and_without_it_again');
+\else
+SELECT skip(9, 'no file_fdw');
+\endif
 
 -- Tables that change between the calls of one session.
 CREATE TABLE row_odd.live (id int PRIMARY KEY, a int, b text);

@@ -1,6 +1,6 @@
 -- idem_machine_attach, idem_machine_detach: what can be attached, by whom, and what it takes to change a machine then.
 \ir include/helpers.psql
-SELECT plan(66);
+SELECT plan(71);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS attach CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'attach:');
@@ -164,6 +164,30 @@ SELECT is(pg_temp.state_as('tap_attacher', $$ SELECT idem.idem_machine_define('a
 SELECT is(pg_temp.state_as('tap_attacher', $$ SELECT idem.idem_machine_detach('attach.t', 's') $$), '42501', 'stranger_cannot_detach');
 SELECT is(pg_temp.state_as('tap_attacher', $$ SELECT idem.idem_machine_detach('attach.others', 's') $$), 'ok', 'owner_can_detach');
 SELECT is(pg_temp.state_of('DROP EXTENSION idem'), '2BP01', 'extension_is_not_dropped_while_guards_exist');
+
+-- Partitions on another server: whether their rows are in a state of the machine can change at any time.
+SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'file_fdw') AS foreign_files \gset
+\if :foreign_files
+CREATE EXTENSION IF NOT EXISTS file_fdw SCHEMA attach;
+CREATE SERVER attach_files FOREIGN DATA WRAPPER file_fdw;
+SELECT idem_machine_define('attach:spread', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
+CREATE TABLE attach.spread (id int, s text) PARTITION BY RANGE (id);
+CREATE TABLE attach.spread_more PARTITION OF attach.spread DEFAULT PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE attach.spread_away PARTITION OF attach.spread_more FOR VALUES FROM (0) TO (9) SERVER attach_files OPTIONS (filename '/dev/null');
+SELECT throws_ok($$ SELECT idem_machine_attach('attach.spread', 's', 'attach:spread', false) $$, '0A000', NULL, 'partition_of_another_server');
+ALTER TABLE attach.spread_more DETACH PARTITION attach.spread_away;
+SELECT lives_ok($$ SELECT idem_machine_attach('attach.spread', 's', 'attach:spread', false) $$, 'without_it');
+ALTER TABLE attach.spread_more ATTACH PARTITION attach.spread_away FOR VALUES FROM (0) TO (9);
+SELECT throws_ok($$ SELECT idem_machine_define('attach:spread', '{"initial": ["a"], "states": ["a"]}') $$, '0A000', NULL,
+    'machine_is_not_narrowed_with_one');
+SELECT lives_ok($$ SELECT idem_machine_detach('attach.spread', 's') $$, 'but_detached');
+CREATE TABLE attach.ancestor (id int, s text);
+CREATE FOREIGN TABLE attach.child_away () INHERITS (attach.ancestor) SERVER attach_files OPTIONS (filename '/dev/null');
+SELECT lives_ok($$ SELECT idem_machine_attach('attach.ancestor', 's', 'attach:spread', false) $$, 'child_of_another_server_is_not_looked_at');
+DROP SERVER attach_files CASCADE;
+\else
+SELECT skip(5, 'no file_fdw');
+\endif
 
 -- Renamed columns.
 ALTER TABLE attach.rows RENAME s TO state;

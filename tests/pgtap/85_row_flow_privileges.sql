@@ -1,7 +1,7 @@
 -- The row flows run as their caller: privileges on tables and columns, row-level security, read-only transactions, triggers and rules.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(80);
+SELECT plan(86);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_privileges CASCADE;
 
@@ -370,6 +370,50 @@ DROP RULE never ON row_privileges.ruled;
 CREATE RULE instead AS ON UPDATE TO row_privileges.ruled DO INSTEAD UPDATE row_privileges.open SET note = 'ruled' WHERE id = OLD.id;
 SELECT matches(pg_temp.rows('conditional_update(''row_privileges.ruled'', ''{"id": 1}'', ''{"number": 5}'', '
     '''{"note": "y"}'')')::text, '^"(09000|0A000)"$', 'rule_that_updates_another_table_instead');
+
+-- Nothing of the table's runs for a role that may not insert: no trigger, no default, and no lock is taken.
+CREATE SEQUENCE row_privileges.triggered;
+CREATE SEQUENCE row_privileges.defaulted;
+CREATE FUNCTION row_privileges.fired() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ BEGIN PERFORM nextval('row_privileges.triggered'); RETURN NEW; END $$;
+CREATE FUNCTION row_privileges.evaluated() RETURNS int LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ BEGIN RETURN nextval('row_privileges.defaulted'); END $$;
+CREATE TABLE row_privileges.quiet (id int PRIMARY KEY DEFAULT row_privileges.evaluated(), note text UNIQUE, number int, secret int DEFAULT row_privileges.evaluated());
+INSERT INTO row_privileges.quiet VALUES (1, 'there', 5, 5);
+CREATE TRIGGER fired BEFORE INSERT OR UPDATE ON row_privileges.quiet FOR EACH ROW EXECUTE FUNCTION row_privileges.fired();
+CREATE FUNCTION pg_temp.effects(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer jsonb := pg_temp.answer_as('tap_rows', statement);
+BEGIN
+    RETURN concat(coalesce(answer ->> 'outcome', answer #>> '{}'), CASE WHEN t.is_called THEN ' triggered' END, CASE WHEN d.is_called THEN ' evaluated' END)
+      FROM row_privileges.triggered t, row_privileges.defaulted d;
+END $$;
+CREATE FUNCTION pg_temp.all_effects() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT string_agg(DISTINCT pg_temp.effects('SELECT outcome FROM idem.' || call), ', ')
+      FROM unnest(ARRAY['guarded_insert(''row_privileges.quiet'', ''{"id": 2, "note": "new"}'', ''{id}'')',
+          'guarded_insert(''row_privileges.quiet'', ''{"note": "new"}'', ''{id}'')', 'guarded_insert(''row_privileges.quiet'', ''{"id": 1}'', ''{id}'')',
+          'unique_insert(''row_privileges.quiet'', ''{"id": 2, "note": "new"}'')', 'unique_insert(''row_privileges.quiet'', ''{"note": "new"}'')',
+          'unique_insert(''row_privileges.quiet'', ''{"id": 1}'')',
+          'conditional_update(''row_privileges.quiet'', ''{"id": 1}'', ''{"note": "there"}'', ''{"number": 6}'')',
+          'conditional_adjust(''row_privileges.quiet'', ''{"id": 1}'', ''number'', 1)']) AS call
+$$;
+CREATE FUNCTION pg_temp.value_locks() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid NOT IN (1, 2)
+$$;
+SELECT pg_temp.value_locks() AS locks \gset
+SELECT is(pg_temp.all_effects(), '42501', 'nothing_runs_without_privileges');
+GRANT SELECT ON row_privileges.quiet TO tap_rows;
+SELECT is(pg_temp.all_effects(), '42501', 'nor_with_that_to_read');
+REVOKE SELECT ON row_privileges.quiet FROM tap_rows;
+GRANT INSERT, UPDATE ON row_privileges.quiet TO tap_rows;
+SELECT is(pg_temp.all_effects(), '42501', 'nor_with_that_to_write');
+REVOKE INSERT, UPDATE ON row_privileges.quiet FROM tap_rows;
+GRANT INSERT (number), UPDATE (note), SELECT ON row_privileges.quiet TO tap_rows;
+SELECT is(pg_temp.all_effects(), '42501', 'nor_with_those_of_other_columns');
+SELECT is(pg_temp.value_locks(), :locks::bigint, 'no_value_is_locked');
+GRANT INSERT (id, note) ON row_privileges.quiet TO tap_rows;
+SELECT is(pg_temp.effects('SELECT outcome FROM idem.guarded_insert(''row_privileges.quiet'', ''{"id": 2, "note": "new"}'', ''{id}'')'),
+    'inserted triggered evaluated', 'and_all_of_it_with_those_that_are_needed');
 ROLLBACK;
 
 -- Read-only transactions: whatever would write, and locking writes.
