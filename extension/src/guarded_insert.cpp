@@ -1,6 +1,7 @@
 // guarded_insert: insert a row unless one with the same values is there, without a unique index: callers queue up for the
 // values, and the later ones see what the first has committed.
 #include "arguments.hpp"
+#include "equal_hash.hpp"
 #include "insert_once.hpp"
 #include "subtransaction.hpp"
 #include "unique_key.hpp"
@@ -16,6 +17,7 @@ struct Guard {
     Foreseen *match;
     Oid root;          // of the partition tree, so that callers of partition and parent meet
     UniqueKey columns; // equality and collation of each
+    bool is_coarse;    // the index finds values equal whose hashes differ
 };
 
 // Sorted by name: the lock is the same in whatever order the caller names them, and a partition may have other numbers.
@@ -37,12 +39,28 @@ Oid root_of(Relation table) {
     return llast_oid(get_partition_ancestors(RelationGetRelid(table)));
 }
 
+// Values are hashed by the collation of the column, as the indexes of a partition and of its parent may have different ones.
+// Values that are equal by a deterministic collation are equal by any.
+bool hashes_agree(Relation table, const UniqueKey &columns, int position) {
+    Form_pg_attribute form = column_form(table, columns.columns[position]);
+    const Oid collation = columns.collation[position];
+    return implies_equal_hashes(form->atttypid, columns.equality[position]) &&
+           (!OidIsValid(collation) || collation == form->attcollation || get_collation_isdeterministic(collation));
+}
+
+bool has_hash(Relation table, AttrNumber column) {
+    return OidIsValid(hash_function(column_form(table, column)->atttypid)->fn_oid);
+}
+
 void build(RowStatement *statement, const RowCall &call) {
     const ColumnList columns = match_columns_of(call);
     auto *guard = static_cast<Guard *>(MemoryContextAllocZero(statement->memory, sizeof(Guard)));
     guard->columns = leading_key(call.table, columns);
     guard->match = foresee_columns(statement, call, columns);
     guard->root = root_of(call.table);
+    for (int i = 0; i < columns.count; i++)
+        guard->is_coarse =
+            guard->is_coarse || (has_hash(call.table, columns.columns[i]) && !hashes_agree(call.table, guard->columns, i));
     statement->extra = guard;
     StringInfoData condition;
     initStringInfo(&condition);
@@ -55,21 +73,35 @@ void build(RowStatement *statement, const RowCall &call) {
     prepare_find(statement, call, condition.data);
 }
 
-// Equal values have equal hashes, by the type's own idea of equality. A type without a hash function contributes nothing: its
-// values share a lock.
-uint64 hash_of(const RowRun &run, const RowCall &call, const Guard &guard) {
+uint64 hash_of_columns(const RowCall &call, const Guard &guard) {
     uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(&guard.root), sizeof guard.root, 0);
+    for (int i = 0; i < guard.match->count; i++) {
+        const char *name = column_name(call.table, guard.match->columns[i].column);
+        hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name), static_cast<int>(strlen(name)) + 1, hash);
+    }
+    return hash;
+}
+
+// A type without a hash function contributes nothing: its values share a lock.
+uint64 hash_of_values(const RowRun &run, const RowCall &call, const Guard &guard, uint64 hash) {
     for (int i = 0; i < guard.match->count; i++) {
         const ForeseenColumn &column = guard.match->columns[i];
         Form_pg_attribute form = column_form(call.table, column.column);
-        const char *name = NameStr(form->attname);
-        hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name), static_cast<int>(strlen(name)), hash);
-        TypeCacheEntry *type = lookup_type_cache(form->atttypid, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
-        if (OidIsValid(type->hash_extended_proc_finfo.fn_oid))
-            hash = DatumGetUInt64(FunctionCall2Coll(&type->hash_extended_proc_finfo, guard.columns.collation[i],
+        const FmgrInfo *function = hash_function(form->atttypid);
+        if (OidIsValid(function->fn_oid))
+            hash = DatumGetUInt64(FunctionCall2Coll(const_cast<FmgrInfo *>(function), form->attcollation,
                                                     run.values.get(column.parameter), UInt64GetDatum(hash)));
     }
     return hash;
+}
+
+// Equal values meet at a lock. Those that have equal hashes meet at that of the hash; those of an index with a coarser equality
+// meet at the one lock of the columns, as do they and the others.
+void lock_values(const RowRun &run, const RowCall &call, const Guard &guard) {
+    const uint64 columns = hash_of_columns(call, guard);
+    lock_value(ValueLock::guarded_insert, columns, guard.is_coarse ? ExclusiveLock : ShareLock);
+    if (!guard.is_coarse)
+        lock_value(ValueLock::guarded_insert, hash_of_values(run, call, guard, columns));
 }
 
 void require_values(const RowRun &run, const RowCall &call, const Guard &guard) {
@@ -120,7 +152,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     if (!foresee_with_triggers(run, call, *guard.match))
         foresee_values(run, call, *guard.match);
     require_values(run, call, guard);
-    lock_value(ValueLock::guarded_insert, hash_of(run, call, guard));
+    lock_values(run, call, guard);
     if (find_duplicate(run, result, GetLatestSnapshot())) {
         require_in_snapshot(!IsolationUsesXactSnapshot() || find_duplicate(run, result));
         return false;

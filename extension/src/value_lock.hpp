@@ -22,9 +22,9 @@ inline LOCKTAG value_tag(ValueLock lock_class, uint64 hash) {
     return tag;
 }
 
-inline void lock_value(ValueLock lock_class, uint64 hash) {
+inline void lock_value(ValueLock lock_class, uint64 hash, LOCKMODE mode = ExclusiveLock) {
     const LOCKTAG tag = value_tag(lock_class, hash);
-    (void)LockAcquire(&tag, ExclusiveLock, false, false);
+    (void)LockAcquire(&tag, mode, false, false);
 }
 
 // 64 bits of (scope, key), mixed with `seed`.

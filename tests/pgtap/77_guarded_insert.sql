@@ -2,7 +2,7 @@
 \ir include/helpers.psql
 \ir include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
-SELECT plan(49);
+SELECT plan(54);
 SET client_min_messages = warning;
 SET statement_timeout = '30 s';
 DROP SCHEMA IF EXISTS row_guarded CASCADE;
@@ -161,6 +161,70 @@ SELECT is(pg_temp.inserted('mails', '{"id": 1, "mail": "Ada"}', '{mail}') || pg_
 \else
 SELECT skip(1, 'no citext');
 \endif
+-- Values that the index finds equal take the same locks, also where the index has another equality than the type.
+CREATE FUNCTION row_guarded.compare(a text, b text) RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT bttextcmp(lower(a), lower(b)) $$;
+CREATE FUNCTION row_guarded.lt(a text, b text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT row_guarded.compare(a, b) < 0 $$;
+CREATE FUNCTION row_guarded.le(a text, b text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT row_guarded.compare(a, b) <= 0 $$;
+CREATE FUNCTION row_guarded.eq(a text, b text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT row_guarded.compare(a, b) = 0 $$;
+CREATE FUNCTION row_guarded.ge(a text, b text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT row_guarded.compare(a, b) >= 0 $$;
+CREATE FUNCTION row_guarded.gt(a text, b text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT row_guarded.compare(a, b) > 0 $$;
+CREATE OPERATOR row_guarded.<# (LEFTARG = text, RIGHTARG = text, FUNCTION = row_guarded.lt);
+CREATE OPERATOR row_guarded.<=# (LEFTARG = text, RIGHTARG = text, FUNCTION = row_guarded.le);
+CREATE OPERATOR row_guarded.=# (LEFTARG = text, RIGHTARG = text, FUNCTION = row_guarded.eq);
+CREATE OPERATOR row_guarded.>=# (LEFTARG = text, RIGHTARG = text, FUNCTION = row_guarded.ge);
+CREATE OPERATOR row_guarded.># (LEFTARG = text, RIGHTARG = text, FUNCTION = row_guarded.gt);
+CREATE OPERATOR CLASS row_guarded.any_case_ops FOR TYPE text USING btree AS OPERATOR 1 row_guarded.<#, OPERATOR 2 row_guarded.<=#,
+    OPERATOR 3 row_guarded.=#, OPERATOR 4 row_guarded.>=#, OPERATOR 5 row_guarded.>#, FUNCTION 1 row_guarded.compare(text, text);
+CREATE TYPE row_guarded.word_range AS RANGE (subtype = text, subtype_opclass = row_guarded.any_case_ops, multirange_type_name = row_guarded.word_ranges);
+CREATE TYPE row_guarded.pair AS (n numeric, c char(4));
+CREATE TYPE row_guarded.ranged AS (n int, r row_guarded.word_range);
+CREATE TABLE row_guarded.alike (n int, word text, exact numeric, approx float8, padded char(5), exacts numeric[], approxes float8[], pair row_guarded.pair,
+    pairs row_guarded.pair[], exact_range numrange, word_range row_guarded.word_range, word_ranges row_guarded.word_ranges,
+    ranged row_guarded.ranged, word_range_list row_guarded.word_range[]);
+CREATE INDEX ON row_guarded.alike (word row_guarded.any_case_ops);
+SELECT format('CREATE INDEX ON row_guarded.alike (%I)', attname) FROM pg_attribute
+    WHERE attrelid = 'row_guarded.alike'::regclass AND attnum > 2 \gexec
+-- Which of the two calls was given another lock than the other, or inserted a second row.
+CREATE FUNCTION pg_temp.apart(target text, name text, one text, other text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    outcomes text;
+    before bigint;
+    first bigint;
+    second bigint;
+BEGIN
+    SELECT own FROM pg_temp.locks() INTO before;
+    outcomes := pg_temp.inserted(target, format('{"%s": %s}', name, one), format('{%s}', name)) ->> 'outcome';
+    SELECT own FROM pg_temp.locks() INTO first;
+    outcomes := outcomes || ' ' || (pg_temp.inserted(target, format('{"%s": %s}', name, other), format('{%s}', name)) ->> 'outcome');
+    SELECT own FROM pg_temp.locks() INTO second;
+    RETURN CASE WHEN outcomes <> 'inserted duplicate' OR first <= before OR second > first
+           THEN format('%s %s %s: %s, locks: %s %s', name, one, other, outcomes, first - before, second - first) END;
+END $$;
+BEGIN;
+SELECT is(string_agg(pg_temp.apart('alike', name, one, other), '; '), NULL, 'equal_values_take_the_same_locks')
+  FROM (VALUES ('word', '"Zed"', '"zed"'), ('exact', '1.0', '1'), ('approx', '"-0"', '0'), ('padded', '"a"', '"a  "'), ('exacts', '[1.0]', '[1]'),
+           ('approxes', '[0]', '["-0"]'), ('pair', '{"n": 1.0, "c": "a"}', '{"n": 1, "c": "a  "}'), ('pairs', '[{"n": 1.0}]', '[{"n": 1}]'),
+           ('exact_range', '"[1.0,2]"', '"[1,2.00]"'), ('word_range', '"[Zed,zee]"', '"[zed,Zee]"'), ('word_ranges', '"{[Zed,zee]}"', '"{[zed,Zee]}"'),
+           ('ranged', '{"n": 1, "r": "[Zed,zee]"}', '{"n": 1, "r": "[zed,Zee]"}'), ('word_range_list', '["[Zed,zee]"]', '["[zed,Zee]"]'))
+       AS v (name, one, other);
+\if :icu
+CREATE TABLE row_guarded.collated_index (plain text, list text[]);
+CREATE INDEX ON row_guarded.collated_index (plain COLLATE row_guarded.any_case);
+CREATE INDEX ON row_guarded.collated_index (list COLLATE row_guarded.any_case);
+SELECT is(concat(pg_temp.apart('collated', 'word', '"Zed"', '"zed"'), pg_temp.apart('collated_index', 'plain', '"Zed"', '"zed"'),
+    pg_temp.apart('collated_index', 'list', '["Zed"]', '["zed"]')), '', 'equal_by_collation');
+\else
+SELECT skip(1, 'no ICU');
+\endif
+\if :citext
+ALTER TABLE row_guarded.mails ADD list :"citext_schema".citext[];
+CREATE INDEX ON row_guarded.mails (list);
+SELECT is(concat(pg_temp.apart('mails', 'mail', '"Zed"', '"zed"'), pg_temp.apart('mails', 'list', '["Zed"]', '["zed"]')), '', 'equal_by_citext');
+\else
+SELECT skip(1, 'no citext');
+\endif
+ROLLBACK;
+SELECT pass('rolled_back');
 CREATE TABLE row_guarded.wide (id int, a text, b text);
 CREATE INDEX ON row_guarded.wide (a, b);
 SELECT is(
@@ -214,6 +278,11 @@ SELECT is(pg_temp.inserted('parted', '{"at": "2024-02-15", "word": "x", "id": 2}
 SELECT is(pg_temp.inserted('parted_2', '{"at": "2024-02-15", "word": "x", "id": 2}', '{word}') ->> 'outcome', 'inserted',
     'partition_itself_has_its_own_rows');
 SELECT is(pg_temp.inserted('parted', '{"at": "2025-01-15", "word": "y"}', '{word}'), '"23514"', 'no_partition_for_it');
+-- An index of one partition that finds more values equal than the parent's does.
+CREATE TABLE row_guarded.cased (at date, word text) PARTITION BY RANGE (at);
+CREATE TABLE row_guarded.cased_1 PARTITION OF row_guarded.cased FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
+CREATE INDEX ON row_guarded.cased_1 (word row_guarded.any_case_ops);
+CREATE INDEX ON row_guarded.cased (word);
 CREATE TABLE row_guarded.heir () INHERITS (row_guarded.defaults);
 INSERT INTO row_guarded.heir VALUES (70, 70);
 SELECT is(pg_temp.inserted('defaults', '{"b": 70}', '{b}') ->> 'outcome', 'inserted', 'heirs_rows_are_no_duplicates');
@@ -229,6 +298,7 @@ BEGIN;
 SELECT outcome FROM guarded_insert('row_guarded.events', '{"source": "other", "ref": 1}', '{source,ref}');
 SELECT outcome FROM guarded_insert('row_guarded.equal', '{"exact": 7.0}', '{exact}');
 SELECT outcome FROM guarded_insert('row_guarded.parted', '{"at": "2024-01-15", "word": "other"}', '{word}');
+SELECT outcome FROM guarded_insert('row_guarded.cased', '{"at": "2024-01-15", "word": "Zed"}', '{word}');
 PREPARE TRANSACTION 'idem pgtap guarded';
 SET lock_timeout = '100 ms';
 SELECT is(pg_temp.inserted('events', '{"source": "other", "ref": 1}', '{source,ref}'), '"55P03"', 'value_of_another_is_waited_for');
@@ -237,6 +307,7 @@ SELECT is(pg_temp.inserted('events', '{"ref": 1, "source": "other"}', '{ref,sour
 SELECT is(pg_temp.inserted('equal', '{"exact": "7"}', '{exact}'), '"55P03"', 'as_are_equal_values_in_another_spelling');
 SELECT is(pg_temp.inserted('parted_1', '{"at": "2024-01-16", "word": "other"}', '{word}'), '"55P03"',
     'and_those_of_a_partition_and_its_parent');
+SELECT is(pg_temp.inserted('cased_1', '{"at": "2024-01-16", "word": "zed"}', '{word}'), '"55P03"', 'also_where_only_the_partition_finds_them_equal');
 SELECT is(pg_temp.inserted('events', '{"source": "other", "ref": 2}', '{source,ref}') ->> 'outcome', 'inserted', 'other_values_are_free');
 RESET lock_timeout;
 COMMIT PREPARED 'idem pgtap guarded';
@@ -248,7 +319,7 @@ PREPARE TRANSACTION 'idem pgtap guarded';
 ROLLBACK PREPARED 'idem pgtap guarded';
 SELECT is(pg_temp.inserted('events', '{"source": "undone"}', '{source}') ->> 'outcome', 'inserted', 'and_none_after_its_rollback');
 \else
-SELECT skip(7, 'max_prepared_transactions is 0');
+SELECT skip(8, 'max_prepared_transactions is 0');
 \endif
 
 DROP SCHEMA row_guarded CASCADE;
