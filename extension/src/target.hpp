@@ -65,8 +65,7 @@ inline constexpr int kAttemptsAtHiddenRow = 3;
 // 0A000: rows of another server are changed without this server's locks, and read in a snapshot of that server.
 [[noreturn]] void raise_foreign_partition(Oid table, Oid partition);
 
-// Raises it if the table has one, at any level. REQUIRES: a lock that keeps the partitions as they are, or an answer that may
-// be out of date.
+// Raises it if the table has one, at any level. REQUIRES: a lock that keeps partitions from being added.
 void refuse_foreign_partitions(Relation table);
 
 // 09000: the row was there to be written, and was not.
