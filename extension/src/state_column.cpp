@@ -28,18 +28,20 @@ bool is_string(Oid type) { return type == TEXTOID || type == VARCHAROID; }
     pg_unreachable();
 }
 
+std::string_view label_of(Oid value) {
+    HeapTuple label = SearchSysCache1(ENUMOID, ObjectIdGetDatum(value));
+    if (!HeapTupleIsValid(label))
+        elog(ERROR, "cache lookup failed for enum value %u", value);
+    const char *name = pstrdup(NameStr(reinterpret_cast<Form_pg_enum>(GETSTRUCT(label))->enumlabel));
+    ReleaseSysCache(label);
+    return name;
+}
+
 Oid label_oid(Oid type, const char *label) {
     // A longer one than a name can be is no label.
     return strlen(label) >= NAMEDATALEN
                ? InvalidOid
                : GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), CStringGetDatum(label));
-}
-
-// ::type where an operator would not look below the column's domain, otherwise nothing.
-const char *cast_to_base(Relation table, const StateColumn &column) {
-    if (column_form(table, column.number)->atttypid == column.type)
-        return "";
-    return psprintf("::%s", format_type_extended(column.type, -1, FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 // The states as values of the column's type, for = ANY.
@@ -102,6 +104,13 @@ StateColumn state_column(Relation table, const char *name) {
     return column;
 }
 
+std::string_view state_name(const StateColumn &column, Datum value) {
+    if (column.is_enum)
+        return label_of(DatumGetObjectId(value));
+    const struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
+    return {VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)};
+}
+
 AttrNumber guarded_column(Relation table, const char *name) {
     const AttrNumber number = find_column(table, name);
     if (number == InvalidAttrNumber)
@@ -149,7 +158,7 @@ void check_rows(Relation table, const StateColumn &column, const char *machine, 
     StringInfoData value;
     initStringInfo(&value);
     append_column(&value, table, column.number);
-    appendStringInfoString(&value, cast_to_base(table, column));
+    append_cast_to_base(&value, table, column.number);
     StringInfoData statement;
     initStringInfo(&statement);
     appendStringInfo(&statement, "SELECT DISTINCT %s FROM ", value.data);

@@ -4,6 +4,8 @@
 #include "machine.hpp"
 #include "pg.hpp"
 
+#include <string_view>
+
 namespace idem {
 
 struct StateColumn {
@@ -14,6 +16,10 @@ struct StateColumn {
 
 // The column for reading. 42703 when the table has none of that name, 42804 when its type is another.
 StateColumn state_column(Relation table, const char *name);
+
+// The state that a value of the column is: an enum's label or the text itself, never what a cast of the type makes of it. Not
+// zero-terminated.
+std::string_view state_name(const StateColumn &column, Datum value);
 
 // Whether the column's type can hold states.
 bool holds_states(Relation table, AttrNumber column);

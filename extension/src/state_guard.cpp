@@ -56,15 +56,6 @@ GuardCall guard_call(FunctionCallInfo fcinfo) {
     return call;
 }
 
-std::string_view label_of(Oid value) {
-    HeapTuple label = SearchSysCache1(ENUMOID, ObjectIdGetDatum(value));
-    if (!HeapTupleIsValid(label))
-        elog(ERROR, "cache lookup failed for enum value %u", value);
-    const char *name = pstrdup(NameStr(reinterpret_cast<Form_pg_enum>(GETSTRUCT(label))->enumlabel));
-    ReleaseSysCache(label);
-    return name;
-}
-
 struct RowState {
     Datum value;
     bool is_null;
@@ -78,12 +69,7 @@ RowState state_in(const GuardCall &call, HeapTuple row) {
 
 // As text; a null view is NULL.
 std::string_view name_of(const GuardCall &call, const RowState &state) {
-    if (state.is_null)
-        return {};
-    if (call.guard->column.is_enum)
-        return label_of(DatumGetObjectId(state.value));
-    const struct varlena *text = PG_DETOAST_DATUM_PACKED(state.value);
-    return {VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)};
+    return state.is_null ? std::string_view() : state_name(call.guard->column, state.value);
 }
 
 std::string_view state_of(const GuardCall &call, HeapTuple row) { return name_of(call, state_in(call, row)); }

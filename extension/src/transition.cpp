@@ -4,6 +4,7 @@
 #include "machine.hpp"
 #include "machine_attach.hpp"
 #include "row_answer.hpp"
+#include "state_column.hpp"
 
 namespace {
 
@@ -21,9 +22,7 @@ void build(RowStatement *statement, const RowCall &call) {
     append_equals(&flow.expected, call.table, column, expected);
     appendStringInfoString(&flow.expected, ") IS TRUE");
     append_assignment(&flow.changes, call.table, column, to);
-    appendStringInfoString(&flow.control, "CAST(");
     append_column(&flow.control, call.table, column);
-    appendStringInfoString(&flow.control, " AS pg_catalog.text)");
     prepare_compare_and_set(statement, call, flow);
 }
 
@@ -37,19 +36,25 @@ struct Move {
     RowRun run;
     const RowCall *call;
     AttachedMachine machine;
+    StateColumn column;
     const char *to;
     const char *expected; // nullptr: any
 };
 
 void set_state(const Move &move, int parameter, const char *state) {
-    Form_pg_attribute column = column_form(move.call->table, move.machine.column);
+    Form_pg_attribute column = column_form(move.call->table, move.column.number);
     Oid input, io_parameter;
     getTypeInputInfo(column->atttypid, &input, &io_parameter);
     RowValues values = move.run.values;
     values.set(parameter, OidInputFunctionCall(input, pstrdup(state), io_parameter, column->atttypmod));
 }
 
-const char *state_of(const Changed &found) { return found.has_control ? TextDatumGetCString(found.control) : nullptr; }
+const char *state_of(const Move &move, const Changed &found) {
+    if (!found.has_control)
+        return nullptr;
+    const std::string_view state = state_name(move.column, found.control);
+    return pnstrdup(state.data(), state.size());
+}
 
 // What is to be said of a row in this state, or nullptr when it can be moved. The machine cannot change meanwhile: whoever
 // changes it waits for the lock that we have on the table.
@@ -71,7 +76,7 @@ Moved move_row(const Move &move) {
         const Changed found = compare_only(move.run, Row::unwanted);
         if (found.what == Compared::missing)
             return {"not_found", nullptr};
-        from = state_of(found);
+        from = state_of(move, found);
         if (const char *outcome = verdict(move, from))
             return {outcome, from};
     }
@@ -81,7 +86,7 @@ Moved move_row(const Move &move) {
         const Changed done = compare_and_set(move.run, *move.call, Row::unwanted);
         if (done.what == Compared::missing)
             return {"not_found", nullptr};
-        from = state_of(done);
+        from = state_of(move, done);
         if (done.what == Compared::changed)
             return {"moved", from};
         // Somebody else moved it first.
@@ -110,6 +115,7 @@ PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     const char *column = column_name(call.table, move.machine.column);
     call.names = 1;
     call.name = &column;
+    move.column = state_column(call.table, column);
     move.run = begin_run(call, build);
     const MemoryContext own = MemoryContextSwitchTo(move.run.memory); // what is told outlives SPI's
     const Moved moved = move_row(move);

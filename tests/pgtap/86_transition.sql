@@ -1,6 +1,6 @@
 -- idem_transition: each outcome, what comes first when several fit, column types, errors.
 \ir include/helpers.psql
-SELECT plan(48);
+SELECT plan(52);
 
 CREATE SCHEMA row_transition;
 SELECT idem_machine_define('transition:order',
@@ -77,6 +77,22 @@ SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_trans
     'moved/paid', 'column_and_key_of_a_domain_over_an_enum');
 SELECT is((SELECT concat_ws('/', outcome, row_data ->> 'status') FROM conditional_update('row_transition.enum_domains', '{"id": "paid"}',
     '{"status": "created"}', '{"status": "cancelled"}')), 'updated/cancelled', 'conditional_update_of_such_a_column');
+
+-- The label is the state, whatever casts the type has, or gets.
+CREATE TYPE row_transition.cast AS ENUM ('created', 'paid', 'cancelled', 'shipped');
+CREATE TABLE row_transition.casts (id int PRIMARY KEY, status row_transition.cast NOT NULL);
+SELECT idem_machine_attach('row_transition.casts', 'status', 'transition:order');
+INSERT INTO row_transition.casts SELECT i, 'created' FROM generate_series(1, 3) AS i;
+CREATE FUNCTION pg_temp.cast(id int, to_state text, expected text DEFAULT NULL) RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT concat_ws('/', outcome, state) FROM idem.idem_transition('row_transition.casts', jsonb_build_object('id', id), to_state, expected)
+$$;
+SELECT is(pg_temp.cast(1, 'paid'), 'moved/paid', 'enum_without_a_cast');
+CREATE FUNCTION row_transition.as_text(row_transition.cast) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'shipped' $$;
+CREATE CAST (row_transition.cast AS text) WITH FUNCTION row_transition.as_text(row_transition.cast);
+DISCARD PLANS;
+SELECT is(pg_temp.cast(1, 'shipped'), 'moved/shipped', 'cast_does_not_say_which_transitions_are_allowed');
+SELECT is(pg_temp.cast(2, 'paid', 'created'), 'moved/paid', 'nor_which_state_there_is');
+SELECT is(pg_temp.cast(2, 'paid', 'created'), 'already/paid', 'nor_what_was_done_before');
 
 -- Partitions, also for rows that move between them.
 CREATE TABLE row_transition.parts (id int, region int, status text NOT NULL, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
