@@ -54,8 +54,9 @@ void append_column(StringInfo sql, Relation table, AttrNumber column) {
 void append_cast_to_base(StringInfo sql, Relation table, AttrNumber column) {
     const Oid type = column_form(table, column)->atttypid;
     const Oid base = getBaseType(type);
+    // As with a type modifier: without one, char and bit would be spelled as SQL's character(1) and bit(1).
     if (base != type)
-        appendStringInfo(sql, "::%s", format_type_extended(base, -1, FORMAT_TYPE_FORCE_QUALIFY));
+        appendStringInfo(sql, "::%s", format_type_extended(base, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
 }
 
 AttrNumber find_column(Relation table, const char *name) {

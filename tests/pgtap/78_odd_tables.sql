@@ -1,7 +1,7 @@
 -- The row flows on tables of every kind: odd names, types, keys, columns, and tables that change between two calls of a session.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(125);
+SELECT plan(128);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_odd, "row_odd ""2""; --" CASCADE;
 DROP FOREIGN DATA WRAPPER IF EXISTS row_odd CASCADE;
@@ -153,6 +153,22 @@ SELECT is(
             pg_temp.answer(format('SELECT outcome FROM pessimistic_lock(''row_odd.typed_keys'', %L)', key)) AS answer
       WHERE answer <> '{"outcome": "locked"}'),
     NULL, 'and_in_other_spellings');
+
+-- Domains over types whose bare SQL name is one character, or one bit, long.
+CREATE DOMAIN row_odd.padded AS char(5);
+CREATE DOMAIN row_odd.padded_list AS char(5)[];
+CREATE DOMAIN row_odd.bits AS bit(4);
+CREATE TABLE row_odd.fixed (id row_odd.padded PRIMARY KEY, flags row_odd.bits NOT NULL UNIQUE, list row_odd.padded_list, note text);
+INSERT INTO row_odd.fixed VALUES ('abc', '1000', '{abc}'), ('axx', '1111', '{axx}');
+SELECT is(pg_temp.answer($$ SELECT outcome FROM conditional_update('row_odd.fixed', '{"id": "abc"}', '{"flags": "1000"}', '{"note": "by id"}') $$)
+    || pg_temp.answer($$ SELECT row_data -> 'flags' AS flags FROM pessimistic_lock('row_odd.fixed', '{"flags": "1111"}') $$),
+    '{"outcome": "updated", "flags": "1111"}', 'key_of_a_domain_over_char_or_bit');
+SELECT is((SELECT string_agg(id || coalesce(note, '-'), ',' ORDER BY id) FROM row_odd.fixed), 'abcby id,axx-', 'finds_one_row');
+SELECT is(
+    (SELECT string_agg(answer ->> 'outcome', ' ' ORDER BY n) FROM unnest(ARRAY['{"id": "abd"}', '{"flags": "1001"}', '{"list": ["abd"]}',
+        '{"id": "abc", "flags": "1000", "list": ["abc"]}']) WITH ORDINALITY AS e (expected, n),
+        pg_temp.answer(format('SELECT outcome FROM conditional_update(''row_odd.fixed'', ''{"id": "abc"}'', %L, ''{"note": "x"}'')', expected)) AS answer),
+    'conflict conflict conflict updated', 'expected_value_of_such_a_domain_is_compared_in_full');
 
 -- Values: the oracle is jsonb_populate_record on a row without values.
 CREATE TYPE row_odd.address AS (street text, number int, tags text[]);
