@@ -15,7 +15,8 @@ namespace {
     pg_unreachable();
 }
 
-// The planned expression for a column that is not given, in the statement's memory.
+// The expression for a column that is not given, in the statement's memory. Not planned: a plan could hold the body of a
+// function that is replaced later.
 Expr *expression_for(const RowStatement *statement, Relation table, AttrNumber column) {
     Node *expression = build_column_default(table, column);
     if (expression == nullptr)
@@ -23,9 +24,9 @@ Expr *expression_for(const RowStatement *statement, Relation table, AttrNumber c
     if (column_form(table, column)->attidentity != '\0' || contain_volatile_functions(expression))
         raise_unforeseeable(table, column);
     const MemoryContext caller = MemoryContextSwitchTo(statement->memory);
-    auto *planned = static_cast<Expr *>(copyObjectImpl(expression_planner(reinterpret_cast<Expr *>(expression))));
+    auto *kept = static_cast<Expr *>(copyObjectImpl(expression));
     MemoryContextSwitchTo(caller);
-    return planned;
+    return kept;
 }
 
 ForeseenColumn foresee_column(RowStatement *statement, const RowCall &call, AttrNumber column, bool needs_parameter) {

@@ -15,7 +15,9 @@ struct CachedStatement : RowStatement {
     CachedStatement *next;
     Oid table;
     bool is_valid;
-    int users; // calls in progress
+    int base_types;    // of the table's domains, which the text names:
+    uint32 *base_type; // as the system cache hashes them
+    int users;         // calls in progress
     uint64 last_used;
     uint64 hash;
     int shape_length;
@@ -30,12 +32,38 @@ constinit uint64 changes_seen = 0;
 void table_changed(Datum, Oid table) {
     changes_seen++;
     for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (table == InvalidOid || table == statement->table)
+        if (table == InvalidOid || table == statement->table || table == statement->arbiter)
             statement->is_valid = false;
 }
 
-// The text names schemas, operators and collations.
+// The text names schemas, operators, operator classes and collations. They rarely change.
 void names_changed(Datum, int, uint32) { table_changed(Datum{0}, InvalidOid); }
+
+bool names_type(const CachedStatement *statement, uint32 hash) {
+    for (int i = 0; i < statement->base_types; i++)
+        if (statement->base_type[i] == hash)
+            return true;
+    return false;
+}
+
+// Each temporary table is a new type: only types that the text names count. A hash of 0 stands for all types.
+void type_changed(Datum, int, uint32 hash) {
+    changes_seen++;
+    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
+        if (hash == 0 || names_type(statement, hash))
+            statement->is_valid = false;
+}
+
+void note_base_types(CachedStatement *statement, Relation table) {
+    TupleDesc columns = RelationGetDescr(table);
+    statement->base_type =
+        static_cast<uint32 *>(MemoryContextAlloc(statement->memory, sizeof(uint32) * Max(columns->natts, 1)));
+    for (int i = 0; i < columns->natts; i++) {
+        const Oid type = TupleDescAttr(columns, i)->atttypid, base = OidIsValid(type) ? getBaseType(type) : type;
+        if (base != type)
+            statement->base_type[statement->base_types++] = GetSysCacheHashValue1(TYPEOID, ObjectIdGetDatum(base));
+    }
+}
 
 void append_columns(StringInfo shape, const ColumnList &columns) {
     appendBinaryStringInfo(shape, reinterpret_cast<const char *>(columns.columns),
@@ -149,6 +177,7 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     statement->shape = static_cast<char *>(MemoryContextAlloc(memory, shape.len));
     memcpy(statement->shape, shape.data, shape.len);
     const uint64 seen = changes_seen;
+    note_base_types(statement, call.table);
     prepare_objects(statement, call);
     build(statement, call);
     if (statement->controls > kMostControls)
@@ -345,6 +374,8 @@ void row_statement_initialize() {
     CacheRegisterSyscacheCallback(NAMESPACEOID, names_changed, Datum{0});
     CacheRegisterSyscacheCallback(OPEROID, names_changed, Datum{0});
     CacheRegisterSyscacheCallback(COLLOID, names_changed, Datum{0});
+    CacheRegisterSyscacheCallback(CLAOID, names_changed, Datum{0});
+    CacheRegisterSyscacheCallback(TYPEOID, type_changed, Datum{0});
 }
 
 } // namespace idem

@@ -1,6 +1,7 @@
 // The statements of a row flow on one table. They are built once per backend for every shape of call: same function, same
-// variant, same table, same column names, same columns that the caller may see. A change of the table throws them away; a
-// change of anything else that a plan depends on makes the server plan anew.
+// variant, same table, same column names, same columns that the caller may see. A change of the table throws them away, and so
+// does another name of anything that their text names; a change of anything else that a plan depends on makes the server plan
+// again.
 //
 // They run as the caller. Values travel as parameters; the names are the catalog's, quoted.
 #pragma once
@@ -33,6 +34,7 @@ struct RowStatement {
     int first[kMostObjects]; // the number of each object's first parameter, from 1
     int parameters;          // those of the objects, then those that the flow adds
     Oid *types;
+    Oid arbiter; // an index whose constraint the text names; InvalidOid: none
     SPIPlanPtr plan[kMostPlans];
     int controls;  // how many columns each result has before those of row_data
     RowWriter row; // row_data

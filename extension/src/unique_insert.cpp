@@ -50,6 +50,7 @@ void build(RowStatement *statement, const RowCall &call) {
     UniqueKey key = conflict_key(call);
     Foreseen *foreseen = foresee_columns(statement, call, {key.count, key.columns});
     statement->extra = foreseen;
+    statement->arbiter = key.index;
     StringInfoData clause, condition;
     initStringInfo(&clause);
     initStringInfo(&condition);

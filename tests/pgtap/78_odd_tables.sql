@@ -1,9 +1,9 @@
 -- The row flows on tables of every kind: odd names, types, keys, columns, and tables that change between two calls of a session.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(128);
+SELECT plan(139);
 SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS row_odd, "row_odd ""2""; --" CASCADE;
+DROP SCHEMA IF EXISTS row_odd, row_odd_names, "row_odd ""2""; --" CASCADE;
 DROP FOREIGN DATA WRAPPER IF EXISTS row_odd CASCADE;
 DROP SERVER IF EXISTS row_odd_files CASCADE;
 CREATE SCHEMA row_odd;
@@ -654,6 +654,77 @@ ALTER DOMAIN row_odd.percent ADD CHECK (VALUE < 50);
 SELECT is(pg_temp.answer($$ SELECT outcome FROM conditional_update('row_odd.types', '{"id": 1}', '{"id": 1}',
     '{"p": 100}') $$), '"23514"', 'whose_constraint_changes');
 DEALLOCATE again;
+
+-- What a statement names, apart from the table and its columns, that changes its name between two calls. The server looks names up when it
+-- plans, so plans are discarded between calls. Calls are apart from tests: pgTAP's own changes make sessions forget statements.
+CREATE SCHEMA row_odd_names;
+CREATE TYPE row_odd.color AS ENUM ('red', 'green');
+CREATE DOMAIN row_odd.paint AS row_odd.color;
+CREATE DOMAIN row_odd.paints AS row_odd.color[];
+CREATE TABLE row_odd.named (id row_odd.paint PRIMARY KEY, all_of row_odd.paints);
+INSERT INTO row_odd.named VALUES ('red', '{green}');
+CREATE FUNCTION pg_temp.named() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT string_agg(coalesce(answer ->> 'outcome', answer::text), ' ' ORDER BY n)
+      FROM unnest(ARRAY['conditional_update(''row_odd.named'', ''{"id": "red"}'', ''{"all_of": ["green"]}'', ''{"id": "red"}'')',
+                        'pessimistic_lock(''row_odd.named'', ''{"id": "red"}'')', 'unique_insert(''row_odd.named'', ''{"id": "red"}'')']) WITH ORDINALITY AS c (call, n),
+           pg_temp.answer('SELECT * FROM ' || call) AS answer
+$$;
+SELECT pg_temp.named() AS answer1 \gset
+DISCARD PLANS;
+ALTER TYPE row_odd.color RENAME TO colour;
+SELECT pg_temp.named() AS answer2 \gset
+DISCARD PLANS;
+ALTER TYPE row_odd.colour SET SCHEMA row_odd_names;
+SELECT pg_temp.named() AS answer3 \gset
+DISCARD PLANS;
+CREATE TYPE row_odd.colour AS ENUM ('blue');
+SELECT pg_temp.named() AS answer4 \gset
+DISCARD PLANS;
+SELECT is(:'answer1'::text, 'updated locked duplicate', 'domains_over_a_type');
+SELECT is(:'answer2'::text, 'updated locked duplicate', 'type_that_is_renamed');
+SELECT is(:'answer3'::text, 'updated locked duplicate', 'type_that_moves_to_another_schema');
+SELECT is(:'answer4'::text, 'updated locked duplicate', 'another_type_takes_its_name');
+CREATE TABLE row_odd.arbiters (id int PRIMARY KEY, code text NOT NULL);
+CREATE OPERATOR CLASS row_odd.own_ops FOR TYPE text USING btree AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bttextcmp(text, text);
+CREATE UNIQUE INDEX ON row_odd.arbiters (code row_odd.own_ops);
+CREATE FUNCTION pg_temp.arbiters(new_id int) RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT concat_ws(' ', pg_temp.answer(format('SELECT outcome FROM unique_insert(''row_odd.arbiters'', ''{"id": %s, "code": "%1$s"}'')', new_id)) ->> 'outcome',
+        pg_temp.answer(format('SELECT outcome FROM unique_insert(''row_odd.arbiters'', ''{"id": %s, "code": "%s"}'', ''{code}'')', new_id + 100, new_id)) ->> 'outcome')
+$$;
+SELECT pg_temp.arbiters(1) AS answer5 \gset
+DISCARD PLANS;
+ALTER OPERATOR CLASS row_odd.own_ops USING btree RENAME TO renamed_ops;
+SELECT pg_temp.arbiters(2) AS answer6 \gset
+DISCARD PLANS;
+ALTER OPERATOR CLASS row_odd.renamed_ops USING btree SET SCHEMA row_odd_names;
+SELECT pg_temp.arbiters(3) AS answer7 \gset
+DISCARD PLANS;
+ALTER INDEX row_odd.arbiters_pkey RENAME TO arbiters_key;
+SELECT pg_temp.arbiters(4) AS answer8 \gset
+DISCARD PLANS;
+ALTER TABLE row_odd.arbiters RENAME CONSTRAINT arbiters_key TO arbiters_id;
+SELECT pg_temp.arbiters(5) AS answer9 \gset
+DISCARD PLANS;
+SELECT is(:'answer5'::text, 'inserted duplicate', 'operator_class_of_an_index');
+SELECT is(:'answer6'::text, 'inserted duplicate', 'that_is_renamed');
+SELECT is(:'answer7'::text, 'inserted duplicate', 'or_moves_to_another_schema');
+SELECT is(:'answer8'::text, 'inserted duplicate', 'index_of_a_constraint_that_is_renamed');
+SELECT is(:'answer9'::text, 'inserted duplicate', 'constraint_that_is_renamed');
+
+-- What a column's value is computed by, and changes between two calls.
+CREATE FUNCTION row_odd.folded(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+CREATE TABLE row_odd.generated (id int GENERATED ALWAYS AS IDENTITY, a text, code text GENERATED ALWAYS AS (row_odd.folded(a)) STORED UNIQUE);
+PREPARE generated AS SELECT outcome || ' ' || (row_data ->> 'code') AS answer FROM unique_insert('row_odd.generated', $1, '{code}');
+EXECUTE generated('{"a": "Ab"}');
+EXECUTE generated('{"a": "Ab"}') \gset first_
+CREATE OR REPLACE FUNCTION row_odd.folded(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT upper($1)';
+EXECUTE generated('{"a": "Cd"}');
+EXECUTE generated('{"a": "Cd"}') \gset second_
+SELECT is(:'first_answer'::text, 'duplicate ab', 'generation_expression');
+SELECT is(:'second_answer'::text, 'duplicate CD', 'whose_function_is_replaced');
+DEALLOCATE generated;
+DROP SCHEMA row_odd_names CASCADE;
 
 DROP SCHEMA row_odd, "row_odd ""2""; --" CASCADE;
 SELECT * FROM finish();
