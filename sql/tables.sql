@@ -66,7 +66,7 @@ CREATE TABLE idem_rates (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE idem_rates IS
 'Token buckets of idem_allow: one row for each name in its scope, until the bucket is full again; a space of names apart from the keys, with the same columns. Change it only by the functions.';
-COMMENT ON COLUMN idem_rates.created_at IS 'When the bucket was first asked for (database time).';
+COMMENT ON COLUMN idem_rates.created_at IS 'When units were last taken (database time).';
 COMMENT ON COLUMN idem_rates.expires_at IS 'When the bucket is full again.';
 COMMENT ON COLUMN idem_rates.attempt IS 'Always 1.';
 COMMENT ON COLUMN idem_rates.state IS 'Always c.';

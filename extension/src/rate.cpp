@@ -1,8 +1,9 @@
 // idem_allow: a token bucket for each name. Its row is kept as a key's: the fence column has the time at which the bucket will
-// be full again (nanoseconds since PostgreSQL's epoch), and the row expires then.
+// be full again (nanoseconds since PostgreSQL's epoch), created_at when that was said, and the row expires when it is full.
 //
-// Who is refused writes nothing and locks nothing. Who is let through replaces the very version that was looked at, so each
-// unit is given out once. What counts is the bucket as it is, not as the transaction's snapshot has it.
+// A call that is refused writes nothing and locks nothing, unless the clock was set back. A call that is let through replaces
+// the very version that was looked at, so each unit is given out once. What counts is the bucket as it is, not as the
+// transaction's snapshot has it.
 #include "core/token_bucket.hpp"
 
 #include "arguments.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 using namespace idem;
 using core::Admission;
+using core::BucketState;
 using core::Micros;
 using core::TokenBucket;
 
@@ -66,19 +68,25 @@ Request request_arguments(FunctionCallInfo fcinfo) {
     return request;
 }
 
-void set_full_at(KeyRow *row, core::Nanos full_at) {
-    row->set(KeyColumn::expires_at, TimestampTzGetDatum(core::micros_after(full_at)));
-    row->set(KeyColumn::fence, Int64GetDatum(full_at));
+void set_state(KeyRow *row, const BucketState &state) {
+    row->set(KeyColumn::created_at, TimestampTzGetDatum(state.as_of));
+    row->set(KeyColumn::expires_at, TimestampTzGetDatum(core::micros_after(state.full_at)));
+    row->set(KeyColumn::fence, Int64GetDatum(state.full_at));
 }
 
-KeyRow first_row(const Request &request, Micros now, core::Nanos full_at) {
+BucketState bucket_state(const KeyRow &row) {
+    return {row.is_null(KeyColumn::fence) ? 0 : DatumGetInt64(row.get(KeyColumn::fence)),
+            DatumGetTimestampTz(row.get(KeyColumn::created_at))};
+}
+
+KeyRow first_row(const Request &request, const BucketState &state) {
     ClaimRequest claim{};
     claim.space = KeySpace::rates;
     claim.scope = request.scope;
     claim.key = request.name;
     claim.ttl = USECS_PER_SEC;
-    KeyRow row = new_key_row(claim, now);
-    set_full_at(&row, full_at);
+    KeyRow row = new_key_row(claim, state.as_of);
+    set_state(&row, state);
     return row;
 }
 
@@ -87,18 +95,17 @@ Admission admit(const KeyTable &table, const Request &request) {
         const Probe found = probe_waiting(table, request.scope, request.name, kFunction);
         const Micros now = clock_now();
         if (found.presence == Presence::absent) {
-            const Admission admission = core::admit(request.bucket, 0, now, request.cost);
+            const Admission admission = core::admit(request.bucket, {0, now}, now, request.cost);
             ItemPointerData version;
-            if (insert_key(table, first_row(request, now, admission.full_at), &version))
+            if (insert_key(table, first_row(request, admission.state), &version))
                 return admission;
             continue;
         }
         KeyRow row = read_row(table, found);
-        const core::Nanos full_at = row.is_null(KeyColumn::fence) ? 0 : DatumGetInt64(row.get(KeyColumn::fence));
-        const Admission admission = core::admit(request.bucket, full_at, now, request.cost);
-        if (!admission.allowed)
+        const Admission admission = core::admit(request.bucket, bucket_state(row), now, request.cost);
+        if (!admission.allowed && !admission.clock_was_set_back)
             return admission;
-        set_full_at(&row, admission.full_at);
+        set_state(&row, admission.state);
         ItemPointerData version = found.tid;
         if (replace_key(table, &version, row, true) == Write::done)
             return admission;

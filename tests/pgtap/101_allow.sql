@@ -1,6 +1,6 @@
 -- idem_allow: a token bucket. Sixteen connections at once: tests/recovery/033_attacks.pl.
 \ir include/helpers.psql
-SELECT plan(33);
+SELECT plan(41);
 CALL pg_temp.clean('rate:');
 
 -- A bucket that gets one unit in a hundred seconds: what comes back meanwhile is not worth a test's notice.
@@ -45,10 +45,34 @@ SELECT is(pg_temp.ask('rate:rolled'), 't 2', 'rollback_gives_its_units_back');
 
 -- Another rate or burst for the same name: an empty bucket is no emptier than empty.
 SELECT pg_temp.ask('rate:changed', 0.001, 10, 10);
-SELECT is(pg_temp.ask('rate:changed', 10, 1), 'f 0 in 1', 'burst_that_shrank');
-SELECT is((SELECT retry_after <= interval '101 ms' FROM idem_allow('rate:changed', 10, 1)), true, 'does_not_wait_for_the_old_rate');
+SELECT is(pg_temp.ask('rate:changed', 1, 1), 'f 0 in 1', 'burst_that_shrank');
+SELECT is((SELECT retry_after <= interval '1001 ms' FROM idem_allow('rate:changed', 1, 1)), true, 'does_not_wait_for_the_old_rate');
+SELECT pg_temp.ask('rate:faster', 0.001, 3, 3);
+SELECT allowed, retry_after FROM idem_allow('rate:faster', 2, 3, 1) \gset
+SELECT is(:'allowed' || ' ' || (:'retry_after'::interval <= '501 ms'), 'f true', 'faster_rate_has_its_own_retry_after');
+CALL pg_temp.sleep(:'retry_after');
+SELECT is((SELECT allowed FROM idem_allow('rate:faster', 2, 3)), true, 'and_waiting_for_that_is_enough');
+SELECT pg_temp.ask('rate:much', 0.001, 3, 3);
+CALL pg_temp.sleep('4 ms');
+SELECT is(pg_temp.ask('rate:much', 1000, 3, 3), 't 0', 'debt_is_a_number_of_units_of_the_present_rate');
+SELECT pg_temp.ask('rate:wider', 0.001, 3, 3);
+SELECT is(pg_temp.ask('rate:wider', 0.001, 5, 2), 't 0', 'burst_that_grew_has_room_at_once');
+
+-- The clock was an hour ahead, and is set back.
+CREATE PROCEDURE pg_temp.set_back(name text) LANGUAGE sql AS $$
+    UPDATE idem.idem_rates SET fence = fence + 3600000000000, created_at = created_at + interval '1 hour', expires_at = expires_at + interval '1 hour' WHERE key = name
+$$;
+SELECT pg_temp.ask('rate:back again', 2, 3, 3);
+CALL pg_temp.set_back('rate:back again');
+SELECT allowed, retry_after FROM idem_allow('rate:back again', 2, 3) \gset
+SELECT is(:'allowed' || ' ' || (:'retry_after'::interval <= '501 ms'), 'f true', 'clock_set_back_bounds_the_wait');
+SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:back again', 2, 3, 3) $$), 0::bigint, 'and_is_written_down_once');
+CALL pg_temp.sleep(:'retry_after');
+SELECT is((SELECT allowed FROM idem_allow('rate:back again', 2, 3)), true, 'waiting_for_that_is_enough_too');
+CALL pg_temp.set_back('rate:b');
+SELECT is(pg_temp.ask('rate:b'), 't 1', 'clock_set_back_takes_nothing_and_gives_nothing');
 UPDATE idem_rates SET fence = fence + 1000000000000000 WHERE key = 'rate:b';
-SELECT is(pg_temp.ask('rate:b'), 'f 0 in 100', 'clock_that_was_set_back');
+SELECT is(pg_temp.ask('rate:b'), 'f 0 in 100', 'bucket_that_is_full_in_a_week');
 
 -- What is written.
 SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:a', 0.01, 3) $$), 0::bigint, 'refused_writes_nothing');

@@ -31,27 +31,103 @@ TEST(TokenBucket, IntervalIsRoundedUp) {
 
 TEST(TokenBucket, BurstThenOneByOne) {
     const TokenBucket bucket = *token_bucket(10, 3);
-    Nanos full_at = 0;
+    BucketState state{0, kNow};
     for (int left = 2; left >= 0; left--) {
-        const Admission admission = admit(bucket, full_at, kNow, 1);
+        const Admission admission = admit(bucket, state, kNow, 1);
         EXPECT_TRUE(admission.allowed);
         EXPECT_EQ(admission.remaining, left);
-        full_at = admission.full_at;
+        state = admission.state;
     }
-    const Admission refused = admit(bucket, full_at, kNow, 1);
+    const Admission refused = admit(bucket, state, kNow, 1);
     EXPECT_FALSE(refused.allowed);
-    EXPECT_EQ(refused.full_at, full_at);
+    EXPECT_FALSE(refused.clock_was_set_back);
+    EXPECT_EQ(refused.state.full_at, state.full_at);
     EXPECT_EQ(refused.retry_after, kSecond / 10);
-    EXPECT_FALSE(admit(bucket, full_at, kNow + refused.retry_after - 1, 1).allowed);
-    EXPECT_TRUE(admit(bucket, full_at, kNow + refused.retry_after, 1).allowed);
+    EXPECT_FALSE(admit(bucket, state, kNow + refused.retry_after - 1, 1).allowed);
+    EXPECT_TRUE(admit(bucket, state, kNow + refused.retry_after, 1).allowed);
 }
 
 TEST(TokenBucket, EmptyIsNoEmptierThanEmpty) {
     const TokenBucket bucket = *token_bucket(1, 2);
-    const Admission refused = admit(bucket, std::numeric_limits<Nanos>::max(), kNow, 2);
+    for (const Micros taken_at : {kNow, kNow + 3600 * kSecond, std::numeric_limits<Micros>::max()}) {
+        const Admission refused = admit(bucket, {std::numeric_limits<Nanos>::max(), taken_at}, kNow, 2);
+        EXPECT_FALSE(refused.allowed);
+        EXPECT_EQ(refused.remaining, 0);
+        EXPECT_EQ(refused.retry_after, 2 * kSecond);
+    }
+}
+
+TEST(TokenBucket, DebtIsNoMoreThanTheBurstOfThePresentRate) {
+    const TokenBucket slow = *token_bucket(0.1, 3), fast = *token_bucket(1000, 3);
+    const Admission emptied = admit(slow, {0, kNow}, kNow, 3);
+    EXPECT_EQ(emptied.remaining, 0);
+    const Admission refused = admit(fast, emptied.state, kNow, 1);
     EXPECT_FALSE(refused.allowed);
-    EXPECT_EQ(refused.remaining, 0);
+    EXPECT_EQ(refused.retry_after, kSecond / 1000);
+    EXPECT_FALSE(admit(fast, emptied.state, kNow + refused.retry_after - 1, 1).allowed);
+    EXPECT_TRUE(admit(fast, emptied.state, kNow + refused.retry_after, 1).allowed);
+    EXPECT_EQ(admit(fast, emptied.state, kNow + kSecond, 1).remaining, 2);
+}
+
+TEST(TokenBucket, ShrunkBurstWaitsForNoMoreThanItself) {
+    const TokenBucket large = *token_bucket(1, 1000), small = *token_bucket(1, 2);
+    const Admission emptied = admit(large, {0, kNow}, kNow, 1000);
+    const Admission refused = admit(small, emptied.state, kNow + kSecond / 2, 1);
+    EXPECT_FALSE(refused.allowed);
+    EXPECT_EQ(refused.retry_after, kSecond / 2);
+    EXPECT_TRUE(admit(small, emptied.state, kNow + kSecond, 1).allowed);
+}
+
+TEST(TokenBucket, ClockSetBackWaitsForNoMoreThanTheBurst) {
+    const TokenBucket bucket = *token_bucket(1, 5);
+    const Admission emptied = admit(bucket, {0, kNow}, kNow, 5);
+    const Micros earlier = kNow - 3600 * kSecond;
+    const Admission refused = admit(bucket, emptied.state, earlier, 2);
+    EXPECT_FALSE(refused.allowed);
+    EXPECT_TRUE(refused.clock_was_set_back);
     EXPECT_EQ(refused.retry_after, 2 * kSecond);
+    // Once that is written down, the wait counts.
+    EXPECT_FALSE(admit(bucket, refused.state, earlier + refused.retry_after - 1, 2).allowed);
+    EXPECT_TRUE(admit(bucket, refused.state, earlier + refused.retry_after, 2).allowed);
+    EXPECT_FALSE(admit(bucket, refused.state, earlier + 1, 2).clock_was_set_back);
+}
+
+TEST(TokenBucket, ClockSetBackTakesNothingAndGivesNothing) {
+    const TokenBucket bucket = *token_bucket(1, 5);
+    const Admission taken = admit(bucket, {0, kNow}, kNow, 3);
+    const Admission admission = admit(bucket, taken.state, kNow - 3600 * kSecond, 1);
+    EXPECT_TRUE(admission.allowed);
+    EXPECT_EQ(admission.remaining, 1);
+}
+
+TEST(TokenBucket, TimesThatNoClockShows) {
+    const TokenBucket bucket = *token_bucket(1, 5);
+    const Admission admission = admit(bucket, {std::numeric_limits<Nanos>::max(), std::numeric_limits<Micros>::min()}, kNow, 1);
+    EXPECT_TRUE(admission.allowed);
+    EXPECT_EQ(admission.remaining, 4);
+}
+
+// Whoever waits as long as it was told is let through, whatever rates and clocks were before.
+TEST(TokenBucket, RetryAfterIsEnough) {
+    std::mt19937 random(2);
+    const auto some_bucket = [&] {
+        return *token_bucket(std::exp(std::uniform_real_distribution<>(-3, 10)(random)),
+                             std::uniform_int_distribution<>(1, 20)(random));
+    };
+    BucketState state{0, kNow};
+    Micros now = kNow;
+    for (int call = 0; call < 20000; call++) {
+        const TokenBucket bucket = some_bucket();
+        now += std::uniform_int_distribution<Micros>(-3 * kSecond, 4 * kSecond)(random);
+        const int cost = std::uniform_int_distribution<>(1, bucket.burst)(random);
+        const Admission admission = admit(bucket, state, now, cost);
+        if (admission.allowed || admission.clock_was_set_back)
+            state = admission.state;
+        if (!admission.allowed) {
+            ASSERT_LE(admission.retry_after, bucket.interval * bucket.burst / 1000 + 1);
+            ASSERT_TRUE(admit(bucket, state, now + admission.retry_after, cost).allowed);
+        }
+    }
 }
 
 TEST(TokenBucket, MicrosecondsAreRoundedUp) {
@@ -68,13 +144,13 @@ TEST(TokenBucket, NeverMoreThanAllowedInAnySpan) {
         const int burst = std::uniform_int_distribution<>(1, 20)(random);
         const TokenBucket bucket = *token_bucket(rate, burst);
         std::vector<std::pair<Micros, std::int64_t>> taken{{kNow, 0}};
-        Nanos full_at = 0;
+        BucketState state{0, kNow};
         Micros now = kNow;
         for (int call = 0; call < 300; call++) {
             now += std::uniform_int_distribution<Micros>(0, static_cast<Micros>(2e6 / rate) + 1)(random);
             const int cost = std::uniform_int_distribution<>(1, burst)(random);
-            const Admission admission = admit(bucket, full_at, now, cost);
-            full_at = admission.full_at;
+            const Admission admission = admit(bucket, state, now, cost);
+            state = admission.state;
             if (admission.allowed)
                 taken.emplace_back(now, taken.back().second + cost);
             EXPECT_LE(admission.remaining, burst);

@@ -10,6 +10,7 @@ namespace {
 constexpr double kNanosPerSecond = 1e9;
 constexpr Nanos kNanosPerMicro = 1000;
 constexpr double kLongestFill = 100 * 365.25 * 86400 * kNanosPerSecond;
+constexpr auto kLongestFillMicros = static_cast<Micros>(kLongestFill / kNanosPerMicro);
 
 } // namespace
 
@@ -20,15 +21,19 @@ std::optional<TokenBucket> token_bucket(double rate, std::int32_t burst) {
     return TokenBucket{static_cast<Nanos>(interval), burst};
 }
 
-Admission admit(const TokenBucket &bucket, Nanos full_at, Micros now, std::int32_t cost) {
+Admission admit(const TokenBucket &bucket, const BucketState &before, Micros now, std::int32_t cost) {
     const Nanos at = now * kNanosPerMicro;
     const Nanos capacity = bucket.interval * bucket.burst;
-    const Nanos before = std::clamp(full_at, at, at + capacity);
-    const Nanos after = before + bucket.interval * cost;
+    // No debt is older than that, and times a clock may have shown are numbers in nanoseconds.
+    const Nanos as_of = std::clamp(before.as_of, now - kLongestFillMicros, now + kLongestFillMicros) * kNanosPerMicro;
+    const Nanos owed = std::clamp(before.full_at, as_of, as_of + capacity) - as_of;
+    const Nanos full_at = std::max(at, std::min(as_of, at) + owed);
+    const Nanos after = full_at + bucket.interval * cost;
     const bool allowed = after - at <= capacity;
-    const Nanos taken = (allowed ? after : before) - at;
-    return {allowed, allowed ? after : full_at, static_cast<std::int32_t>((capacity - taken) / bucket.interval),
-            allowed ? 0 : micros_after(after - at - capacity)};
+    const Nanos taken = (allowed ? after : full_at) - at;
+    const bool clock_was_set_back = !allowed && before.as_of > now;
+    return {allowed, allowed || clock_was_set_back ? BucketState{allowed ? after : full_at, now} : before, clock_was_set_back,
+            static_cast<std::int32_t>((capacity - taken) / bucket.interval), allowed ? 0 : micros_after(after - at - capacity)};
 }
 
 Micros micros_after(Nanos at) { return at / kNanosPerMicro + (at % kNanosPerMicro > 0 ? 1 : 0); }

@@ -23,16 +23,23 @@ struct TokenBucket {
 // take more than a century to fill. REQUIRES: burst > 0.
 std::optional<TokenBucket> token_bucket(double rate, std::int32_t burst);
 
-struct Admission {
-    bool allowed;
-    Nanos full_at;          // the TAT afterwards; as it was when not allowed
-    std::int32_t remaining; // whole units left now
-    Micros retry_after;     // not allowed: until there is enough, if nobody else takes it
+struct BucketState {
+    Nanos full_at; // the TAT
+    Micros as_of;  // when that was said
 };
 
-// Takes `cost` units, or none. A bucket that claims to be emptier than empty (its rate was changed, or the clock set back)
-// counts as empty. REQUIRES: 0 < cost <= burst.
-Admission admit(const TokenBucket &bucket, Nanos full_at, Micros now, std::int32_t cost);
+struct Admission {
+    bool allowed;
+    BucketState state;       // afterwards
+    bool clock_was_set_back; // not allowed: the state has to be kept all the same, for retry_after counts from it
+    std::int32_t remaining;  // whole units left now
+    Micros retry_after; // not allowed: until there is enough, if nobody else takes it; at most the time that the burst takes
+};
+
+// Takes `cost` units, or none. What was owed when the TAT was said is at most the burst, at the present rate: after a change of
+// either, an older debt does not count for more. A clock that was set back changes what is owed by nothing. REQUIRES: 0 < cost
+// <= burst.
+Admission admit(const TokenBucket &bucket, const BucketState &before, Micros now, std::int32_t cost);
 
 // The first microsecond that is not before `at`.
 Micros micros_after(Nanos at);
