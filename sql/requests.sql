@@ -5,13 +5,13 @@ CREATE FUNCTION idem_verify_request(params jsonb, signature text, key_id text, s
 RETURNS idem_request_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_verify_request(jsonb, text, text, timestamptz, text, interval) IS
 'Checks a request that somebody signed with a secret of key_id: signature is HMAC-SHA256, in hexadecimal digits, of what idem_request_message gives for it. Compared in constant time. A request that is genuine, and signed no further than tolerance from now, is accepted once: its nonce, any text that the sender uses once, is the key idem_key(key_id, nonce) in the scope ''nonce'', kept for twice the tolerance. Transactional: a rollback makes the nonce new again. Waits for a transaction that has the same nonce in hand. Always use the same tolerance.
-Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, also a message of over 1 MB.';
+Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, also a message of over 1 MB, parameters nested more than 100 deep, and text without a form in UTF-8.';
 
 CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
 RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_request_message(jsonb, text, timestamptz, text) IS
-'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, names sorted by code point, in UTF-8, as RFC 8785 has it; numbers in plain decimal notation. In Python json.dumps(..., sort_keys=True, separators=('','', '':''), ensure_ascii=False). A name that is given twice must be an array: jsonb would keep the last value only.
-Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite or out of range; 54000 a message of over 1 MB.';
+'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, in UTF-8: names sorted by code point, numbers exact and in plain decimal notation, strings as RFC 8785 writes them (which itself sorts by UTF-16 unit and makes doubles of numbers). docs/requests.md has code for senders. A name that is given twice must be an array: jsonb would keep the last value only.
+Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite or out of range; 54000 a message of over 1 MB, or nested more than 100 deep; 22021 text without a form in UTF-8.';
 
 CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

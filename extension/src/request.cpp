@@ -82,7 +82,7 @@ bool read_mac(const text *hex, core::Mac *mac) {
 // Whether one of the key id's secrets signed it. An unknown key id takes as long as a known one.
 bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now) {
     StringInfoData message;
-    if (!request_message(request, &message))
+    if (request_message(request, &message) != MessageFault::none)
         return false;
     const Bytes covered{message.data, static_cast<Size>(message.len)};
     const auto is_signed_by = [&](const ApiSecret &secret) {
@@ -98,6 +98,18 @@ bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now
         genuine |= is_signed_by(secret);
     explicit_bzero(&secret, sizeof secret);
     return genuine;
+}
+
+[[noreturn]] void raise_no_message(MessageFault fault) {
+    if (fault == MessageFault::no_text)
+        ereport(ERROR, (errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE), errmsg("the request has text without a form in UTF-8")));
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             fault == MessageFault::too_deep ? errmsg("the request is nested too deep") : errmsg("the request is too large"),
+             fault == MessageFault::too_deep
+                 ? errdetail("Objects and arrays must not be nested more than %d deep.", kDeepestParams)
+                 : errdetail("What is signed must not have more than %d bytes.", kMostMessageBytes)));
+    pg_unreachable();
 }
 
 bool is_fresh(const SignedRequest &request, Micros now, Micros allowed) {
@@ -172,9 +184,9 @@ PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {
     if (!can_be_signed(request.signed_at))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("signed_at is out of range")));
     StringInfoData message;
-    if (!request_message(request, &message))
-        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("the request is too large"),
-                        errdetail("What is signed must not have more than %d bytes.", kMostMessageBytes)));
+    const MessageFault fault = request_message(request, &message);
+    if (fault != MessageFault::none)
+        raise_no_message(fault);
     PG_RETURN_TEXT_P(cstring_to_text(pg_any_to_server(message.data, message.len, PG_UTF8)));
 }
 

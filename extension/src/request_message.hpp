@@ -1,8 +1,8 @@
 // What the signature of a request covers: one line of JSON, an array of
 //   "idem1", the key id, the time of signing (microseconds since 1970), the nonce, the parameters
 // without white space, members of objects sorted by code point, strings as RFC 8785 writes them, numbers in plain decimal
-// notation without superfluous zeros. Within what a double holds exactly, that is RFC 8785 for all but the largest and the
-// smallest numbers. The array tells where each part ends, so no two requests have one message.
+// notation without superfluous zeros. RFC 8785 itself sorts by UTF-16 unit, and makes doubles of numbers: 2^53 and 2^53 + 1
+// would have one message. The array tells where each part ends, so no two requests have one.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -24,7 +24,13 @@ inline constexpr int kMostMessageBytes = 1024 * 1024;
 // Whether there is a number for this time.
 bool can_be_signed(core::Micros signed_at);
 
-// In UTF-8, whatever the server's encoding. False: it would be longer than kMostMessageBytes. REQUIRES: can_be_signed.
-bool request_message(const SignedRequest &request, StringInfoData *message);
+// How deep objects and arrays may be nested, the outermost object included: senders choose the depth, and the stack is finite.
+inline constexpr int kDeepestParams = 100;
+
+// Why there is no message: longer than kMostMessageBytes, nested deeper than kDeepestParams, or text that has no form in UTF-8.
+enum class MessageFault { none, too_large, too_deep, no_text };
+
+// In UTF-8, whatever the server's encoding. Raises nothing that a sender could bring about. REQUIRES: can_be_signed.
+MessageFault request_message(const SignedRequest &request, StringInfoData *message);
 
 } // namespace idem

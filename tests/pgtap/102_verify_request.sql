@@ -1,6 +1,6 @@
 -- Signed requests. Attacks over many connections: tests/recovery/033_attacks.pl; secrets in dumps: 012_tokens.pl.
 \ir include/helpers.psql
-SELECT plan(55);
+SELECT plan(62);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('nonce');
@@ -32,6 +32,17 @@ SELECT is(idem_request_message('{"x": [], "y": {}, "z": [[{}]]}', 'k', '1970-01-
           'empty_ones');
 SELECT is(idem_request_message(jsonb_build_object('x', E'\b\t\f\r\x1f/<'), 'k', '1970-01-01 00:00+00', 'n'),
           '["idem1","k",0,"n",{"x":"\b\t\f\r\u001f/<"}]', 'escapes_of_rfc_8785');
+
+-- The same vectors test the recipes of docs/requests.md (tests/examples/signing.bats).
+\set vectors `cat tests/vectors/signed_requests.json`
+CREATE TEMP TABLE vector AS
+    SELECT v ->> 'name' AS name, (v ->> 'params')::jsonb AS params, v ->> 'key_id' AS key_id, timestamptz 'epoch' + (v ->> 'micros')::bigint * interval '1 us' AS at,
+           v ->> 'nonce' AS nonce, v ->> 'message' AS message, v ->> 'signature' AS signature
+      FROM jsonb_array_elements(:'vectors'::jsonb -> 'vectors') AS v;
+SELECT cmp_ok((SELECT count(*) FROM vector), '>=', 14::bigint, 'vectors');
+SELECT is((SELECT string_agg(name, ', ') FROM vector WHERE idem_request_message(params, key_id, at, nonce) <> message), NULL, 'messages_of_the_vectors');
+SELECT is((SELECT string_agg(name, ', ') FROM vector WHERE pg_temp.hmac(convert_to(:'vectors'::jsonb ->> 'secret', 'UTF8'), message) <> signature), NULL,
+          'signatures_of_the_vectors');
 
 -- No key, no entry.
 SELECT is(pg_temp.send('none'), 'invalid', 'unknown_key_id');
@@ -91,6 +102,23 @@ SELECT jsonb_build_object('n', (SELECT jsonb_agg(1e131000) FROM generate_series(
 SELECT is(idem_verify_request(:'large', repeat('0', 64), 'shop', clock_timestamp(), 'nonce:large')::text, 'invalid', 'message_that_is_too_large');
 SELECT is(pg_temp.state_of(format('SELECT idem_request_message(%L, ''k'', now(), ''n'')', :'large')) || ' '
           || pg_temp.state_of($$ SELECT idem_request_message('{}', 'k', '294276-12-31 00:00+00', 'n') $$), '54000 22023', 'message_that_cannot_be_made');
+
+-- Parameters in parameters. The outermost object counts.
+CREATE FUNCTION pg_temp.nested(depth int, open text = '{"a":', shut text = '}') RETURNS jsonb LANGUAGE sql AS $$
+    SELECT ('{"a":' || repeat(open, depth - 1) || '1' || repeat(shut, depth - 1) || '}')::jsonb
+$$;
+SELECT is(pg_temp.send('nonce:nested', pg_temp.nested(100)) || ' ' || pg_temp.send('nonce:nested arrays', pg_temp.nested(100, '[', ']')), 'accepted accepted',
+          'deepest_nesting');
+SELECT is(idem_verify_request(pg_temp.nested(101), repeat('0', 64), 'shop', clock_timestamp(), 'nonce:deep') || ' '
+          || idem_verify_request(pg_temp.nested(101, '[', ']'), repeat('0', 64), 'shop', clock_timestamp(), 'nonce:deep'), 'invalid invalid', 'nested_too_deep');
+SELECT pg_temp.nested(10000)::text AS deep, pg_temp.nested(10000, '[', ']')::text AS deep_arrays \gset
+CREATE TEMP TABLE deep AS SELECT params::jsonb FROM (VALUES (:'deep'), (:'deep_arrays')) AS v (params);
+SET max_stack_depth = '1MB';
+SELECT is((SELECT string_agg(idem_verify_request(params, repeat('0', 64), 'shop', clock_timestamp(), 'nonce:deep')::text, ' ') FROM deep), 'invalid invalid',
+          'nested_as_deep_as_no_stack_holds');
+RESET max_stack_depth;
+SELECT is((SELECT string_agg(pg_temp.state_of(format('SELECT idem_request_message(%L, ''k'', now(), ''n'')', params)), ' ')
+             FROM (VALUES (pg_temp.nested(100)), (pg_temp.nested(101))) AS v (params)), 'ok 54000', 'message_of_what_is_nested_too_deep');
 
 -- Transactional.
 BEGIN;

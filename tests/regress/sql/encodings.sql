@@ -19,6 +19,13 @@ SELECT idem_token_redeem(idem_token_issue(:'bytes'), :'bytes'), idem_token_redee
 SELECT idem_fingerprint_text(convert_from('\xc3a9', 'SQL_ASCII')) = idem_fingerprint_bytes('\xc3a9');
 SELECT idem_fingerprint_text(:'bytes');
 SELECT idem_fingerprint(to_jsonb(:'bytes'::text));
+-- Nor can it be signed: such a request is invalid, which is no error.
+SELECT idem_api_key_set('shop', 'a secret of the shop');
+SELECT idem_verify_request(params, repeat('0', 64), key_id, clock_timestamp(), nonce)
+  FROM (VALUES (jsonb_build_object('a', :'bytes'::text), 'shop', 'n'), (jsonb_build_object(:'bytes', jsonb_build_object(:'e', 1)), 'shop', 'n'),
+               ('{}', :'bytes', 'n'), ('{}', 'shop', :'e')) AS v (params, key_id, nonce);
+SELECT idem_request_message(jsonb_build_object('a', :'bytes'::text), 'k', '1970-01-01 00:00+00', 'n');
+SELECT idem_request_message(jsonb_build_object('a', 'é'), 'k', '1970-01-01 00:00+00', 'n');
 SELECT idem_machine_define('bytes', jsonb_build_object('initial', jsonb_build_array(:'bytes'), 'transitions', jsonb_build_object(:'bytes', '{}'::text[])));
 SELECT strpos(idem_machine_dot('bytes'), :'bytes') > 0, strpos(idem_machine_mermaid('bytes'), :'bytes') > 0;
 \o /dev/null
@@ -34,6 +41,8 @@ SELECT convert_from('\xe9', 'LATIN1') AS e \gset
 -- A fingerprint is that of the text in UTF-8, whatever the encoding.
 SELECT idem_fingerprint_text(:'e') = idem_fingerprint_bytes('\xc3a9');
 SELECT idem_fingerprint(to_jsonb(:'e'::text)) = idem_fingerprint_bytes('\x22c3a922');
+-- What is signed is shown in the server's encoding.
+SELECT idem_request_message(jsonb_build_object('a', :'e'), 'k', '1970-01-01 00:00+00', 'n') = convert_from('\x5b226964656d31222c226b222c302c226e222c7b2261223a22e9227d5d', 'LATIN1');
 SELECT idem_claim(:'e'), idem_claim(:'e');
 -- 1024 bytes are the most, of whatever encoding.
 SELECT idem_claim(repeat(:'e', 1024)), idem_claim(repeat(:'e', 1025));
