@@ -180,6 +180,7 @@ char *guard_statement(Relation table, const char *column, const char *machine_na
 void check_attachable(Relation table, const StateColumn &column, const char *machine_name, bool logs) {
     check_not_attached(table, column_name(table, column.number)); // locks the partitions
     check_state_column(table, column);
+    refuse_foreign_partitions(table);
     if (logs)
         check_has_key(table);
     const StateNames states = state_names(machine_graph(machine_name));

@@ -47,8 +47,11 @@ bool is_still_attached(const Attachment &attachment, const char *machine) {
     return false;
 }
 
-// Writers of the table are gone, and stay away until we have committed.
+// Writers of the table are gone, and stay away until we have committed. A temporary table of another session cannot be read,
+// and nobody waits for its writer: its guard refuses the moves that the new definition lacks.
 void check_attached_table(const Attachment &attachment, const char *machine, const StateNames &states) {
+    if (isOtherTempNamespace(get_rel_namespace(attachment.table)))
+        return;
     Relation table = try_relation_open(attachment.table, ShareRowExclusiveLock);
     if (table == nullptr)
         return; // dropped meanwhile

@@ -1,7 +1,8 @@
 #include "state_column.hpp"
 
-#include "other_role.hpp"
 #include "target.hpp"
+
+#include <algorithm>
 
 namespace idem {
 
@@ -44,40 +45,92 @@ Oid label_oid(Oid type, const char *label) {
                : GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), CStringGetDatum(label));
 }
 
-// The states as values of the column's type, for = ANY.
-Datum state_array(const StateColumn &column, const StateNames &states) {
-    auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * states.count));
-    for (int i = 0; i < states.count; i++)
-        values[i] =
-            column.is_enum ? ObjectIdGetDatum(label_oid(column.type, states.names[i])) : CStringGetTextDatum(states.names[i]);
-    return PointerGetDatum(column.is_enum ? construct_array(values, states.count, column.type, sizeof(Oid), true, TYPALIGN_INT)
-                                          : construct_array(values, states.count, TEXTOID, -1, false, TYPALIGN_INT));
+// A machine's states as the column holds them, sorted: an enum's labels by OID, text by its bytes.
+struct KnownStates {
+    int count;
+    Oid *labels;
+    std::string_view *names;
+};
+
+KnownStates known_states(const StateColumn &column, const StateNames &states) {
+    KnownStates known{states.count, static_cast<Oid *>(palloc(sizeof(Oid) * states.count)),
+                      static_cast<std::string_view *>(palloc(sizeof(std::string_view) * states.count))};
+    for (int i = 0; i < states.count; i++) {
+        known.labels[i] = column.is_enum ? label_oid(column.type, states.names[i]) : InvalidOid;
+        known.names[i] = states.names[i];
+    }
+    std::sort(known.labels, known.labels + known.count);
+    std::sort(known.names, known.names + known.count);
+    return known;
 }
 
-// Runs the statement as the table's owner, past row-level security, with a snapshot of now: the answer is about all rows.
-void look_at_all_rows(const char *statement, Oid parameter_type, Datum parameter, Oid owner) {
-    as_role(owner, [&] {
-        SPIPlanPtr plan = SPI_prepare(statement, 1, &parameter_type);
-        if (plan == nullptr)
-            elog(ERROR, "could not prepare \"%s\": %s", statement, SPI_result_code_string(SPI_result));
-        CommandCounterIncrement(); // what the running statement has written so far counts too
-        const int status =
-            SPI_execute_snapshot(plan, &parameter, nullptr, GetLatestSnapshot(), InvalidSnapshot, true, false, 0);
-        if (status != SPI_OK_SELECT)
-            elog(ERROR, "internal statement failed: %s", SPI_result_code_string(status));
-    });
+bool is_known(const KnownStates &known, const StateColumn &column, Datum value) {
+    if (column.is_enum)
+        return std::binary_search(known.labels, known.labels + known.count, DatumGetObjectId(value));
+    return std::binary_search(known.names, known.names + known.count, state_name(column, value));
 }
 
-// The first column of the result, for a message.
-const char *named_states() {
+// What rows hold that is no state: the first values found, each once, and whether there are more. A null pointer is NULL.
+struct Strays {
+    int count;
+    std::string_view values[kMostStatesNamed];
+    bool and_others;
+};
+
+void note_stray(Strays *strays, std::string_view value, MemoryContext memory) {
+    for (int i = 0; i < strays->count; i++)
+        if (strays->values[i] == value && (strays->values[i].data() == nullptr) == (value.data() == nullptr))
+            return;
+    strays->and_others = strays->count == kMostStatesNamed;
+    if (strays->and_others)
+        return;
+    if (value.data() != nullptr) {
+        auto *copy = static_cast<char *>(MemoryContextAlloc(memory, value.size() + 1));
+        memcpy(copy, value.data(), value.size());
+        value = {copy, value.size()};
+    }
+    strays->values[strays->count++] = value;
+}
+
+// Reads the table itself, without a query: nobody's privileges, policies or code have a say in the answer.
+void find_strays(Relation table, const StateColumn &column, const KnownStates &known, Snapshot snapshot, Strays *strays) {
+    const MemoryContext caller = CurrentMemoryContext;
+    MemoryContext row = AllocSetContextCreate(caller, "idem state of a row", ALLOCSET_SMALL_SIZES);
+    TupleTableSlot *slot = table_slot_create(table, nullptr);
+    TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+    while (!strays->and_others && table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+        bool is_null;
+        const Datum value = slot_getattr(slot, column.number, &is_null);
+        MemoryContextSwitchTo(row);
+        if (is_null || !is_known(known, column, value))
+            note_stray(strays, is_null ? std::string_view() : state_name(column, value), caller);
+        MemoryContextSwitchTo(caller);
+        MemoryContextReset(row);
+    }
+    table_endscan(scan);
+    ExecDropSingleTupleTableSlot(slot);
+    MemoryContextDelete(row);
+}
+
+// The table, or the partitioned table and all below it. Heirs of another kind have guards of their own.
+List *parts_of(Relation table) {
+    const Oid oid = RelationGetRelid(table);
+    return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? find_all_inheritors(oid, NoLock, nullptr)
+                                                               : list_make1_oid(oid);
+}
+
+const char *named_states(const Strays &strays) {
     StringInfoData list;
     initStringInfo(&list);
-    for (uint64 i = 0; i < SPI_processed && i < kMostStatesNamed; i++) {
-        const char *state = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
+    for (int i = 0; i < strays.count; i++) {
+        const std::string_view state = strays.values[i];
         appendStringInfoString(&list, i > 0 ? ", " : "");
-        appendStringInfo(&list, state == nullptr ? "null" : "\"%s\"", state);
+        if (state.data() == nullptr)
+            appendStringInfoString(&list, "null");
+        else
+            appendStringInfo(&list, "\"%.*s\"", static_cast<int>(state.size()), state.data());
     }
-    if (SPI_processed > kMostStatesNamed)
+    if (strays.and_others)
         appendStringInfoString(&list, " and others");
     return list.data;
 }
@@ -154,28 +207,25 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
 }
 
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell) {
-    refuse_foreign_partitions(table);
-    StringInfoData value;
-    initStringInfo(&value);
-    append_column(&value, table, column.number);
-    append_cast_to_base(&value, table, column.number);
-    StringInfoData statement;
-    initStringInfo(&statement);
-    appendStringInfo(&statement, "SELECT DISTINCT %s FROM ", value.data);
-    append_target(&statement, table);
-    appendStringInfo(&statement, " WHERE (%s OPERATOR(pg_catalog.=) ANY ($1)) IS NOT TRUE LIMIT %d", value.data,
-                     kMostStatesNamed + 1);
-    const Datum array = state_array(column, states);
-    SPI_connect();
-    look_at_all_rows(statement.data, column.is_enum ? get_array_type(column.type) : TEXTARRAYOID, array,
-                     table->rd_rel->relowner);
-    if (SPI_processed > 0)
+    const char *name = column_name(table, column.number);
+    const KnownStates known = known_states(column, states);
+    Strays strays{};
+    CommandCounterIncrement(); // what the running statement has written so far counts too
+    Snapshot now = RegisterSnapshot(GetLatestSnapshot());
+    ListCell *cell;
+    foreach (cell, parts_of(table)) {
+        Relation part = table_open(lfirst_oid(cell), NoLock);
+        if (part->rd_rel->relkind == RELKIND_RELATION)
+            find_strays(part, {column_number(part, name), column.type, column.is_enum}, known, now, &strays);
+        table_close(part, NoLock);
+    }
+    UnregisterSnapshot(now);
+    if (strays.count > 0)
         ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION),
                         errmsg("table \"%s\" has rows whose state is not in state machine \"%s\"",
                                RelationGetRelationName(table), machine),
-                        may_tell ? errdetail("Column \"%s\" holds: %s.", column_name(table, column.number), named_states()) : 0,
+                        may_tell ? errdetail("Column \"%s\" holds: %s.", name, named_states(strays)) : 0,
                         errtablecol(table, column.number)));
-    SPI_finish();
 }
 
 } // namespace idem

@@ -33,8 +33,8 @@ void check_state_column(Relation table, const StateColumn &column);
 // 22023 when the column's enum lacks a state.
 void check_labels(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
 
-// 23514 when a row holds NULL or something that is no state, as of now; `may_tell`: what it holds. 0A000 for foreign
-// partitions. REQUIRES: a lock that keeps writers away, also from partitions.
+// 23514 when a row holds NULL or something that is no state, as of now; `may_tell`: what it holds. Foreign partitions are not
+// looked at. REQUIRES: a lock that keeps writers away, also from partitions; no temporary table of another session.
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell);
 
 } // namespace idem

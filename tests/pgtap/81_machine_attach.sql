@@ -1,8 +1,8 @@
 -- idem_machine_attach, idem_machine_detach: what can be attached, by whom, and what it takes to change a machine then.
 \ir include/helpers.psql
-SELECT plan(71);
+SELECT plan(80);
 SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS attach CASCADE;
+DROP SCHEMA IF EXISTS attach, attach_closed CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'attach:');
 CREATE SCHEMA attach;
 CREATE ROLE tap_attacher;
@@ -126,6 +126,37 @@ SELECT idem_machine_attach('attach.enums', 's', 'attach:m');
 SELECT is(pg_temp.state_of($$ SELECT idem_machine_define('attach:m', '{"initial": ["a"], "transitions": {"a": ["b"], "b": ["c", "d"]}}') $$), '22023',
     'definition_with_a_state_that_an_enum_lacks');
 
+-- Nobody needs privileges on the table for that, its owner neither.
+SELECT idem_machine_define('attach:closed', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
+CREATE SCHEMA attach_closed;
+CREATE TABLE attach_closed.t (id int, s text);
+INSERT INTO attach_closed.t VALUES (1, 'a'), (2, 'x');
+REVOKE ALL ON attach_closed.t FROM CURRENT_USER;
+ALTER TABLE attach_closed.t OWNER TO tap_attacher;
+REVOKE SELECT ON attach_closed.t FROM tap_attacher;
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_attach('attach_closed.t', 's', 'attach:closed') $$), '23514: Column "s" holds: "x".',
+    'owner_without_privileges_on_table_and_schema');
+DELETE FROM attach_closed.t WHERE id = 2;
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_attach('attach_closed.t', 's', 'attach:closed') $$), 'ok', 'does_not_keep_it_from_being_attached');
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:closed', '{"initial": ["a"], "transitions": {"a": ["c"]}}') $$), 'ok', 'nor_the_machine_from_being_defined');
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:closed', '{"initial": ["c"], "transitions": {"c": ["d"]}}') $$), '23514: Column "s" holds: "a".',
+    'and_its_rows_count');
+DROP SCHEMA attach_closed CASCADE;
+
+-- Many rows and states, and values that are stored out of line.
+CREATE TABLE attach.many (id int, s text);
+ALTER TABLE attach.many ALTER s SET STORAGE EXTERNAL;
+INSERT INTO attach.many SELECT i, 's' || i % 100 FROM generate_series(1, 5000) AS i;
+INSERT INTO attach.many VALUES (0, repeat('long ', 2000));
+SELECT idem_machine_define('attach:closed', (SELECT jsonb_build_object('initial', jsonb_agg('s' || i), 'states', jsonb_agg('s' || i) || to_jsonb(ARRAY[]::text[]))
+                                               FROM generate_series(0, 99) AS i));
+SELECT is(left(pg_temp.refusal($$ SELECT idem_machine_attach('attach.many', 's', 'attach:closed') $$), 40), '23514: Column "s" holds: "long long long', 'long_value');
+DELETE FROM attach.many WHERE id = 0;
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_attach('attach.many', 's', 'attach:closed') $$), 'ok', 'many_rows_and_states');
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:closed', '{"initial": ["s1"], "states": ["s1"]}') $$),
+    '23514: Column "s" holds: "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11" and others.', 'ten_of_them_are_named');
+DROP TABLE attach.many;
+
 -- Partitions.
 CREATE TABLE attach.later (id int, k int, s text, l text);
 SELECT idem_machine_attach('attach.later', 's', 'attach:m');
@@ -146,6 +177,21 @@ DELETE FROM attach.parted;
 SELECT idem_machine_attach('attach.parted', 's', 'attach:m');
 SELECT doesnt_match(pg_temp.refusal($$ SELECT idem_machine_drop('attach:m') $$), '"parted1|"later"',
     'partitions_are_not_attached_by_themselves');
+
+-- A partition elsewhere, which cannot be read just now.
+CREATE FOREIGN DATA WRAPPER attach_elsewhere;
+CREATE SERVER attach_elsewhere FOREIGN DATA WRAPPER attach_elsewhere;
+CREATE TABLE attach.spread (id int, k int, s text) PARTITION BY LIST (k);
+SELECT idem_machine_attach('attach.spread', 's', 'attach:closed');
+CREATE TABLE attach.spread1 (s text, k int, id int);
+ALTER TABLE attach.spread ATTACH PARTITION attach.spread1 FOR VALUES IN (1);
+INSERT INTO attach.spread VALUES (1, 1, 's1');
+CREATE FOREIGN TABLE attach.spread2 PARTITION OF attach.spread FOR VALUES IN (2) SERVER attach_elsewhere;
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:closed', '{"initial": ["s1"], "states": ["s1"]}') $$), 'ok', 'rows_of_foreign_partitions_do_not_count');
+SELECT is(pg_temp.refusal($$ SELECT idem_machine_define('attach:closed', '{"initial": ["s2"], "states": ["s2"]}') $$), '23514: Column "s" holds: "s1".',
+    'those_of_the_others_do');
+DROP FOREIGN DATA WRAPPER attach_elsewhere CASCADE;
+DROP TABLE attach.spread;
 
 -- Collations, logs without a key.
 CREATE COLLATION attach.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -171,16 +217,16 @@ SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'file_fdw') AS f
 CREATE EXTENSION IF NOT EXISTS file_fdw SCHEMA attach;
 CREATE SERVER attach_files FOREIGN DATA WRAPPER file_fdw;
 SELECT idem_machine_define('attach:spread', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
-CREATE TABLE attach.spread (id int, s text) PARTITION BY RANGE (id);
-CREATE TABLE attach.spread_more PARTITION OF attach.spread DEFAULT PARTITION BY RANGE (id);
-CREATE FOREIGN TABLE attach.spread_away PARTITION OF attach.spread_more FOR VALUES FROM (0) TO (9) SERVER attach_files OPTIONS (filename '/dev/null');
-SELECT throws_ok($$ SELECT idem_machine_attach('attach.spread', 's', 'attach:spread', false) $$, '0A000', NULL, 'partition_of_another_server');
-ALTER TABLE attach.spread_more DETACH PARTITION attach.spread_away;
-SELECT lives_ok($$ SELECT idem_machine_attach('attach.spread', 's', 'attach:spread', false) $$, 'without_it');
-ALTER TABLE attach.spread_more ATTACH PARTITION attach.spread_away FOR VALUES FROM (0) TO (9);
-SELECT throws_ok($$ SELECT idem_machine_define('attach:spread', '{"initial": ["a"], "states": ["a"]}') $$, '0A000', NULL,
-    'machine_is_not_narrowed_with_one');
-SELECT lives_ok($$ SELECT idem_machine_detach('attach.spread', 's') $$, 'but_detached');
+CREATE TABLE attach.partly (id int, s text) PARTITION BY RANGE (id);
+CREATE TABLE attach.partly_more PARTITION OF attach.partly DEFAULT PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE attach.partly_away PARTITION OF attach.partly_more FOR VALUES FROM (0) TO (9) SERVER attach_files OPTIONS (filename '/dev/null');
+SELECT throws_ok($$ SELECT idem_machine_attach('attach.partly', 's', 'attach:spread', false) $$, '0A000', NULL, 'partition_of_another_server');
+ALTER TABLE attach.partly_more DETACH PARTITION attach.partly_away;
+SELECT lives_ok($$ SELECT idem_machine_attach('attach.partly', 's', 'attach:spread', false) $$, 'without_it');
+ALTER TABLE attach.partly_more ATTACH PARTITION attach.partly_away FOR VALUES FROM (0) TO (9);
+SELECT lives_ok($$ SELECT idem_machine_define('attach:spread', '{"initial": ["a"], "states": ["a"]}') $$,
+    'partition_of_another_server_that_came_later_holds_no_definition_back');
+SELECT lives_ok($$ SELECT idem_machine_detach('attach.partly', 's') $$, 'but_detached');
 CREATE TABLE attach.ancestor (id int, s text);
 CREATE FOREIGN TABLE attach.child_away () INHERITS (attach.ancestor) SERVER attach_files OPTIONS (filename '/dev/null');
 SELECT lives_ok($$ SELECT idem_machine_attach('attach.ancestor', 's', 'attach:spread', false) $$, 'child_of_another_server_is_not_looked_at');
