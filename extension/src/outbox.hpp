@@ -14,7 +14,8 @@
 // What they must not give out is thus in a lease that was there before the call began, perhaps uncommitted, or in one whose
 // deletion has committed before the call saw it gone. The first are seen with a dirty snapshot; the others' messages are
 // deleted, or returned, for every snapshot that is taken after that look. So the order is: look at the leases, then take a
-// snapshot, then look at the messages.
+// snapshot, then look at the messages. Messages that an uncommitted lease names may be visible to its transaction alone: no
+// other message of their keys is given out.
 #pragma once
 
 #include "arguments.hpp"

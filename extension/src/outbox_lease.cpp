@@ -89,11 +89,13 @@ void begin_lease_scan(LeaseScan *scan, const PlainTable &leases, const text *top
     scan->rows = begin_plain_scan(leases, &scan->dirty, nullptr, 0);
 }
 
-bool next_lease(LeaseScan *scan, Lease *lease, bool *is_settled) {
+bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing) {
     for (TupleTableSlot *slot; (slot = next_row(scan->rows)) != nullptr;) {
         if (compare_bytes(topic_of(slot), scan->topic) != 0)
             continue;
-        *is_settled = !TransactionIdIsValid(scan->dirty.xmin) && !TransactionIdIsValid(scan->dirty.xmax);
+        *standing = TransactionIdIsValid(scan->dirty.xmin)   ? Standing::uncommitted
+                    : TransactionIdIsValid(scan->dirty.xmax) ? Standing::ending
+                                                             : Standing::settled;
         *lease = read_lease(slot);
         return true;
     }

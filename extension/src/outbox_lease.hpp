@@ -35,8 +35,10 @@ struct LeaseScan {
     const text *topic;
 };
 void begin_lease_scan(LeaseScan *scan, const PlainTable &leases, const text *topic);
-// False: there is no other. `is_settled`: it has committed, or is our own, and nobody is deleting it.
-bool next_lease(LeaseScan *scan, Lease *lease, bool *is_settled);
+// Ours count as settled, unless another transaction is deleting them.
+enum class Standing { settled, uncommitted, ending };
+// False: there is no other.
+bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing);
 void end_lease_scan(LeaseScan *scan);
 
 } // namespace idem

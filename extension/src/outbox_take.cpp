@@ -32,7 +32,7 @@ struct Taker {
     PlainTable leases;
     NumberMap named_by;   // message: the greatest fence of the leases that name it
     NumberMap key_leased; // hash of a key: the greatest id among messages of that key that leases name
-    NumberMap key_met;    // hashes of the keys of those that were met
+    NumberMap key_met;    // hashes of the keys of those that were met, or that an uncommitted lease names
     Lease *live;          // the leases behind `named_by`
     int live_count;
     Lease taken;
@@ -80,15 +80,24 @@ void note_live(Taker *taker, const Lease &lease) {
     taker->live[taker->live_count++] = lease;
 }
 
+// A transaction may take messages that only it sees: its own publications, or dead letters that it puts back.
+void hold_up_keys(Taker *taker, const Lease &uncommitted) {
+    for (int i = 0; i < uncommitted.key_hashes.count; i++)
+        if (uncommitted.key_hashes.list[i] != 0)
+            (void)put(&taker->key_met, static_cast<uint64>(uncommitted.key_hashes.list[i]), 0);
+}
+
 // Takes back what lapsed, and learns what is out.
 void look_at_leases(Taker *taker) {
     int returned = 0;
     LeaseScan scan;
     begin_lease_scan(&scan, taker->leases, taker->topic);
     Lease lease;
-    bool is_settled;
-    while (next_lease(&scan, &lease, &is_settled)) {
-        const bool has_lapsed = is_settled && lease.lease_until <= taker->now && returned < kMostReturned;
+    Standing standing;
+    while (next_lease(&scan, &lease, &standing)) {
+        if (standing == Standing::uncommitted)
+            hold_up_keys(taker, lease);
+        const bool has_lapsed = standing == Standing::settled && lease.lease_until <= taker->now && returned < kMostReturned;
         if (!has_lapsed || !reap(*taker, lease, &returned))
             note_live(taker, lease);
     }
