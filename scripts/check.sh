@@ -113,10 +113,10 @@ browser() { scripts/browser.sh; }
 chaos() { scripts/chaos.sh --tap; }
 
 # These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
-# All they leave is in the cluster's directory and goes with it; the servers' logs are kept.
+# All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows docs/operations.md.
 recovery() {
     local work=$PGHOST/recovery status=0
-    cp -R tests/recovery "$work" && mkdir "$work/tmp" || return
+    cp -R tests/recovery "$work" && cp docs/operations.md "$work" && mkdir "$work/tmp" || return
     if is_root; then chown -R postgres: "$work"; fi
     (
         cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" \

@@ -1,9 +1,11 @@
-# Logical replication of idem's tables, as docs/operations.md describes it: the subscriber answers about what was replicated, policies
-# hold in sessions that are connected, secrets stay at home, and after a switch holders go on and fences grow.
+# Logical replication of idem's tables, by the statements of docs/operations.md: the subscriber answers about what was replicated, policies
+# hold in sessions that are connected, secrets stay at home, and after a switch holders and relays go on, no message is missing, and fences
+# and numbers grow.
 
 use strict;
 use warnings;
 
+use File::Basename;
 use IdemCluster;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -46,6 +48,24 @@ sub refuses
     is(sqlstate($node, $sql), $state, $node->name . ": $state for $sql");
 }
 
+# --- The statements of the document ----------------------------------------------------------------------------------------
+
+# check.sh puts the document beside the tests.
+my ($document) = grep { -e } map { dirname(__FILE__) . "/$_" } qw(operations.md ../../docs/operations.md);
+my ($section) = slurp_file($document) =~ /^## Logical replication\n(.*?)^## /ms;
+my @blocks = $section =~ /^ *```sql\n *-- on the ((?:publisher|subscriber)[^\n]*\n.*?)^ *```/msg;
+is(join(' ', map { /^(\w+)/ } @blocks), 'publisher subscriber publisher publisher subscriber', 'the document has five blocks of statements');
+my $connection = $publisher->connstr . ' dbname=postgres';
+
+# Runs the next block on the server that it is for; what follows it goes with it.
+sub run_block
+{
+    my ($block, $more) = (shift @blocks, @_);
+    my ($side, $sql) = $block =~ /^(\w+)[^\n]*\n(.*)/s;
+    $sql =~ s/'host=.*? dbname=.*?'/'$connection'/;
+    return ($side eq 'publisher' ? $publisher : $subscriber)->safe_psql('postgres', $sql . ($more // ''));
+}
+
 # --- The initial copy ------------------------------------------------------------------------------------------------------
 
 my @fences = split /\n/, $publisher->safe_psql('postgres', <<'SQL');
@@ -54,20 +74,18 @@ SELECT idem_scope_set('tenant', ttl => '1 h', owner => 'tenant') \g /dev/null
 SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid"], "paid": ["shipped"]}}') \g /dev/null
 SELECT idem_machine_attach('orders', 'state', 'order', true) \g /dev/null
 SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce');
-CREATE PUBLICATION idem FOR TABLE idem_keys, idem_tokens, idem_locks, idem_scopes, idem_counters, idem_machines;
-CREATE PUBLICATION idem_log FOR TABLE idem_transition_log WITH (publish = 'insert');
-CREATE PUBLICATION orders FOR TABLE orders;
+SELECT idem_publish('copied', '"first"', 'a'), idem_publish('copied', '"second"', 'a') \g /dev/null
+CREATE TABLE copied AS SELECT id, fence FROM idem_outbox_take('copied', lease => '1 h');
 SQL
-my $connection = $publisher->connstr . ' dbname=postgres';
-$subscriber->safe_psql('postgres',
-    "CREATE SUBSCRIPTION copy CONNECTION '$connection' PUBLICATION idem, idem_log, orders WITH (two_phase = true)");
-$subscriber->wait_for_subscription_sync($publisher, 'copy');
+run_block();
+run_block();
+$subscriber->wait_for_subscription_sync($publisher, 'idem');
 
 # What a sweep did is not flushed when it returns, and what is not flushed is not waited for.
 sub catch_up
 {
     $publisher->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'idem', 'all before this')});
-    $publisher->wait_for_catchup('copy');
+    $publisher->wait_for_catchup('idem');
 }
 
 answers($subscriber, q{SELECT idem_try_claim('copied'), idem_try_claim('leased')}, 'completed|in_flight');
@@ -190,22 +208,35 @@ $subscriber->safe_psql('one_scope', 'DROP SUBSCRIPTION one');
 
 # --- The switch ----------------------------------------------------------------------------------------------------------------
 
+my ($lapsed, $lapsed_fence) = split /\|/, $publisher->safe_psql('postgres', <<'SQL');
+SELECT idem_publish('lapsed', '"lapsed"') \g /dev/null
+SELECT id, fence FROM idem_outbox_take('lapsed', lease => '1 ms');
+SQL
+my ($copied, $copied_fence) = split /\|/, $publisher->safe_psql('postgres', 'SELECT id, fence FROM copied');
 set_clock($publisher, 86400);
 push @fences, $publisher->safe_psql('postgres', q{SELECT fence FROM idem_begin('late', lease => '1 ms')});
-my $number = $publisher->safe_psql('postgres', 'SELECT idem_next_id()');
-ok( $publisher->poll_query_until('postgres',
-        q{SELECT pg_current_wal_flush_lsn() <= confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'copy'}),
-    'nothing is missing any more');
-my ($fence_mark, $id_mark) = split /\|/,
-  $publisher->safe_psql('postgres', 'SELECT (SELECT last_value + log_cnt FROM idem_fence_high_water), (SELECT last_value + log_cnt FROM idem_id_high_water)');
-$publisher->stop;
-$subscriber->safe_psql('postgres', <<"SQL");
-ALTER SUBSCRIPTION copy DISABLE;
-ALTER SUBSCRIPTION copy SET (slot_name = NONE);
-DROP SUBSCRIPTION copy;
-SELECT setval('idem_fence_high_water', greatest($fence_mark, (SELECT last_value + log_cnt FROM idem_fence_high_water)));
-SELECT setval('idem_id_high_water', greatest($id_mark, (SELECT last_value + log_cnt FROM idem_id_high_water)));
+my ($parked, $out, $waiting, $batch, $number) = split /\n/, $publisher->safe_psql('postgres', <<'SQL');
+SELECT idem_allow('rate', 0.001, 1) \g /dev/null
+SET idem.outbox_max_attempts = 1;
+SELECT idem_publish('parked', '"parked"');
+SELECT idem_outbox_nack(array_agg(id), max(fence)) FROM idem_outbox_take('parked') \g /dev/null
+RESET idem.outbox_max_attempts;
+SELECT idem_publish('t', '"out"', 'a');
+SELECT idem_publish('t', '"waiting"', 'a');
+SELECT idem_publish('done', '"done"') \g /dev/null
+SELECT idem_outbox_ack(array_agg(id), max(fence)) FROM idem_outbox_take('done') \g /dev/null
+SELECT fence FROM idem_outbox_take('t', lease => '7 d');
+SELECT idem_next_id();
 SQL
+push @fences, $batch;
+my $messages = 'SELECT topic, id FROM idem_outbox UNION ALL SELECT topic, id FROM idem_outbox_parked ORDER BY 1, 2';
+my $published = $publisher->safe_psql('postgres', $messages);
+my $is_over = $blocks[0] =~ s/^.*?\n//r;
+ok($publisher->poll_query_until('postgres', $is_over), 'nothing is missing any more');
+is(run_block(), 't', 'so the document says');
+my $marks = run_block();
+$publisher->stop;
+run_block($marks);
 refuses($subscriber, "SELECT idem_complete('leased', '{}', 200, $fences[0])", '00000');
 refuses($subscriber, "SELECT idem_assert_fence('locked', $fences[3])", '00000');
 push @fences, split /\n/, $subscriber->safe_psql('postgres', <<'SQL');
@@ -215,8 +246,25 @@ SELECT idem_lock('another');
 SQL
 is_growing('fences grow beyond those of the publisher, whose clock was a day ahead', @fences);
 answers($subscriber, "SELECT idem_next_id() > $number", 't');
+
+# Messages: none is missing, those that are out stay out, and relays go on with their fences.
+answers($subscriber, $messages, $published);
+answers($subscriber, q{SELECT count(*) FROM idem_outbox_take('t')}, '0');
+answers($subscriber, "SELECT idem_outbox_ack('{$out}', $batch), idem_outbox_ack('{$copied}', $copied_fence)", '1|1');
+push @fences, $subscriber->safe_psql('postgres', q{CREATE TABLE given AS SELECT * FROM idem_outbox_take('t');
+SELECT fence FROM given});
+answers($subscriber, 'SELECT id, payload, attempt FROM given', "$waiting|\"waiting\"|1");
+answers($subscriber, q{SELECT payload FROM idem_outbox_take('copied')}, '"second"');
+answers($subscriber, q{SELECT id, attempt FROM idem_outbox_take('lapsed')}, "$lapsed|2");
+answers($subscriber, "SELECT idem_outbox_ack('{$lapsed}', $lapsed_fence)", '0');
+answers($subscriber, 'SELECT id, payload, cause FROM idem_dead_letters', "$parked|\"parked\"|nacked");
+answers($subscriber, "SELECT idem_outbox_retry('{$parked}')", '1');
+answers($subscriber, q{SELECT id, attempt FROM idem_outbox_take('parked')}, "$parked|1");
+answers($subscriber, "SELECT idem_publish('t', '1') > $number", 't');
+is_growing('so do fences of messages', @fences);
+answers($subscriber, q{SELECT allowed FROM idem_allow('rate', 0.001, 1)}, 'f');
 refuses($subscriber, q{UPDATE orders SET state = 'created'}, 'ID003');
-check_indexes($subscriber, 'idem_keys', 'the indexes agree with the table');
+check_indexes($subscriber, $_, "the indexes of $_ agree with the table") foreach qw(idem_keys idem_outbox idem_outbox_leases);
 
 $subscriber->stop;
 done_testing();
