@@ -231,6 +231,7 @@ PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
         raise_null_argument("state_column");
     const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(state_column_name)));
     check_attachable(table, column, machine_name, PG_GETARG_BOOL(wants_log));
+    warn_of_children(table, "idem_machine_attach");
     const char *statement = guard_statement(table, column_name(table, column.number), machine_name, PG_GETARG_BOOL(wants_log));
     table_close(table, NoLock);
     run_as_caller(statement);

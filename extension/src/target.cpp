@@ -41,6 +41,13 @@ char *target_name(Relation table) {
     return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)), RelationGetRelationName(table));
 }
 
+void warn_of_children(Relation table, const char *function) {
+    if (table->rd_rel->relkind == RELKIND_RELATION && table->rd_rel->relhassubclass &&
+        find_inheritance_children(RelationGetRelid(table), NoLock) != NIL)
+        ereport(WARNING, (errmsg("rows of the tables that inherit from \"%s\" are not guarded", RelationGetRelationName(table)),
+                          errhint("Call %s for each of those tables, too.", function)));
+}
+
 void append_target(StringInfo sql, Relation table) {
     if (table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
         appendStringInfoString(sql, "ONLY ");

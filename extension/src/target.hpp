@@ -15,6 +15,10 @@ Relation open_own_target(FunctionCallInfo fcinfo, int arg, LOCKMODE lock);
 // "schema"."table", quoted where needed.
 char *target_name(Relation table);
 
+// A guard on an inheritance parent is not one on its children, though an UPDATE of the parent reaches their rows: warns when
+// there are any. `function`: what put the guard there.
+void warn_of_children(Relation table, const char *function);
+
 // What a statement calls it: schema and name, quoted; always within one FROM item "AS t". ONLY, except of a partitioned table:
 // a unique index does not reach into inheritance children.
 void append_target(StringInfo sql, Relation table);

@@ -172,6 +172,8 @@ PGDLLEXPORT Datum optimistic_enable(PG_FUNCTION_ARGS) {
                  errhint("Call optimistic_disable(%s) first.", quote_literal_cstr(name)), errtable(table)));
     if (enabled == nullptr && !add)
         check_version_column(table, column);
+    if (enabled == nullptr)
+        warn_of_children(table, "optimistic_enable");
     relation_close(table, NoLock);
     if (enabled != nullptr)
         PG_RETURN_VOID();

@@ -1,6 +1,6 @@
 -- idem's tables are trusted only while they are the plain local tables that it made. All of it is rolled back.
 \ir include/helpers.psql
-SELECT plan(18);
+SELECT plan(22);
 CALL pg_temp.clean('replaced:');
 -- Renaming a table waits for every open transaction on it: not at the same time as the file that leaves some open.
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
@@ -93,6 +93,30 @@ CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON idem_keys FOR EACH RO
 ALTER TABLE idem_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE idem_keys FORCE ROW LEVEL SECURITY;
 SELECT is(idem_claim('replaced:trigger'), true, 'triggers_and_row_level_security_do_not_fire');
+ROLLBACK;
+BEGIN;
+CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'fired'; END $$;
+SELECT format('CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON %1$s FOR EACH ROW EXECUTE FUNCTION pg_temp.refuse();'
+              'ALTER TABLE %1$s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name)
+  FROM unnest('{idem_outbox,idem_outbox_leases,idem_outbox_parked,idem_transition_log}'::text[]) AS name \gexec
+SET LOCAL idem.outbox_max_attempts = 1;
+CREATE FUNCTION pg_temp.settle(verb text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    settled int;
+BEGIN
+    EXECUTE format('SELECT idem_outbox_%s(array_agg(id), max(fence)) FROM idem_outbox_take(''replaced:t'')', verb) INTO settled;
+    RETURN settled;
+END $$;
+SELECT idem_publish('replaced:t', '1') AS id \gset
+SELECT is(pg_temp.settle('nack'), 1, 'nor_on_the_outbox');
+SELECT is(idem_outbox_retry(ARRAY[:id]), 1, 'nor_on_dead_letters');
+SELECT is(pg_temp.settle('ack'), 1, 'nor_on_leases');
+SELECT idem_machine_define('replaced:m', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
+CREATE TEMP TABLE moved (id int PRIMARY KEY, s text);
+SELECT idem_machine_attach('moved', 's', 'replaced:m', true);
+INSERT INTO moved VALUES (1, 'a');
+UPDATE moved SET s = 'b';
+SELECT is((SELECT string_agg(to_state, ' ' ORDER BY at) FROM idem_transition_log WHERE target LIKE 'pg\_temp%.moved'), 'a b', 'nor_on_the_transition_log');
 ROLLBACK;
 
 -- An index or a column of the user's own must not be left behind.

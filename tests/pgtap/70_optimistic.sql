@@ -1,7 +1,7 @@
 -- The version guard: whatever client updates a guarded table, each row's version counts its changes, one by one.
 \ir include/helpers.psql
 \ir include/row_flows.psql
-SELECT plan(79);
+SELECT plan(80);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_optimistic CASCADE;
 CREATE SCHEMA row_optimistic;
@@ -70,6 +70,8 @@ SELECT results_eq('SELECT id, version FROM row_optimistic.plain ORDER BY id', $$
     'and_nothing_is_updated');
 UPDATE row_optimistic.plain SET (id, a, version) = ROW (2, 'dos', 2) WHERE id = 2;
 SELECT is(pg_temp.version(2), 3::bigint, 'row_saved_as_a_whole_with_the_version_that_it_has');
+SELECT is(pg_temp.state_of('UPDATE row_optimistic.plain SET (id, a, version) = ROW (2, ''dos'', 2) WHERE id = 2'), 'ID004',
+    'saved_again_without_reading_the_version_back');
 SELECT id FROM row_optimistic.plain WHERE id = 1 FOR UPDATE;
 SELECT is(pg_temp.version(1), 6::bigint, 'locking_a_row_is_no_change');
 BEGIN;

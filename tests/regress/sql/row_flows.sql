@@ -35,6 +35,17 @@ SELECT * FROM guarded_insert('visit', '{"day": "2026-11-21", "visitor": "ann", "
 SELECT * FROM conditional_update('item', '{"name": "lamp"}', '{"quantity": 1}', '{"quantity": 0}');
 SELECT optimistic_update('visit', '{"day": "2026-11-20"}', 1, '{}');
 
+-- Inheritance: each table has a guard of its own.
+CREATE TABLE used_item () INHERITS (item);
+INSERT INTO used_item VALUES (9, 'U-9', 'stool', 1);
+SELECT optimistic_disable('item');
+SELECT optimistic_enable('item');
+UPDATE item SET quantity = 2 WHERE id = 9;
+SELECT optimistic_enable('used_item');
+UPDATE item SET quantity = 3 WHERE id = 9;
+SELECT version FROM item WHERE id = 9;
+DROP TABLE used_item;
+
 DROP EXTENSION idem;
 SELECT optimistic_disable('item');
 DROP EXTENSION idem;

@@ -22,6 +22,16 @@ SELECT * FROM idem_transition('orders', '{"id": 9}', 'paid');
 SELECT idem_machine_mermaid('order');
 SELECT idem_machine_drop('order');
 
+-- Inheritance: each table has a guard of its own.
+CREATE TABLE express () INHERITS (orders);
+INSERT INTO express VALUES (3, 'delivered');
+SELECT idem_machine_detach('orders', 'state');
+SELECT idem_machine_attach('orders', 'state', 'order');
+UPDATE orders SET state = 'created' WHERE id = 3;
+SELECT idem_machine_attach('express', 'state', 'order');
+UPDATE orders SET state = 'shipped' WHERE id = 3;
+DROP TABLE express;
+
 DROP EXTENSION idem;
 SELECT idem_machine_detach('orders', 'state');
 SELECT idem_machine_drop('order');
