@@ -28,7 +28,7 @@ SET search_path = pg_catalog, pg_temp AS $$
     UNION ALL
     SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
            CASE WHEN relname = 'idem_stats' THEN 'application'
-                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters') THEN 'operator'
+                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables') THEN 'operator'
                 WHEN relname = 'idem_transition_log' THEN 'named'
                 ELSE 'owner' END,
            'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new
