@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 [ $# -ge 1 ] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
-scripts/deps.sh valgrind bison flex zlib1g-dev
+scripts/deps.sh valgrind bison flex zlib1g-dev libicu-dev libxml2-dev pkg-config
 major=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 # Debian's makefiles add a directory of its own to every path that has neither "pgsql" nor "postgres" in it.
 prefix=$(realpath --canonicalize-missing "$1")/pgsql
@@ -25,10 +25,10 @@ if [ -z "$source" ]; then
 fi
 source=$(realpath "$source")
 cd "$build"
-"$source/configure" --quiet --prefix="$prefix" --enable-cassert --enable-debug --without-icu --without-readline \
+"$source/configure" --quiet --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-libxml --without-readline \
     CFLAGS='-O1 -fno-omit-frame-pointer' CPPFLAGS=-DUSE_VALGRIND
 make --silent --jobs="$(nproc)"
 make --silent install
-for part in src/test/isolation contrib/citext; do make --silent --directory="$part" install; done
+for part in src/test/isolation contrib; do make --silent --directory="$part" install; done
 install --mode=644 "$source/src/tools/valgrind.supp" "$prefix/share/valgrind.supp"
 echo "PG_CONFIG=$prefix/bin/pg_config"
