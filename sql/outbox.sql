@@ -113,7 +113,7 @@ RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT p.id, p.topic, p.key, p.payload, p.headers, p.failures, p.cause, (idem_id_parts(p.id)).at, p.parked_at
-      FROM idem_outbox_parked p
+      FROM ONLY idem_outbox_parked p
      ORDER BY p.id;
 END;
 COMMENT ON FUNCTION idem_outbox_dead_letters() IS 'Internal: the rows of the view idem_dead_letters. Operators.';

@@ -45,7 +45,7 @@ BEGIN ATOMIC
            CASE WHEN l.pid IS NOT NULL THEN 'running' WHEN s.finished_at IS NOT NULL THEN 'finished' ELSE 'interrupted' END,
            coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
            s.rows_deleted, s.rows_held, s.batches, s.complete_from
-    FROM idem_sweeps s
+    FROM ONLY idem_sweeps s
     JOIN pg_class c ON c.oid = s.swept::oid
     LEFT JOIN pg_locks l
       ON l.locktype = 'advisory' AND l.objsubid = 7651 AND l.mode = 'ExclusiveLock' AND l.granted

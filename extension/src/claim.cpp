@@ -7,6 +7,7 @@
 #include "fence.hpp"
 #include "lock_patience.hpp"
 #include "stats.hpp"
+#include "types.hpp"
 #include "wake_up.hpp"
 
 namespace idem {
@@ -295,13 +296,6 @@ Claimed claim_key(const ClaimRequest &request) {
     count_outcome(request, claimed.outcome);
     return claimed;
 }
-
-constinit EnumType outcome_enum = {"idem_outcome",
-                                   {"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"},
-                                   core::kOutcomes,
-                                   InvalidOid,
-                                   {},
-                                   0};
 
 void count_outcome(const ClaimRequest &request, Outcome outcome) {
     using stats::Counter;

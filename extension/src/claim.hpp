@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/key_state.hpp"
-#include "extension.hpp"
 #include "key_store.hpp"
 #include "pg.hpp"
 #include "scope.hpp"
@@ -39,10 +38,6 @@ struct Claimed {
 // itself; who makes an answer of the former counts it.
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);
 Claimed claim_key(const ClaimRequest &request);
-
-// The outcome as a value of the type idem_outcome.
-extern EnumType outcome_enum;
-inline Datum outcome_datum(core::Outcome outcome) { return enum_value(outcome_enum, static_cast<int>(outcome)); }
 
 // For idem_stats.
 void count_outcome(const ClaimRequest &request, core::Outcome outcome);

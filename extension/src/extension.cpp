@@ -89,6 +89,8 @@ Oid type_of(EnumType &type) {
     return type.type;
 }
 
+void check_enum(EnumType &type) { find_labels(type); }
+
 Datum enum_value(EnumType &type, int label) {
     (void)type_of(type);
     return ObjectIdGetDatum(type.values[label]);

@@ -37,6 +37,7 @@ struct EnumType {
     uint64 generation;
 };
 Oid type_of(EnumType &type);
+void check_enum(EnumType &type); // as it is now, not as it is cached
 Datum enum_value(EnumType &type, int label);
 
 // The version of the library, which may differ from that of the SQL installed in this database.

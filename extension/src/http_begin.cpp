@@ -5,9 +5,9 @@
 #include "core/http_message.hpp"
 #include "fingerprint.hpp"
 #include "http_response.hpp"
-#include "row_answer.hpp"
 #include "scope.hpp"
 #include "ticket.hpp"
+#include "types.hpp"
 #include "utf8.hpp"
 
 namespace {
@@ -32,10 +32,9 @@ struct Answer {
     }
 };
 
-Datum made(Answer answer) {
-    constexpr Oid kTypes[] = {TEXTOID, INT4OID, JSONBOID, JSONBOID, INT8OID};
-    static_assert(lengthof(kTypes) == columns);
-    return make_composite("idem_http_answer", kTypes, columns, answer.values, answer.nulls);
+Datum made(const Answer &answer) {
+    Assert(http_answer_type.count == columns);
+    return make_composite(http_answer_type, answer.values, answer.nulls);
 }
 
 std::string_view view_of(const text *string) { return {VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string)}; }

@@ -1,9 +1,8 @@
 // idem_lookup: what became of a key, as the caller's snapshot sees it. Writes nothing, waits for nobody, works on a standby.
 #include "arguments.hpp"
 #include "key_store.hpp"
-#include "row_answer.hpp"
 #include "scope.hpp"
-#include "ticket.hpp"
+#include "types.hpp"
 
 namespace {
 
@@ -23,10 +22,6 @@ enum InfoColumn {
     is_owner,
     columns
 };
-
-constexpr Oid kTypes[] = {TEXTOID, INT4OID,        JSONBOID,       BOOLOID,        INT4OID,
-                          TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID};
-static_assert(lengthof(kTypes) == columns);
 
 const char *state_name(State value) {
     switch (value) {
@@ -78,7 +73,8 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     const text *owner = optional_text(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
     const ScopePolicy policy = scope_policy(scope);
-    const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
+    Assert(key_info_type.count == columns);
+    const AnswerRows rows = begin_answer_rows(fcinfo, key_info_type);
     const KeyTable table = open_keys(Access::read, KeySpace::keys);
     const Probe found = probe_snapshot(table, scope, key);
     if (found.presence == Presence::found) {

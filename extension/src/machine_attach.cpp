@@ -243,6 +243,7 @@ PGDLLEXPORT Datum idem_machine_detach(PG_FUNCTION_ARGS) {
     if (PG_ARGISNULL(state_column_name))
         raise_null_argument("state_column");
     const char *column = NameStr(*PG_GETARG_NAME(state_column_name));
+    prevent_unless_writable("idem_machine_detach()");
     Relation table = open_own_target(fcinfo, target, AccessExclusiveLock);
     const List *statements = drop_statements(table, column);
     if (statements == NIL)

@@ -102,6 +102,7 @@ PGDLLEXPORT Datum idem_machine_define(PG_FUNCTION_ARGS) {
         check_attached_table(*static_cast<const Attachment *>(lfirst(cell)), machine, states);
     const SqlArgument values[] = {{TEXTOID, PG_GETARG_DATUM(0), false}, {JSONBOID, PG_GETARG_DATUM(1), false}};
     run_as_owner(psprintf(kDefine, member_name(machines_table)), values, lengthof(values));
+    invalidate_member(machines_table);
     PG_RETURN_VOID();
 }
 
@@ -117,6 +118,7 @@ PGDLLEXPORT Datum idem_machine_drop(PG_FUNCTION_ARGS) {
     if (!run_as_owner(psprintf(kDrop, member_name(machines_table)), values, lengthof(values)))
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
                         errmsg("could not serialize access due to a concurrent definition of state machine \"%s\"", machine)));
+    invalidate_member(machines_table);
     PG_RETURN_VOID();
 }
 

@@ -55,6 +55,8 @@ bool is_distributed(Oid relation) {
 void check_storage(Relation relation, const MemberLayout &layout) {
     if (relation->rd_rel->relkind != layout.kind || relation->rd_rel->relispartition)
         raise_not_as_installed(layout.name, "It is not a plain local relation.");
+    if (RelationIsUsedAsCatalogTable(relation))
+        raise_not_as_installed(layout.name, "It is used as a catalog table.");
     if (relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
         raise_not_as_installed(layout.name, "It is not logged, so a crash would forget its rows.");
     if (layout.kind == RELKIND_RELATION && relation->rd_rel->relam != HEAP_TABLE_AM_OID)
@@ -132,6 +134,24 @@ void check_constraints(Relation table, const MemberLayout &layout) {
     list_free(indexes);
 }
 
+// Some tables are written by SQL, which rules rewrite.
+void check_rules(Relation table, const MemberLayout &layout) {
+    if (table->rd_rules != nullptr)
+        raise_not_as_installed(layout.name, "It has a rule.");
+}
+
+// Tools that copy a table by a trigger, such as pg_repack, would miss what is written past the executor.
+void check_triggers(Relation table, const MemberLayout &layout) {
+    const TriggerDesc *triggers = table->trigdesc;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++) {
+        const Trigger &trigger = triggers->triggers[i];
+        if (trigger.tgenabled == TRIGGER_FIRES_ALWAYS &&
+            getExtensionOfObject(ProcedureRelationId, trigger.tgfoid) != extension().oid)
+            raise_not_as_installed(
+                layout.name, psprintf("Its trigger \"%s\" is enabled ALWAYS, and the functions fire none.", trigger.tgname));
+    }
+}
+
 // A foreign key is kept by triggers, on both of its tables. Sweeping and claiming fire none.
 void check_foreign_keys(Relation table, const MemberLayout &layout) {
     const TriggerDesc *triggers = table->trigdesc;
@@ -158,7 +178,10 @@ void check(Relation relation, const MemberLayout &layout) {
     if (layout.key[0] != InvalidAttrNumber)
         check_primary_key(relation, layout);
     check_constraints(relation, layout);
+    check_rules(relation, layout);
     check_foreign_keys(relation, layout);
+    if (!layout.is_written_by_executor)
+        check_triggers(relation, layout);
     if (layout.holds_secrets)
         check_secrets(relation, layout);
 }
@@ -216,6 +239,8 @@ char *member_name(Member &member) {
     relation_close(open_member(member, AccessShareLock), NoLock);
     return qualified_name(member.layout.name);
 }
+
+void invalidate_member(const Member &member) { CacheInvalidateRelcacheByRelid(member.relation); }
 
 uint64 generation_of(Member &member) {
     watch(member);

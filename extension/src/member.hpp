@@ -27,6 +27,7 @@ struct MemberLayout {
     AttrNumber key[2];  // columns of the primary key, which a table is searched by; 0: no more
     int checks;         // how many CHECK constraints, or kAnyChecks
     bool holds_secrets; // written past indexes and logical decoding
+    bool is_written_by_executor;
 };
 // The executor writes the table and asks its constraints; or no constraint may see what is written.
 inline constexpr int kAnyChecks = -1;
@@ -50,7 +51,7 @@ struct Member {
 template <int count>
 constexpr Member member_table(const char *name, const Column (&columns)[count], AttrNumber first_key, AttrNumber second_key,
                               int checks = 0) {
-    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false},
+    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false, checks == kAnyChecks},
             InvalidOid,
             false,
             1,
@@ -59,10 +60,11 @@ constexpr Member member_table(const char *name, const Column (&columns)[count], 
             nullptr};
 }
 template <int count> constexpr Member member_of_secrets(const char *name, const Column (&columns)[count]) {
-    return {{name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true}, InvalidOid, false, 1, {}, false, nullptr};
+    return {
+        {name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 constexpr Member member_sequence(const char *name) {
-    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 
 // Opens, locks and checks the relation. Close it as any relation.
@@ -73,6 +75,9 @@ Relation open_member_held(Member &member, LOCKMODE lock);
 
 // Its name for SQL of the extension's own, quoted and qualified, when it was checked. It stays locked as for reading.
 char *member_name(Member &member);
+
+// Makes every session read the relation again when this transaction has committed, and this one at the next command.
+void invalidate_member(const Member &member);
 
 // As Member::generation, when what other sessions changed has been learnt.
 uint64 generation_of(Member &member);

@@ -12,6 +12,7 @@
 #include "sweep_progress.hpp"
 #include "token_secret.hpp"
 #include "transition_log.hpp"
+#include "types.hpp"
 
 namespace idem {
 
@@ -23,6 +24,7 @@ void check_members() {
                               &token_secrets, &api_keys,       &id_high_water,  &fence_high_water};
     for (Member *member : others)
         relation_close(open_member(*member, AccessShareLock), AccessShareLock);
+    check_types();
 }
 
 } // namespace idem

@@ -1,11 +1,11 @@
-// All of the extension's relations, for health. Nothing else knows them all: each is its own file's matter.
+// All of the extension's relations and types, for health. Nothing else knows them all: each relation is its own file's matter.
 #pragma once
 
 #include "pg.hpp"
 
 namespace idem {
 
-// Checks every relation, as its first use would. Raises for the first that is not as it was installed.
+// Checks every relation and type, as its first use would. Raises 55000 for the first that is not as it was installed.
 void check_members();
 
 } // namespace idem

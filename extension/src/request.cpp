@@ -6,16 +6,12 @@
 #include "hmac.hpp"
 #include "request_message.hpp"
 #include "scope.hpp"
+#include "types.hpp"
 
 namespace {
 
 using namespace idem;
 using core::Micros;
-
-// What becomes of a signed request.
-enum class RequestOutcome : int { accepted, replayed, stale, invalid };
-constinit EnumType request_outcome_enum = {
-    "idem_request_outcome", {"accepted", "replayed", "stale", "invalid"}, 4, InvalidOid, {}, 0};
 
 constexpr int kLeastSecretBytes = 16;
 constexpr int kMostSecretBytes = 1024;

@@ -1,7 +1,5 @@
 #include "row_answer.hpp"
 
-#include "extension.hpp"
-
 namespace idem {
 
 namespace {
@@ -38,6 +36,15 @@ Datum form_answer(TupleDesc layout, const Datum *values, const bool *nulls) {
     return HeapTupleGetDatum(heap_form_tuple(layout, const_cast<Datum *>(values), const_cast<bool *>(nulls)));
 }
 
+TupleDesc checked_layout(const AnswerType &type) {
+    AnswerType expected = type;
+    if (type.first != nullptr)
+        expected.types[0] = type_of(*type.first);
+    TupleDesc layout = lookup_rowtype_tupdesc(member_type(type.name), -1);
+    check_answer(layout, type.name, expected.types, type.count);
+    return layout;
+}
+
 } // namespace
 
 void check_answer(TupleDesc layout, const char *name, const Oid *types, int count) {
@@ -50,13 +57,14 @@ void check_answer(TupleDesc layout, const char *name, const Oid *types, int coun
         raise_not_as_installed(name, "The columns of its rows were changed.");
 }
 
-Datum make_composite(const char *type, const Oid *types, int count, const Datum *values, const bool *nulls) {
-    TupleDesc layout = lookup_rowtype_tupdesc(member_type(type), -1);
-    check_answer(layout, type, types, count);
+Datum make_composite(const AnswerType &type, const Datum *values, const bool *nulls) {
+    TupleDesc layout = checked_layout(type);
     const Datum row = form_answer(layout, values, nulls);
     ReleaseTupleDesc(layout);
     return row;
 }
+
+void check_answer_type(const AnswerType &type) { ReleaseTupleDesc(checked_layout(type)); }
 
 Datum make_record(FunctionCallInfo fcinfo, const Oid *types, int count, const Datum *values, const bool *nulls) {
     return form_answer(answer_layout(fcinfo, types, count), values, nulls);

@@ -4,15 +4,23 @@
 // in are compared with the row that is made: 55000 where they differ.
 #pragma once
 
-#include "pg.hpp"
+#include "extension.hpp"
 
 namespace idem {
 
 // Raises 55000 unless the rows of `name`, a function or a type, have columns of just these types.
 void check_answer(TupleDesc layout, const char *name, const Oid *types, int count);
 
-// A row of the composite type of this name, one of the extension's.
-Datum make_composite(const char *type, const Oid *types, int count, const Datum *values, const bool *nulls);
+// One of the extension's composite types.
+struct AnswerType {
+    static constexpr int kMostColumns = 10;
+    const char *name;
+    EnumType *first; // the type of the first column, where that is an enum
+    int count;
+    Oid types[kMostColumns];
+};
+Datum make_composite(const AnswerType &type, const Datum *values, const bool *nulls);
+void check_answer_type(const AnswerType &type);
 
 // A row of the function's OUT columns.
 Datum make_record(FunctionCallInfo fcinfo, const Oid *types, int count, const Datum *values, const bool *nulls);
@@ -29,6 +37,9 @@ struct AnswerRows {
 AnswerRows begin_answer_rows(FunctionCallInfo fcinfo, const Oid *types, int count);
 template <int count> AnswerRows begin_answer_rows(FunctionCallInfo fcinfo, const Oid (&types)[count]) {
     return begin_answer_rows(fcinfo, types, count);
+}
+inline AnswerRows begin_answer_rows(FunctionCallInfo fcinfo, const AnswerType &type) {
+    return begin_answer_rows(fcinfo, type.types, type.count);
 }
 inline void put_answer_row(const AnswerRows &rows, const Datum *values, const bool *nulls) {
     tuplestore_putvalues(rows.store, rows.layout, const_cast<Datum *>(values), const_cast<bool *>(nulls));

@@ -102,6 +102,7 @@ void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *type
     values[count] = {OIDOID, ObjectIdGetDatum(GetUserId()), false};
     if (!run_as_owner(psprintf(statement, member_name(scopes_table)), values, count + 1))
         raise_not_the_scopes(PG_GETARG_TEXT_PP(0));
+    invalidate_member(scopes_table);
 }
 
 } // namespace
@@ -134,6 +135,7 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
     prevent_unless_writable("idem_scope_drop()");
     const SqlArgument values[] = {{TEXTOID, PointerGetDatum(name), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
     const bool dropped = run_as_owner(psprintf(kDrop, member_name(scopes_table)), values, lengthof(values));
+    invalidate_member(scopes_table);
     if (!dropped)
         check_scope_access(name); // not there, or not the caller's to drop
     PG_RETURN_BOOL(dropped);

@@ -202,11 +202,12 @@ SweepOptions options_of(FunctionCallInfo fcinfo) {
 void require_own_transactions(FunctionCallInfo fcinfo) {
     const bool atomic =
         fcinfo->context == nullptr || !IsA(fcinfo->context, CallContext) || castNode(CallContext, fcinfo->context)->atomic;
-    if (atomic || IsSubTransaction())
+    // What was sent before it in a pipeline is in the same transaction, which is no block.
+    if (atomic || IsSubTransaction() || (MyXactFlags & XACT_FLAGS_PIPELINING))
         ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
                         errmsg("idem_sweep() cannot run inside a transaction block"), errdetail("It commits after each batch."),
-                        errhint("Send CALL idem_sweep() as a statement of its own, outside of BEGIN … COMMIT, functions and "
-                                "exception blocks.")));
+                        errhint("Send CALL idem_sweep() as a statement of its own, outside of BEGIN … COMMIT, pipelines, "
+                                "functions and exception blocks.")));
 }
 
 } // namespace

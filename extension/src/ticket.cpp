@@ -1,6 +1,6 @@
 #include "ticket.hpp"
 
-#include "row_answer.hpp"
+#include "types.hpp"
 
 namespace idem {
 
@@ -69,10 +69,8 @@ void show(Ticket *ticket, const Claimed &claimed) {
 }
 
 Datum composite_of(const Ticket &ticket) {
-    const Oid types[] = {
-        type_of(outcome_enum), INT8OID, INT4OID, TIMESTAMPTZOID, INT4OID, JSONBOID, BOOLOID, TEXTOID, INTERVALOID};
-    static_assert(lengthof(types) == columns);
-    return make_composite("idem_ticket", types, columns, ticket.values, ticket.nulls);
+    Assert(ticket_type.count == columns);
+    return make_composite(ticket_type, ticket.values, ticket.nulls);
 }
 
 } // namespace

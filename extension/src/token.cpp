@@ -7,6 +7,7 @@
 #include "random.hpp"
 #include "scope.hpp"
 #include "token_secret.hpp"
+#include "types.hpp"
 
 namespace {
 
@@ -15,13 +16,6 @@ using core::Micros;
 using core::Outcome;
 using core::Token;
 using core::TokenOutcome;
-
-constinit EnumType token_outcome_enum = {"idem_token_outcome",
-                                         {"accepted", "duplicate", "in_flight", "expired", "invalid"},
-                                         core::kTokenOutcomes,
-                                         InvalidOid,
-                                         {},
-                                         0};
 
 // A redeemed token's row outlives the token by that much, so that a clock set back does not bring a token back to life whose
 // row was swept.

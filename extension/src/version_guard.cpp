@@ -5,6 +5,7 @@
 #include "errors.hpp"
 #include "extension.hpp"
 #include "internal_sql.hpp"
+#include "key_store.hpp"
 
 namespace {
 
@@ -160,7 +161,7 @@ PG_FUNCTION_INFO_V1(idem_version_guard);
 PGDLLEXPORT Datum optimistic_enable(PG_FUNCTION_ARGS) {
     if (PG_ARGISNULL(1))
         raise_null_argument("version_column");
-    PreventCommandIfParallelMode("optimistic_enable()");
+    prevent_unless_writable("optimistic_enable()");
     const char *column = NameStr(*PG_GETARG_NAME(1));
     const bool add = !PG_ARGISNULL(0) && get_attnum(PG_GETARG_OID(0), column) == InvalidAttrNumber;
     Relation table = open_own_target(fcinfo, 0, add ? AccessExclusiveLock : ShareRowExclusiveLock);
@@ -186,7 +187,7 @@ PGDLLEXPORT Datum optimistic_enable(PG_FUNCTION_ARGS) {
 }
 
 PGDLLEXPORT Datum optimistic_disable(PG_FUNCTION_ARGS) {
-    PreventCommandIfParallelMode("optimistic_disable()");
+    prevent_unless_writable("optimistic_disable()");
     Relation table = open_own_target(fcinfo, 0, AccessExclusiveLock);
     (void)required_version_column(table);
     const char *drop = psprintf("DROP TRIGGER %s ON %s", quote_identifier(guard_of(table).trigger), target_name(table));

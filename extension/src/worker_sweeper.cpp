@@ -1,6 +1,7 @@
 // A sweeper: one sweep of one database.
 #include "worker.hpp"
 
+#include "arguments.hpp"
 #include "settings.hpp"
 #include "sweep.hpp"
 #include "sweep_progress.hpp"
@@ -36,6 +37,11 @@ SweepOutcome sweep_database() {
     pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
     SweepOutcome outcome = SweepOutcome::no_extension;
     if (OidIsValid(get_extension_oid("idem", true))) {
+        // The launcher does not know what the database itself has set.
+        if (sweep_start() > clock_now()) {
+            CommitTransactionCommand();
+            return SweepOutcome::swept;
+        }
         next_transaction();
         const SweepOptions gently = {kGentleBatch, settings::sweep_pause * core::Micros{1000}};
         const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, gently);
@@ -77,6 +83,7 @@ void idem_sweeper_main(Datum slot) {
     BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
     if (LockTimeout == 0)
         SetConfigOption("lock_timeout", kLongestLockWait, PGC_SUSET, PGC_S_OVERRIDE);
+    SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
     SweepReport report;
     PG_TRY();
     { report = {sweep_database(), 0}; }

@@ -168,7 +168,8 @@ SELECT is((SELECT sum(idem_outbox_ack(ids, fence))::int FROM idem_outbox_leases)
 SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t')), 100, 'default_of_max_messages');
 CALL pg_temp.empty();
 
--- Nothing to do writes nothing.
+-- Nothing to do writes nothing. What earlier tests left behind is vacuumed, as a scan prunes pages that are full of it.
+VACUUM idem_outbox, idem_outbox_leases;
 SELECT pg_temp.publish('outbox:t', 'a', 'a1', 'a2');
 SELECT pg_temp.take('outbox:t');
 SELECT is(pg_temp.wal_records($$ SELECT * FROM idem_outbox_take('outbox:t') $$), 0::bigint, 'a_take_of_nothing_writes_nothing');

@@ -126,10 +126,11 @@ sub wait_twice
     my ($call, $first, $second) = @_;
     my $is_statement = $call =~ /^CALL/;
     my ($begin, $back, $end) = $is_statement ? ('') x 3 : ("BEGIN;\nSELECT pg_current_xact_id() \\g /dev/null\nSAVEPOINT s;", 'ROLLBACK TO s;', 'COMMIT;');
-    # What the transaction, or the session, holds besides itself and this query. (The lock on the table of leases is kept for the
-    # whole transaction: HeldLock in catalog.hpp.)
+    # What the transaction, or the session, holds besides itself and this query. (The locks on the outbox and on
+    # the page of ids are kept for the whole transaction: open_member_held in member.hpp.)
     my $left = q{SELECT 'left', string_agg(concat_ws(' ', locktype, relation::regclass, mode), ', ') FROM pg_locks WHERE pid = pg_backend_pid()
-        AND NOT (locktype IN ('virtualxid', 'transactionid') OR relation::regclass::text IN ('pg_locks', 'pg_class', 'pg_class_oid_index', 'idem_outbox_leases'))
+        AND NOT (locktype IN ('virtualxid', 'transactionid') OR relation::regclass::text IN ('pg_locks', 'pg_class', 'pg_class_oid_index')
+                 OR mode = 'RowExclusiveLock' AND relation::regclass::text IN ('idem_outbox', 'idem_outbox_leases', 'idem_id_high_water'))
         AND NOT (relation::regclass::text LIKE 'pg\_%');};
     my $attempt = sub { "$_[0];\n$begin\n$call;\n\\echo ended :SQLSTATE\n$back\nSHOW lock_timeout;\n$left\n$end\nRESET lock_timeout;\nRESET statement_timeout;" };
     my $script = join "\n", q{SET application_name = 'waiter';}, $attempt->($first), $attempt->($second), '';
