@@ -118,7 +118,7 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     request.wait_until = wait_argument(fcinfo, 3);
     request.scope = scope_argument(fcinfo, 4);
     request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));
-    request.ttl = request.lease + kKept;
+    request.ttl = Min(request.lease, core::kForever - kKept) + kKept;
     prevent_unless_writable(request.function);
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
     const Claimed claimed = take_in_turn(table, request);

@@ -64,7 +64,10 @@ Datum make_composite(const AnswerType &type, const Datum *values, const bool *nu
     return row;
 }
 
-void check_answer_type(const AnswerType &type) { ReleaseTupleDesc(checked_layout(type)); }
+void check_answer_type(const AnswerType &type) {
+    TupleDesc layout = checked_layout(type); // ReleaseTupleDesc names its argument more than once
+    ReleaseTupleDesc(layout);
+}
 
 Datum make_record(FunctionCallInfo fcinfo, const Oid *types, int count, const Datum *values, const bool *nulls) {
     return form_answer(answer_layout(fcinfo, types, count), values, nulls);
