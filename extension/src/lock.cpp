@@ -19,6 +19,8 @@ using core::Micros;
 // A row outlives its lease by this much, so that a late holder whom nobody replaced can still come back.
 constexpr Micros kKept = USECS_PER_DAY;
 
+Micros kept_for(Micros lease) { return Min(lease, core::kForever - kKept) + kKept; }
+
 // The length of the lease: the argument `ttl`, else the scope's.
 Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
     const Micros lease = PG_ARGISNULL(arg) ? policy.lease : positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
@@ -118,7 +120,7 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     request.wait_until = wait_argument(fcinfo, 3);
     request.scope = scope_argument(fcinfo, 4);
     request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));
-    request.ttl = Min(request.lease, core::kForever - kKept) + kKept;
+    request.ttl = kept_for(request.lease);
     prevent_unless_writable(request.function);
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
     const Claimed claimed = take_in_turn(table, request);
@@ -134,7 +136,7 @@ PGDLLEXPORT Datum idem_lock_renew(PG_FUNCTION_ARGS) {
     const Micros lease = lease_argument(fcinfo, 2, call.policy);
     const Micros now = clock_now();
     call.lease_until = deadline_after(now, lease, "ttl");
-    call.expires_at = deadline_after(now, lease + kKept, "ttl");
+    call.expires_at = deadline_after(now, kept_for(lease), "ttl");
     PG_RETURN_BOOL(try_change_as_holder(call));
 }
 
