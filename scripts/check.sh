@@ -123,6 +123,7 @@ recovery() {
             TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
             PG_REGRESS="$pgxs/test/regress/pg_regress" \
             ${IDEM_KILLS:+IDEM_KILLS="$IDEM_KILLS"} ${IDEM_FAULTS:+IDEM_FAULTS="$IDEM_FAULTS"} ${IDEM_SEED:+IDEM_SEED="$IDEM_SEED"} \
+            ${IDEM_ALTERATIONS:+IDEM_ALTERATIONS="$IDEM_ALTERATIONS"} ${IDEM_COMBINATIONS:+IDEM_COMBINATIONS="$IDEM_COMBINATIONS"} \
             prove --verbose -I "$pgxs/test/perl" -I "$work" ./*.pl
     ) || status=$?
     cp -R "$work/tmp_check/log" "$logs/recovery" || true

@@ -51,7 +51,7 @@ find_major
 packages=(
     g++ make cmake pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
-    libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
+    libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" "postgresql-$major-repack" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
     pgbouncer
     libcli11-dev nlohmann-json3-dev libcpp-httplib-dev bats groff-base
     "${examples[@]}" "$@"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 [ $# -ge 1 ] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
-scripts/deps.sh valgrind bison flex zlib1g-dev libicu-dev libxml2-dev pkg-config
+scripts/deps.sh valgrind bison flex zlib1g-dev libicu-dev libxml2-dev libssl-dev pkg-config
 major=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 # Debian's makefiles add a directory of its own to every path that has neither "pgsql" nor "postgres" in it.
 prefix=$(realpath --canonicalize-missing "$1")/pgsql
@@ -25,7 +25,7 @@ if [ -z "$source" ]; then
 fi
 source=$(realpath "$source")
 cd "$build"
-"$source/configure" --quiet --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-libxml --without-readline \
+"$source/configure" --quiet --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-libxml --with-openssl --without-readline \
     CFLAGS='-O1 -fno-omit-frame-pointer' CPPFLAGS=-DUSE_VALGRIND
 make --silent --jobs="$(nproc)"
 make --silent install
