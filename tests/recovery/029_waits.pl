@@ -126,7 +126,7 @@ sub wait_twice
     my ($call, $first, $second) = @_;
     my $is_statement = $call =~ /^CALL/;
     my ($begin, $back, $end) = $is_statement ? ('') x 3 : ("BEGIN;\nSELECT pg_current_xact_id() \\g /dev/null\nSAVEPOINT s;", 'ROLLBACK TO s;', 'COMMIT;');
-    # What the transaction, or the session, holds besides itself and this query. (The locks on the outbox and on
+    # What the transaction, or the session, holds apart from itself and this query. (The locks on the outbox and on
     # the page of ids are kept for the whole transaction: open_member_held in member.hpp.)
     my $left = q{SELECT 'left', string_agg(concat_ws(' ', locktype, relation::regclass, mode), ', ') FROM pg_locks WHERE pid = pg_backend_pid()
         AND NOT (locktype IN ('virtualxid', 'transactionid') OR relation::regclass::text IN ('pg_locks', 'pg_class', 'pg_class_oid_index')

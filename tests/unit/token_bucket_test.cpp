@@ -107,7 +107,7 @@ TEST(TokenBucket, TimesThatNoClockShows) {
     EXPECT_EQ(admission.remaining, 4);
 }
 
-// Whoever waits as long as it was told is let through, whatever rates and clocks were before.
+// A caller that waits as long as it was told is let through, whatever rates and clocks were before.
 TEST(TokenBucket, RetryAfterIsEnough) {
     std::mt19937 random(2);
     const auto some_bucket = [&] {
