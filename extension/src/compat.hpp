@@ -127,6 +127,15 @@ inline void compat_check_permissions(const PlannedStmt *statement) {
 #endif
 }
 
+// 17 renamed it.
+inline bool compat_search_path_matches(const CachedPlanSource *source) {
+#if PG_VERSION_NUM >= 170000
+    return SearchPathMatchesCurrentEnvironment(source->search_path);
+#else
+    return OverrideSearchPathMatchesCurrent(source->search_path);
+#endif
+}
+
 // 16 made one function of those for every kind of object.
 inline bool compat_owns_relation(Oid relation, Oid role) {
 #if PG_VERSION_NUM >= 160000

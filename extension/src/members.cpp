@@ -16,14 +16,24 @@
 
 namespace idem {
 
+namespace {
+
+// As it is now, not as it is cached.
+void check_member(Member &member) {
+    member.is_checked = false;
+    relation_close(open_member(member, AccessShareLock), AccessShareLock);
+}
+
+} // namespace
+
 void check_members() {
     for (Member &table : key_tables)
-        relation_close(open_member(table, AccessShareLock), AccessShareLock);
+        check_member(table);
     Member *const others[] = {&scopes_table,  &counters_table, &machines_table, &transition_log,
                               &outbox_table,  &parked_table,   &leases_table,   &sweeps_table,
                               &token_secrets, &api_keys,       &id_high_water,  &fence_high_water};
     for (Member *member : others)
-        relation_close(open_member(*member, AccessShareLock), AccessShareLock);
+        check_member(*member);
     check_types();
 }
 

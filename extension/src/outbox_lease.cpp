@@ -19,11 +19,16 @@ ScanKeyData fence_key(int64 fence) {
     return key;
 }
 
+[[noreturn]] void raise_damaged() {
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a row of idem_outbox_leases is damaged"),
+                    errhint("Delete the row; its messages are given out again.")));
+    pg_unreachable();
+}
+
 Numbers numbers_of(Datum value) {
     ArrayType *array = DatumGetArrayTypeP(value);
     if (ARR_HASNULL(array) || ARR_ELEMTYPE(array) != INT8OID)
-        ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a row of idem_outbox_leases is damaged"),
-                        errhint("Delete the row; its messages are given out again.")));
+        raise_damaged();
     return {reinterpret_cast<int64 *>(ARR_DATA_PTR(array)), ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))};
 }
 
@@ -43,6 +48,8 @@ Lease read_lease(TupleTableSlot *slot) {
     lease.ids = numbers_of(PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(slot, LeaseColumn::ids, &is_null))));
     lease.key_hashes =
         numbers_of(PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(slot, LeaseColumn::key_hashes, &is_null))));
+    if (lease.ids.count != lease.key_hashes.count)
+        raise_damaged();
     return lease;
 }
 

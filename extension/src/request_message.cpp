@@ -93,6 +93,11 @@ void append_array(Writer *writer, JsonbIterator *iterator, int depth) {
 }
 
 void append_object(Writer *writer, JsonbIterator *iterator, int count, int depth) {
+    // A member takes five bytes at least; a sender is not to say how much memory is taken.
+    if (count > kMostMessageBytes / 5) {
+        writer->fault = MessageFault::too_large;
+        return;
+    }
     auto *members = static_cast<Member *>(palloc(sizeof(Member) * Max(count, 1)));
     for (int i = 0; i < count; i++) {
         JsonbValue name;

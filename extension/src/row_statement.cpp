@@ -206,8 +206,9 @@ const CachedPlanSource *source_of(SPIPlanPtr plan) {
 // tables take part.
 bool is_planned(const CachedPlanSource *source) {
     const CachedPlan *plan = source->gplan;
-    return source->is_valid && !source->dependsOnRLS && list_length(source->relationOids) == 1 && plan != nullptr &&
-           plan->is_valid && !plan->dependsOnRole && !TransactionIdIsValid(plan->saved_xmin) &&
+    return source->is_valid && compat_search_path_matches(source) && !source->dependsOnRLS &&
+           list_length(source->relationOids) == 1 && plan != nullptr && plan->is_valid && !plan->dependsOnRole &&
+           !TransactionIdIsValid(plan->saved_xmin) &&
            list_length(linitial_node(PlannedStmt, plan->stmt_list)->relationOids) == 1;
 }
 

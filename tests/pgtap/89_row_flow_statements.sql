@@ -79,7 +79,7 @@ BEGIN
 END $$;
 CREATE TEMP TABLE settings AS SELECT ARRAY['plan_cache_mode=auto', 'plan_cache_mode=force_custom_plan', 'plan_cache_mode=force_generic_plan',
     'enable_indexscan=off', 'enable_indexscan=off enable_bitmapscan=off enable_indexonlyscan=off plan_cache_mode=force_custom_plan',
-    'enable_bitmapscan=off', 'jit=on jit_above_cost=0 plan_cache_mode=force_custom_plan'] AS all;
+    'enable_bitmapscan=off', 'search_path=row_plans,pg_catalog', 'search_path=pg_catalog', 'jit=on jit_above_cost=0 plan_cache_mode=force_custom_plan'] AS all;
 
 SELECT is(pg_temp.scanning('{item}', (SELECT s.all FROM settings s)), NULL, 'table_is_never_scanned');
 -- Plans that were made under one caller's settings do not serve others.
