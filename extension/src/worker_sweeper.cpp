@@ -37,8 +37,10 @@ SweepOutcome sweep_database() {
     pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
     SweepOutcome outcome = SweepOutcome::no_extension;
     if (OidIsValid(get_extension_oid("idem", true))) {
-        // The launcher does not know what the database itself has set.
-        if (sweep_start() > clock_now()) {
+        // The launcher does not know what the database itself has set. A clock that was set back behind the start tells
+        // nothing.
+        const core::Micros now = clock_now();
+        if (now >= PgStartTime && now < sweep_start()) {
             CommitTransactionCommand();
             return SweepOutcome::swept;
         }
