@@ -10,7 +10,7 @@ Errors: 22004 an argument is null; 22023 params is no object, tolerance not posi
 CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
 RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_request_message(jsonb, text, timestamptz, text) IS
-'What is signed, for whoever writes a sender: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, in UTF-8: names sorted by code point, numbers exact and in plain decimal notation, strings as RFC 8785 writes them (which itself sorts by UTF-16 unit and makes doubles of numbers). docs/requests.md has code for senders. A name that is given twice must be an array: jsonb would keep the last value only.
+'The text that a sender signs: the JSON array ["idem1", key_id, signed_at in microseconds since 1970, nonce, params] without white space, in UTF-8: names sorted by code point, numbers exact and in plain decimal notation, strings as RFC 8785 writes them (which itself sorts by UTF-16 unit and makes doubles of numbers). docs/requests.md has code for senders. A name that is given twice must be an array: jsonb would keep the last value only.
 Errors: 22004 an argument is null; 22023 params is no object, signed_at is infinite or out of range; 54000 a message of over 1 MB, or nested more than 100 deep; 22021 text without a form in UTF-8.';
 
 CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')

@@ -3,7 +3,7 @@
 CREATE FUNCTION idem_machine_define(name text, definition jsonb)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_define(text, jsonb) IS
-'Defines a state machine, or replaces it for every session at once: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables; looks at all their rows, whoever may read them, but not at temporary tables of other sessions and foreign partitions. Operators.
+'Defines a state machine, or replaces it for every session at once: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables; looks at all their rows, whatever their privileges and policies, but not at temporary tables of other sessions and foreign partitions. Operators.
 Errors: 22004 an argument is null; 22023 name empty or over 255 bytes, definition not of that form, no initial state, a state that is empty, unknown, listed twice or cannot be reached, or that the enum of an attached column lacks; 23514 rows of an attached table hold a state that is no longer there; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_machine_drop(name text)

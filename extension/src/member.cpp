@@ -180,7 +180,7 @@ void check(Relation relation, const MemberLayout &layout) {
     check_constraints(relation, layout);
     check_rules(relation, layout);
     check_foreign_keys(relation, layout);
-    if (!layout.is_written_by_executor)
+    if (layout.checks != kAnyChecks || layout.holds_secrets) // not written by the executor
         check_triggers(relation, layout);
     if (layout.holds_secrets)
         check_secrets(relation, layout);

@@ -27,7 +27,6 @@ struct MemberLayout {
     AttrNumber key[2];  // columns of the primary key, which a table is searched by; 0: no more
     int checks;         // how many CHECK constraints, or kAnyChecks
     bool holds_secrets; // written past indexes and logical decoding
-    bool is_written_by_executor;
 };
 // The executor writes the table and asks its constraints; or no constraint may see what is written.
 inline constexpr int kAnyChecks = -1;
@@ -51,7 +50,7 @@ struct Member {
 template <int count>
 constexpr Member member_table(const char *name, const Column (&columns)[count], AttrNumber first_key, AttrNumber second_key,
                               int checks = 0) {
-    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false, checks == kAnyChecks},
+    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false},
             InvalidOid,
             false,
             1,
@@ -60,11 +59,10 @@ constexpr Member member_table(const char *name, const Column (&columns)[count], 
             nullptr};
 }
 template <int count> constexpr Member member_of_secrets(const char *name, const Column (&columns)[count]) {
-    return {
-        {name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true}, InvalidOid, false, 1, {}, false, nullptr};
 }
 constexpr Member member_sequence(const char *name) {
-    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 
 // Opens, locks and checks the relation. Close it as any relation.
