@@ -7,6 +7,50 @@ namespace idem {
 
 namespace {
 
+// What jsonb_populate_record remembers of the types is whole only when a call of it succeeded. The call owns it until then: an
+// error drops it with the caller's memory, and a call within the call (a domain's check may make one) starts anew.
+struct TypeMemory {
+    FmgrInfo populate;
+    MemoryContext memory;
+};
+
+TypeMemory new_type_memory(const RowMaker &maker) {
+    TypeMemory types{maker.populate, AllocSetContextCreate(CurrentMemoryContext, "idem row types", ALLOCSET_SMALL_SIZES)};
+    types.populate.fn_extra = nullptr;
+    types.populate.fn_mcxt = types.memory;
+    return types;
+}
+
+TypeMemory take_type_memory(RowMaker *maker) {
+    if (maker->type_memory == nullptr)
+        return new_type_memory(*maker);
+    const TypeMemory types{maker->populate, maker->type_memory};
+    MemoryContextSetParent(types.memory, CurrentMemoryContext);
+    maker->populate.fn_extra = nullptr;
+    maker->type_memory = nullptr;
+    return types;
+}
+
+void keep_type_memory(RowMaker *maker, const TypeMemory &types) {
+    if (maker->type_memory != nullptr) {
+        MemoryContextDelete(types.memory);
+        return;
+    }
+    MemoryContextSetParent(types.memory, maker->memory);
+    maker->type_memory = types.memory;
+    maker->populate = types.populate;
+}
+
+HeapTupleHeader make_row(RowMaker *maker, const RowObject &object, bool keeps_types) {
+    TypeMemory types = keeps_types ? take_type_memory(maker) : new_type_memory(*maker);
+    const Datum row = FunctionCall2(&types.populate, PointerGetDatum(maker->empty), PointerGetDatum(object.json));
+    if (keeps_types)
+        keep_type_memory(maker, types);
+    else
+        MemoryContextDelete(types.memory);
+    return DatumGetHeapTupleHeader(row);
+}
+
 bool is_nested(Oid column_type) {
     const Oid type = getBaseType(column_type), element = get_base_element_type(type);
     return type_is_rowtype(OidIsValid(element) ? element : type);
@@ -36,6 +80,8 @@ RowObject row_object_argument(FunctionCallInfo fcinfo, int arg, const char *argu
 
 void prepare_maker(RowMaker *maker, Relation table, MemoryContext memory) {
     const MemoryContext caller = MemoryContextSwitchTo(memory);
+    maker->memory = memory;
+    maker->type_memory = nullptr;
     const Oid type = table->rd_rel->reltype;
     maker->layout = CreateTupleDescCopy(RelationGetDescr(table));
     const int count = Max(maker->layout->natts, 1);
@@ -66,14 +112,7 @@ void prepare_reader(RowReader *reader, RowMaker *maker, Relation table, const Ro
 void read_values(const RowReader &reader, const RowObject &object, Datum *values, char *nulls) {
     if (object.count == 0)
         return;
-    FmgrInfo fresh;
-    FmgrInfo *populate = &reader.maker->populate;
-    if (reader.has_nested_types) {
-        fmgr_info_copy(&fresh, populate, CurrentMemoryContext);
-        populate = &fresh;
-    }
-    const Datum made = FunctionCall2(populate, PointerGetDatum(reader.maker->empty), PointerGetDatum(object.json));
-    HeapTupleHeader header = DatumGetHeapTupleHeader(made);
+    HeapTupleHeader header = make_row(reader.maker, object, !reader.has_nested_types);
     HeapTupleData tuple{};
     tuple.t_len = HeapTupleHeaderGetDatumLength(header);
     tuple.t_data = header;

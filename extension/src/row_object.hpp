@@ -20,9 +20,11 @@ RowObject row_object(Jsonb *json, const char *argument);
 // of a statement. It is of the table's own row type: a record type for each shape of object would have to be registered, and
 // the server never forgets one.
 struct RowMaker {
-    TupleDesc layout;      // the table's
-    HeapTupleHeader empty; // such a row, all NULL
-    FmgrInfo populate;     // jsonb_populate_record
+    TupleDesc layout;          // the table's
+    HeapTupleHeader empty;     // such a row, all NULL
+    FmgrInfo populate;         // jsonb_populate_record, with what it remembers of the types in fn_extra
+    MemoryContext memory;      // the maker's
+    MemoryContext type_memory; // of fn_extra; null when there is none
 };
 void prepare_maker(RowMaker *maker, Relation table, MemoryContext memory);
 
