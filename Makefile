@@ -62,7 +62,7 @@ else
 EXTENSION   = extension/idem
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(EXTENSION).control)
 MODULE_big  = idem
-OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*.cpp extension/src/core/*.cpp)))
+OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 
 # In the order in which CREATE EXTENSION runs them.
 SQL_FILES   = sql/types.sql sql/tables.sql sql/scopes.sql sql/fingerprint.sql sql/keys.sql sql/execute.sql \
@@ -95,7 +95,7 @@ include $(PGXS)
 override CXXFLAGS += -MMD -MP
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
-extension/src/extension.o extension/src/module.o: $(EXTENSION).control
+extension/src/server/extension.o extension/src/operations/module.o: $(EXTENSION).control
 $(OBJS:.o=.bc): %.bc: %.o
 -include $(OBJS:.o=.d)
 

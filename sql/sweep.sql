@@ -33,7 +33,7 @@ COMMENT ON COLUMN idem_sweeps.rows_deleted IS 'Rows that were deleted.';
 COMMENT ON COLUMN idem_sweeps.rows_held IS 'Expired rows that were left alone, because somebody held them.';
 COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
 
--- A sweep holds a lock for each table as long as it works there (extension/src/sweep_progress.hpp). The body is parsed here and now, so its
+-- A sweep holds a lock for each table as long as it works there (extension/src/operations/sweep_progress.hpp). The body is parsed here and now, so its
 -- names are those of this schema, whatever the schema's name; and its operators may be, where pg_catalog has none of just these types.
 CREATE FUNCTION idem_sweep_status(OUT table_name text, OUT state text, OUT pid integer, OUT started_at timestamptz, OUT updated_at timestamptz,
                                   OUT finished_at timestamptz, OUT blocks_total bigint, OUT blocks_done bigint, OUT rows_deleted bigint,

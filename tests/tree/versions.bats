@@ -6,9 +6,9 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 files_with() { grep --recursive --files-with-matches --extended-regexp --include='*.[ch]pp' --include='*.[ch]' -- "$1" \
     extension client bench examples tests/unit tests/client tests/consumer tests/chaos tests/fuzz | sort; }
 
-@test "PostgreSQL's version is looked at in extension/src/compat.hpp alone" {
+@test "PostgreSQL's version is looked at in extension/src/server/compat.hpp alone" {
     run files_with 'PG_VERSION_NUM|PG_MAJORVERSION|CATALOG_VERSION_NO'
-    [ "$output" = extension/src/compat.hpp ] || { echo "$output"; false; }
+    [ "$output" = extension/src/server/compat.hpp ] || { echo "$output"; false; }
 }
 
 @test "libpqxx's version is looked at in client/include/idem/pqxx_compat.hpp alone" {

@@ -1,14 +1,19 @@
-# Two kinds of C++ in the extension, and the wall between them.
+# The walls inside the extension: two kinds of C++, and rooms that use only the rooms below them.
 
-setup() { cd "$BATS_TEST_DIRNAME/../../extension/src"; }
+setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 
 @test "the server's headers are included by pg.hpp alone" {
-    run grep --files-with-matches --extended-regexp '#include [<"](postgres\.h|fmgr\.h|(access|catalog|executor|miscadmin|nodes|storage|utils)/)' \
-        --recursive --include='*.[ch]pp' .
-    [ "$output" = ./pg.hpp ] || { echo "$output"; false; }
+    cd extension/src
+    run grep --files-with-matches --extended-regexp '#include (<(postgres|fmgr)\.h>|"[^"]+\.h")' --recursive --include='*.[ch]pp' .
+    [ "$output" = ./server/pg.hpp ] || { echo "$output"; false; }
 }
 
-@test "core files see no file of the backend's" {
-    run grep --extended-regexp '#include "(\.\./|pg\.hpp|compat\.hpp|guard\.hpp)' --recursive --include='*.[ch]pp' core
-    [ -z "$output" ] || { echo "$output"; false; }
+@test "each file lies in a room and includes only rooms that are not above its own" {
+    run scripts/rooms.sh faults
+    [ "$status" -eq 0 ] && [ -z "$output" ] || { echo "$output"; false; }
+}
+
+@test "the picture of the rooms in docs/architecture.md is the one that the includes give" {
+    run diff <(scripts/rooms.sh draw) <(sed -n '/^```mermaid$/,/^```$/p' docs/architecture.md | sed '1d;$d' | sed -n '/^flowchart TD$/,$p')
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
 }

@@ -1,0 +1,11 @@
+// idem_http_answer of sql/http.sql: what idem_http_begin returns.
+#pragma once
+
+#include "server/row_answer.hpp"
+
+namespace idem {
+
+inline constexpr AnswerType http_answer_type = {
+    "idem_http_answer", nullptr, 5, {TEXTOID, INT4OID, JSONBOID, JSONBOID, INT8OID}};
+
+} // namespace idem

@@ -1,0 +1,173 @@
+// idem_http_begin: what to do with an HTTP request; idem_http_key: the key in its header.
+#include "core/http_key.hpp"
+#include "core/http_message.hpp"
+#include "http/http_answer.hpp"
+#include "http/http_response.hpp"
+#include "keys/claim.hpp"
+#include "keys/fingerprint.hpp"
+#include "keys/ticket.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/utf8.hpp"
+
+namespace {
+
+using namespace idem;
+
+static_assert(core::kMaxHttpKeyBytes == kMaxKeyBytes);
+
+enum Argument { method, route, idempotency_key, body, lease, wait, ttl, scope };
+
+// Columns of the answer's type, in order.
+enum AnswerColumn { action, status, headers, answer_body, fence, columns };
+
+struct Answer {
+    Datum values[columns] = {};
+    bool nulls[columns] = {true, true, true, true, true};
+
+    explicit Answer(const char *what) { set(action, CStringGetTextDatum(what)); }
+    void set(AnswerColumn column, Datum value) {
+        values[column] = value;
+        nulls[column] = false;
+    }
+};
+
+Datum made(const Answer &answer) {
+    Assert(http_answer_type.count == columns);
+    return make_composite(http_answer_type, answer.values, answer.nulls);
+}
+
+std::string_view view_of(const text *string) { return {VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string)}; }
+
+const text *method_argument(FunctionCallInfo fcinfo) {
+    const text *given = required_text(fcinfo, method, "method");
+    if (!core::is_http_token(view_of(given)))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no HTTP method", text_to_cstring(given)),
+                        errhint("Give the method of the request, such as 'POST'.")));
+    return given;
+}
+
+const text *find_key(FunctionCallInfo fcinfo, int arg) {
+    core::HttpKey key;
+    if (!core::parse_http_key(view_of(PG_GETARG_TEXT_PP(arg)), &key))
+        return nullptr;
+    return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
+}
+
+// No method has a blank in it, and no text a zero byte: no two requests make the same bytes.
+const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *of_method, const text *of_route) {
+    using namespace std::string_view_literals;
+    const bytea *given = optional_text(fcinfo, body);
+    const std::string_view pieces[] = {view_of(of_method), " "sv,
+                                       as_utf8(VARDATA_ANY(of_route), static_cast<int>(VARSIZE_ANY_EXHDR(of_route))), "\0"sv,
+                                       given == nullptr ? std::string_view() : view_of(given)};
+    return fingerprint_of_pieces(pieces, lengthof(pieces));
+}
+
+Datum rejected(const text *of_scope, HttpRefusal refusal, int64 retry_after = 0) {
+    struct Words {
+        const char *code;
+        const char *detail;
+    };
+    constexpr Words kWords[kHttpRefusals] = {
+        {"key_missing", "The request needs an Idempotency-Key header field."},
+        {"key_malformed", "The Idempotency-Key header field is not one string of 1 to 1024 printable ASCII characters."},
+        {"key_reused", "The Idempotency-Key was used before, with another method, route or body."},
+        {"in_flight", "The request with this Idempotency-Key is being processed. Repeat it later."},
+        {"in_doubt", "What became of the request with this Idempotency-Key is not known yet. An operator has to decide."},
+    };
+    const Words &words = kWords[static_cast<int>(refusal)];
+    const HttpProblem problem{http_policy(of_scope).statuses[static_cast<int>(refusal)], words.code, words.detail, retry_after};
+    Answer answer("reject");
+    answer.set(status, Int32GetDatum(problem.status));
+    answer.set(headers, PointerGetDatum(problem_headers(problem)));
+    answer.set(answer_body, PointerGetDatum(problem_body(problem)));
+    return made(answer);
+}
+
+Datum replayed(const KeyRow &row) {
+    constexpr int32 kOk = 200, kNoContent = 204;
+    Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
+    const ReplayedResponse replay = replayed_response(stored);
+    Answer answer("replay");
+    if (!row.is_null(KeyColumn::status_code))
+        answer.set(status, row.get(KeyColumn::status_code));
+    else
+        answer.set(status, Int32GetDatum(stored == nullptr && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk));
+    answer.set(headers, PointerGetDatum(replay.headers));
+    if (replay.body != nullptr)
+        answer.set(answer_body, PointerGetDatum(replay.body));
+    return made(answer);
+}
+
+// Whole seconds until the holder may be done; 1 when nobody can tell.
+int64 retry_after(const Claimed &claimed) {
+    const core::Micros left = claimed.has_row ? claimed.row.time(KeyColumn::lease_until) - claimed.at : 0;
+    return Max((left + USECS_PER_SEC - 1) / USECS_PER_SEC, int64{1});
+}
+
+// A key without a fingerprint is no request's, but something else that was claimed in this scope: who sends its name is told
+// nothing of it.
+core::Outcome outcome_for_request(const Claimed &claimed) {
+    const bool is_foreign = !is_granted(claimed.outcome) && claimed.has_row && claimed.row.is_null(KeyColumn::fingerprint);
+    return is_foreign ? core::Outcome::mismatch : claimed.outcome;
+}
+
+Datum answer_to(const text *of_scope, const Claimed &claimed) {
+    switch (outcome_for_request(claimed)) {
+    case core::Outcome::acquired:
+    case core::Outcome::taken_over: {
+        Answer answer("run");
+        if (!claimed.row.is_null(KeyColumn::fence))
+            answer.set(fence, claimed.row.get(KeyColumn::fence));
+        return made(answer);
+    }
+    case core::Outcome::completed:
+        return replayed(claimed.row);
+    case core::Outcome::mismatch:
+        return rejected(of_scope, HttpRefusal::mismatch);
+    case core::Outcome::in_flight:
+        return rejected(of_scope, HttpRefusal::in_flight, retry_after(claimed));
+    case core::Outcome::in_doubt:
+        return rejected(of_scope, HttpRefusal::in_doubt);
+    }
+    pg_unreachable();
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_http_begin);
+PG_FUNCTION_INFO_V1(idem_http_key);
+
+PGDLLEXPORT Datum idem_http_begin(PG_FUNCTION_ARGS) {
+    const text *of_method = method_argument(fcinfo);
+    const text *of_route = required_text(fcinfo, route, "route");
+    ClaimRequest request{};
+    request.function = "idem_http_begin()";
+    request.scope = scope_argument(fcinfo, scope);
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, ttl));
+    if (!PG_ARGISNULL(lease))
+        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
+    request.wait_until = wait_argument(fcinfo, wait);
+    if (!core::needs_http_key(view_of(of_method)))
+        return made(Answer("run"));
+    if (PG_ARGISNULL(idempotency_key))
+        return rejected(request.scope, HttpRefusal::missing_key);
+    request.key = find_key(fcinfo, idempotency_key);
+    if (request.key == nullptr)
+        return rejected(request.scope, HttpRefusal::malformed_key);
+    request.fingerprint = request_fingerprint(fcinfo, of_method, of_route);
+    request.records_doubt = true;
+    return answer_to(request.scope, claim_key(request));
+}
+
+PGDLLEXPORT Datum idem_http_key(PG_FUNCTION_ARGS) {
+    const text *key = find_key(fcinfo, 0);
+    if (key == nullptr)
+        PG_RETURN_NULL();
+    PG_RETURN_TEXT_P(key);
+}
+
+} // extern "C"

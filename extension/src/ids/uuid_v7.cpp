@@ -1,0 +1,28 @@
+// idem_uuid_v7: UUIDs that sort by the time they were made. Keeps nothing but this backend's last stamp.
+#include "core/uuid_v7.hpp"
+#include "server/arguments.hpp"
+#include "server/random.hpp"
+
+namespace {
+
+using namespace idem;
+
+constinit core::UuidStamp last_stamp = 0;
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_uuid_v7);
+
+PGDLLEXPORT Datum idem_uuid_v7([[maybe_unused]] PG_FUNCTION_ARGS) {
+    uint8 random[core::kUuidRandomBytes];
+    fill_nonce(random, sizeof random);
+    last_stamp = core::next_uuid_stamp(last_stamp, core::uuid_stamp(clock_now()));
+    const core::Uuid made = core::make_uuid_v7(last_stamp, random);
+    auto *uuid = static_cast<pg_uuid_t *>(palloc(sizeof(pg_uuid_t)));
+    memcpy(uuid->data, made.data(), sizeof uuid->data);
+    PG_RETURN_UUID_P(uuid);
+}
+
+} // extern "C"

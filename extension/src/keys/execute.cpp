@@ -1,0 +1,177 @@
+// idem_execute: claim, run one statement, store its rows as the response; one round trip, one transaction.
+#include "keys/claim.hpp"
+#include "keys/holder.hpp"
+#include "keys/ticket.hpp"
+#include "server/arguments.hpp"
+#include "server/row_writer.hpp"
+#include "server/statement_cache.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { key, statement, args, fingerprint, ttl, scope };
+
+// The parameters of one execution. A text becomes a value of the type that the plan then wants, when it is first used.
+struct TextParameters {
+    const PreparedStatement *prepared;
+    MemoryContext memory;
+    int count;
+    Datum *texts;
+    bool *nulls;
+    ParamExternData *values; // ptype is InvalidOid until converted
+};
+
+ParamExternData *fetch_parameter(ParamListInfo list, int number, bool, ParamExternData *) {
+    auto *parameters = static_cast<TextParameters *>(list->paramFetchArg);
+    ParamExternData *value = &parameters->values[number - 1];
+    const Oid type =
+        number <= parameters->prepared->parameters ? parameters->prepared->parameter_types[number - 1] : InvalidOid;
+    if (value->ptype == type && OidIsValid(type))
+        return value;
+    value->isnull = parameters->nulls[number - 1];
+    value->pflags = PARAM_FLAG_CONST;
+    value->ptype = type;
+    if (OidIsValid(type)) {
+        const MemoryContext caller = MemoryContextSwitchTo(parameters->memory);
+        Oid input, io_parameter;
+        getTypeInputInfo(type, &input, &io_parameter);
+        // Also of NULL: a domain may refuse it.
+        char *given = value->isnull ? nullptr : TextDatumGetCString(parameters->texts[number - 1]);
+        value->value = OidInputFunctionCall(input, given, io_parameter, -1);
+        MemoryContextSwitchTo(caller);
+    }
+    return value;
+}
+
+ParamListInfo parameter_list(TextParameters *parameters) {
+    ParamListInfo list = makeParamList(0);
+    list->paramFetch = fetch_parameter;
+    list->paramFetchArg = parameters;
+    list->numParams = parameters->count;
+    return list;
+}
+
+void check_parameters(const PreparedStatement *prepared, int given) {
+    if (prepared->parameters != given)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("statement has %d parameters, but %d args were given", prepared->parameters, given)));
+    for (int i = 0; i < given; i++) {
+        const Oid type = prepared->parameter_types[i];
+        if (!OidIsValid(type) || type == UNKNOWNOID)
+            ereport(ERROR,
+                    (errcode(ERRCODE_INDETERMINATE_DATATYPE), errmsg("could not determine data type of parameter $%d", i + 1)));
+    }
+}
+
+TextParameters *text_parameters(ArrayType *array, const PreparedStatement *prepared) {
+    auto *parameters = static_cast<TextParameters *>(palloc0(sizeof(TextParameters)));
+    parameters->prepared = prepared;
+    parameters->memory = CurrentMemoryContext;
+    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &parameters->texts, &parameters->nulls, &parameters->count);
+    parameters->values = static_cast<ParamExternData *>(palloc0(sizeof(ParamExternData) * Max(parameters->count, 1)));
+    check_parameters(prepared, parameters->count);
+    return parameters;
+}
+
+void check_column_names(TupleDesc columns) {
+    for (int i = 0; i < columns->natts; i++)
+        for (int j = 0; j < i; j++)
+            if (strcmp(NameStr(TupleDescAttr(columns, i)->attname), NameStr(TupleDescAttr(columns, j)->attname)) == 0)
+                ereport(ERROR, (errcode(ERRCODE_DUPLICATE_COLUMN),
+                                errmsg("column name \"%s\" appears more than once in the statement's result",
+                                       NameStr(TupleDescAttr(columns, i)->attname)),
+                                errhint("Give each result column a name of its own.")));
+}
+
+// The rows of the last statement as a jsonb array of objects; [] when it returned none.
+Jsonb *rows_as_jsonb() {
+    JsonbParseState *state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
+    if (SPI_tuptable != nullptr) {
+        TupleDesc columns = SPI_tuptable->tupdesc;
+        check_column_names(columns);
+        RowWriter writer;
+        prepare_writer(&writer, columns, 0, CurrentMemoryContext);
+        auto *values = static_cast<Datum *>(palloc(sizeof(Datum) * Max(columns->natts, 1)));
+        auto *nulls = static_cast<bool *>(palloc(Max(columns->natts, 1)));
+        for (uint64 i = 0; i < SPI_tuptable->numvals; i++) {
+            heap_deform_tuple(SPI_tuptable->vals[i], columns, values, nulls);
+            push_row(&state, writer, values, nulls);
+        }
+    }
+    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, nullptr));
+}
+
+// Runs the statement as the caller, and returns its rows in the caller's memory context.
+Jsonb *run(const text *source, ArrayType *arguments) {
+    SPI_connect();
+    PreparedStatement *prepared = begin_statement(source);
+    SPIExecuteOptions options{};
+    options.params = parameter_list(text_parameters(arguments, prepared));
+    const int status = SPI_execute_plan_extended(prepared->plan, &options);
+    if (status == SPI_ERROR_TRANSACTION || status == SPI_ERROR_COPY)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("cannot run %s in idem_execute",
+                               status == SPI_ERROR_COPY ? "COPY to or from the client" : "a transaction control statement")));
+    if (status < 0)
+        elog(ERROR, "could not run statement: %s", SPI_result_code_string(status));
+    const Jsonb *rows = rows_as_jsonb();
+    auto *result = static_cast<Jsonb *>(SPI_palloc(VARSIZE(rows)));
+    memcpy(result, rows, VARSIZE(rows));
+    end_statement(prepared);
+    SPI_finish();
+    return result;
+}
+
+void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
+            const Jsonb *response) {
+    HolderCall call{};
+    call.function = request.function;
+    call.change = core::Change::complete;
+    call.scope = request.scope;
+    call.key = request.key;
+    call.policy = policy;
+    call.response.body = response;
+    // The claim is where it was made, unless the statement itself did something to the key.
+    if (!is_current(table, claimed.version))
+        return change_as_holder(call);
+    KeyRow row = claimed.row;
+    ItemPointerData version = claimed.version;
+    set_completed(&row, call.response, policy, clock_now());
+    if (replace_key(table, &version, row, true) != Write::done)
+        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_execute);
+
+PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
+    ClaimRequest request{};
+    request.function = "idem_execute()";
+    request.key = key_argument(fcinfo, key);
+    const text *source = required_text(fcinfo, statement, "statement");
+    if (PG_ARGISNULL(args))
+        raise_null_argument("args");
+    request.scope = scope_argument(fcinfo, scope);
+    request.fingerprint = fingerprint_argument(fcinfo, fingerprint);
+    const ScopePolicy policy = scope_policy(request.scope);
+    apply_policy(&request, policy, optional_interval(fcinfo, ttl));
+    request.records_doubt = true;
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const Claimed claimed = claim_key(table, request);
+    count_outcome(request, claimed.outcome);
+    if (!is_granted(claimed.outcome)) {
+        close_keys(table);
+        return make_ticket(claimed);
+    }
+    const Jsonb *response = run(source, PG_GETARG_ARRAYTYPE_P(args));
+    attach(table, request, policy, claimed, response);
+    close_keys(table);
+    return make_ticket(claimed, response, response_size(response) > policy.max_response_size);
+}
+
+} // extern "C"

@@ -1,0 +1,177 @@
+// Fingerprints: one byte of algorithm version, then SHA-256 of the request's canonical form in UTF-8.
+#include "keys/fingerprint.hpp"
+
+#include "core/canonical_json.hpp"
+#include "server/arguments.hpp"
+#include "server/guard.hpp"
+#include "server/utf8.hpp"
+
+namespace {
+
+using namespace idem;
+
+// SHA-256 of what is fed to it piece by piece. The server releases the context itself if an error comes in between.
+struct Sha256 {
+    pg_cryptohash_ctx *context;
+};
+
+[[noreturn]] void raise_hash_failure(const Sha256 &hash) {
+    elog(ERROR, "could not compute SHA-256: %s", pg_cryptohash_error(hash.context));
+    pg_unreachable();
+}
+
+Sha256 begin_hash() {
+    const Sha256 hash{pg_cryptohash_create(PG_SHA256)};
+    if (pg_cryptohash_init(hash.context) < 0)
+        raise_hash_failure(hash);
+    return hash;
+}
+
+void add_to_hash(const Sha256 &hash, const void *data, Size size) {
+    if (pg_cryptohash_update(hash.context, static_cast<const uint8 *>(data), size) < 0)
+        raise_hash_failure(hash);
+}
+
+void end_hash(const Sha256 &hash, uint8 *digest) {
+    if (pg_cryptohash_final(hash.context, digest, PG_SHA256_DIGEST_LENGTH) < 0)
+        raise_hash_failure(hash);
+    pg_cryptohash_free(hash.context);
+}
+
+bytea *end_fingerprint(const Sha256 &hash) {
+    auto *result = static_cast<bytea *>(palloc(VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH));
+    SET_VARSIZE(result, VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH);
+    auto *out = reinterpret_cast<uint8 *>(VARDATA(result));
+    out[0] = core::kFingerprintVersion;
+    end_hash(hash, out + 1);
+    return result;
+}
+
+bytea *fingerprint_of(const void *data, Size size) {
+    const Sha256 hash = begin_hash();
+    add_to_hash(hash, data, size);
+    return end_fingerprint(hash);
+}
+
+// One step through a jsonb value, in terms that core code understands. The form's own state is trivially destructible.
+static_assert(std::is_trivially_destructible_v<core::CanonicalJson>);
+
+struct Event {
+    JsonbIteratorToken token;
+    jbvType type;
+    std::string_view text;
+    bool boolean;
+};
+
+Event event_of(JsonbIteratorToken token, const JsonbValue &value) {
+    Event event{token, value.type, {}, false};
+    if (token != WJB_KEY && token != WJB_VALUE && token != WJB_ELEM)
+        return event;
+    if (value.type == jbvString)
+        event.text = as_utf8(value.val.string.val, value.val.string.len);
+    else if (value.type == jbvNumeric)
+        event.text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
+    else if (value.type == jbvBool)
+        event.boolean = value.val.boolean;
+    return event;
+}
+
+void feed_scalar(core::CanonicalJson &form, const Event &event, std::string &out) {
+    switch (event.type) {
+    case jbvString:
+        return form.string(out, event.text);
+    case jbvNumeric:
+        return form.number(out, event.text);
+    case jbvBool:
+        return form.boolean(out, event.boolean);
+    default:
+        return form.null(out);
+    }
+}
+
+void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
+    switch (event.token) {
+    case WJB_BEGIN_OBJECT:
+        return form.begin_object(out);
+    case WJB_END_OBJECT:
+        return form.end_object(out);
+    case WJB_BEGIN_ARRAY:
+        return form.begin_array(out);
+    case WJB_END_ARRAY:
+        return form.end_array(out);
+    case WJB_KEY:
+        return form.name(out, event.text);
+    default:
+        return feed_scalar(form, event, out);
+    }
+}
+
+// The canonical form is hashed event by event: a short document can be a very long one in plain decimal notation.
+bytea *fingerprint_of_json(Jsonb *document) {
+    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored as an array of one, which is not part of it
+    const Sha256 hash = begin_hash();
+    core::CanonicalJson form;
+    MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);
+    JsonbIterator *iterator = JsonbIteratorInit(&document->root);
+    JsonbValue value;
+    for (JsonbIteratorToken token; (token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE; check_for_interrupts()) {
+        if (is_scalar && token != WJB_ELEM)
+            continue;
+        const MemoryContext caller = MemoryContextSwitchTo(scratch);
+        const Event event = event_of(token, value);
+        const auto *piece = core_string([&] {
+            std::string out;
+            feed(form, event, out);
+            return out;
+        });
+        add_to_hash(hash, VARDATA(piece), VARSIZE(piece) - VARHDRSZ);
+        MemoryContextSwitchTo(caller);
+        MemoryContextReset(scratch);
+    }
+    MemoryContextDelete(scratch);
+    return end_fingerprint(hash);
+}
+
+} // namespace
+
+namespace idem {
+
+void sha256_of(const void *data, Size size, uint8 *digest) {
+    const Sha256 hash = begin_hash();
+    add_to_hash(hash, data, size);
+    end_hash(hash, digest);
+}
+
+bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
+    const Sha256 hash = begin_hash();
+    for (int i = 0; i < count; i++)
+        add_to_hash(hash, pieces[i].data(), pieces[i].size());
+    return end_fingerprint(hash);
+}
+
+} // namespace idem
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_fingerprint);
+PG_FUNCTION_INFO_V1(idem_fingerprint_text);
+PG_FUNCTION_INFO_V1(idem_fingerprint_bytes);
+
+PGDLLEXPORT Datum idem_fingerprint(PG_FUNCTION_ARGS) {
+    if (PG_ARGISNULL(0))
+        raise_null_argument("request");
+    PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0)));
+}
+
+PGDLLEXPORT Datum idem_fingerprint_text(PG_FUNCTION_ARGS) {
+    const text *request = required_text(fcinfo, 0, "request");
+    const std::string_view utf8 = as_utf8(request);
+    PG_RETURN_BYTEA_P(fingerprint_of(utf8.data(), utf8.size()));
+}
+
+PGDLLEXPORT Datum idem_fingerprint_bytes(PG_FUNCTION_ARGS) {
+    const bytea *request = required_text(fcinfo, 0, "request");
+    PG_RETURN_BYTEA_P(fingerprint_of(VARDATA_ANY(request), VARSIZE_ANY_EXHDR(request)));
+}
+
+} // extern "C"

@@ -1,0 +1,231 @@
+// What the holder of a key does with it: checkpoint, renew, complete, release. The fence decides (core/key_state.hpp); a
+// change that it does not allow raises ID001, so that whatever else the transaction wrote is undone with it.
+#include "keys/holder.hpp"
+
+#include "core/key_state.hpp"
+#include "keys/wake_up.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/errors.hpp"
+#include "server/writable.hpp"
+#include "statistics/stats.hpp"
+#include "storage/breakage.hpp"
+#include "storage/key_store.hpp"
+
+namespace idem {
+
+namespace {
+
+using core::Change;
+using core::ChangeDecision;
+using core::State;
+
+[[noreturn]] void raise_stale(const text *key) {
+    ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE), errmsg("key \"%s\" is not held with this fence", text_to_cstring(key)),
+                    errdetail("It was taken over, settled, released or removed meanwhile, or never claimed."),
+                    errhint("Roll back; begin the key again to learn what became of it.")));
+    pg_unreachable();
+}
+
+bool equal_response(const KeyRow &row, const Response &response, int max_size) {
+    const bool same_code = response.has_status_code ? !row.is_null(KeyColumn::status_code) &&
+                                                          DatumGetInt32(row.get(KeyColumn::status_code)) == response.status_code
+                                                    : row.is_null(KeyColumn::status_code);
+    if (!same_code)
+        return false;
+    if (!row.is_null(KeyColumn::response_omitted)) // what was omitted cannot be compared
+        return response.body != nullptr && response_size(response.body) > max_size;
+    if (response.body == nullptr || row.is_null(KeyColumn::response))
+        return response.body == nullptr && row.is_null(KeyColumn::response);
+    Jsonb *stored = DatumGetJsonbP(row.get(KeyColumn::response));
+    return compareJsonbContainers(&stored->root, const_cast<JsonbContainer *>(&response.body->root)) == 0;
+}
+
+core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCall &call) {
+    core::HolderFacts facts{};
+    facts.state = state_of(row);
+    facts.own_transaction = found.own_transaction;
+    facts.has_fence = !row.is_null(KeyColumn::fence);
+    facts.fence_given = call.has_fence;
+    facts.fence_matches =
+        facts.has_fence && call.has_fence && (kIgnoreFence || DatumGetInt64(row.get(KeyColumn::fence)) == call.fence);
+    facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
+    return facts;
+}
+
+} // namespace
+
+int response_size(const Jsonb *body) { return static_cast<int>(VARSIZE(body) - VARHDRSZ); }
+
+void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now) {
+    // The claim was good for this long; completion counts it anew.
+    const core::Micros expires_at = row->time(KeyColumn::expires_at);
+    if (expires_at != core::kForever) {
+        const core::Micros span = expires_at - row->time(KeyColumn::created_at);
+        row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, span, "ttl")));
+    }
+    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
+    row->set_null(KeyColumn::lease_until);
+    row->set_null(KeyColumn::status_code);
+    if (response.has_status_code)
+        row->set(KeyColumn::status_code, Int32GetDatum(response.status_code));
+    row->set_null(KeyColumn::response);
+    row->set_null(KeyColumn::response_omitted);
+    if (response.body == nullptr)
+        return;
+    if (response_size(response.body) <= policy.max_response_size) {
+        row->set(KeyColumn::response, PointerGetDatum(response.body));
+        return;
+    }
+    row->set(KeyColumn::response_omitted, BoolGetDatum(true));
+    if (response.rest != nullptr && response_size(response.rest) <= policy.max_response_size)
+        row->set(KeyColumn::response, PointerGetDatum(response.rest));
+    ereport(WARNING,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
+             errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),
+             errhint("Raise max_response_size of the scope, or the setting idem.max_response_size.")));
+}
+
+void set_released(KeyRow *row) {
+    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::released)));
+    row->set_null(KeyColumn::lease_until);
+}
+
+namespace {
+
+void apply(KeyRow *row, const HolderCall &call) {
+    switch (call.change) {
+    case Change::renew:
+        row->set(KeyColumn::lease_until, TimestampTzGetDatum(call.lease_until));
+        if (call.expires_at != 0)
+            row->set(KeyColumn::expires_at, TimestampTzGetDatum(call.expires_at));
+        break;
+    case Change::checkpoint:
+        row->set(KeyColumn::recovery_point, PointerGetDatum(call.recovery_point));
+        break;
+    case Change::complete:
+        set_completed(row, call.response, call.policy, clock_now());
+        break;
+    case Change::release:
+        set_released(row);
+        break;
+    }
+}
+
+// A lock is not let go while other transactions assert that it is held.
+Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPointer version) {
+    if (table.space != KeySpace::locks || call.change != Change::release)
+        return Write::done;
+    return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+}
+
+// Not of a checkpoint, which nobody waits for, and not of a response to what this transaction did, as nobody can wait for that.
+bool is_waited_for(const HolderCall &call) { return call.has_fence && call.change != Change::checkpoint; }
+
+} // namespace
+
+bool try_change_as_holder(const HolderCall &call) {
+    const KeyTable table = open_keys(Access::write, call.space);
+    ChangeDecision decision;
+    for (;; check_for_interrupts()) {
+        Probe found = probe_waiting(table, call.scope, call.key, call.function);
+        if (found.presence == Presence::absent) {
+            decision = ChangeDecision::stale;
+            break;
+        }
+        KeyRow row = read_row(table, found);
+        decision = core::decide_change(facts_of(found, row, call), call.change);
+        if (decision == ChangeDecision::stale)
+            break;
+        require_in_snapshot(table, found);
+        if (decision == ChangeDecision::no_op)
+            break;
+        prevent_unless_writable(call.function);
+        if (wait_for_asserters(table, call, &found.tid) != Write::done)
+            continue;
+        apply(&row, call);
+        if (replace_key(table, &found.tid, row, true) != Write::done)
+            continue;
+        if (is_waited_for(call))
+            wake_waiters(call.space, call.scope, call.key);
+        break;
+    }
+    close_keys(table);
+    if (decision == ChangeDecision::stale)
+        stats::count(call.scope, stats::Counter::stale_fences);
+    return decision != ChangeDecision::stale;
+}
+
+void change_as_holder(const HolderCall &call) {
+    if (!try_change_as_holder(call))
+        raise_stale(call.key);
+}
+
+namespace {
+
+HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, Change change, int fence_arg, int scope_arg) {
+    HolderCall call{};
+    call.function = function;
+    call.change = change;
+    call.key = key_argument(fcinfo, 0);
+    call.scope = scope_argument(fcinfo, scope_arg);
+    call.policy = scope_policy(call.scope);
+    call.has_fence = !PG_ARGISNULL(fence_arg);
+    if (call.has_fence)
+        call.fence = PG_GETARG_INT64(fence_arg);
+    else if (change != Change::complete)
+        raise_null_argument("fence");
+    return call;
+}
+
+} // namespace
+
+Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_arg) {
+    Response response{};
+    if (!PG_ARGISNULL(body_arg))
+        response.body = PG_GETARG_JSONB_P(body_arg);
+    response.has_status_code = !PG_ARGISNULL(status_arg);
+    if (response.has_status_code)
+        response.status_code = PG_GETARG_INT32(status_arg);
+    return response;
+}
+
+} // namespace idem
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_checkpoint);
+PG_FUNCTION_INFO_V1(idem_renew);
+PG_FUNCTION_INFO_V1(idem_complete);
+PG_FUNCTION_INFO_V1(idem_release);
+
+PGDLLEXPORT Datum idem_checkpoint(PG_FUNCTION_ARGS) {
+    idem::HolderCall call = idem::holder_call(fcinfo, "idem_checkpoint()", idem::Change::checkpoint, 2, 3);
+    call.recovery_point = idem::required_text(fcinfo, 1, "recovery_point");
+    idem::change_as_holder(call);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_renew(PG_FUNCTION_ARGS) {
+    idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
+    const idem::core::Micros span =
+        PG_ARGISNULL(2) ? call.policy.lease : idem::positive_span_of(PG_GETARG_INTERVAL_P(2), "lease");
+    call.lease_until = idem::deadline_after(idem::clock_now(), span, "lease");
+    idem::change_as_holder(call);
+    PG_RETURN_TIMESTAMPTZ(call.lease_until);
+}
+
+PGDLLEXPORT Datum idem_complete(PG_FUNCTION_ARGS) {
+    idem::HolderCall call = idem::holder_call(fcinfo, "idem_complete()", idem::Change::complete, 3, 4);
+    call.response = idem::response_arguments(fcinfo, 1, 2);
+    idem::change_as_holder(call);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_release(PG_FUNCTION_ARGS) {
+    const idem::HolderCall call = idem::holder_call(fcinfo, "idem_release()", idem::Change::release, 1, 2);
+    idem::change_as_holder(call);
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

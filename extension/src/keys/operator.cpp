@@ -1,0 +1,112 @@
+// What an operator does to somebody else's key: forget it, or settle one whose holder is gone.
+#include "keys/holder.hpp"
+#include "keys/wake_up.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/errors.hpp"
+#include "server/writable.hpp"
+#include "storage/fence.hpp"
+#include "storage/key_store.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+using core::State;
+
+bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    bool was_live;
+    for (;; check_for_interrupts()) {
+        Probe found = probe_waiting(table, scope, key, "idem_forget()");
+        was_live = false;
+        if (found.presence == Presence::absent)
+            break;
+        prevent_unless_writable("idem_forget()");
+        require_in_snapshot(table, found);
+        const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
+        was_live = !core::is_expired(facts, clock_now());
+        if (delete_key(table, &found.tid) == Write::done) {
+            wake_waiters(KeySpace::keys, scope, key);
+            break;
+        }
+    }
+    close_keys(table);
+    return was_live;
+}
+
+enum class Resolution { completed, released };
+
+Resolution resolution_argument(FunctionCallInfo fcinfo, int arg) {
+    const char *name = text_to_cstring(required_text(fcinfo, arg, "resolution"));
+    if (strcmp(name, "completed") == 0)
+        return Resolution::completed;
+    if (strcmp(name, "released") == 0)
+        return Resolution::released;
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown resolution \"%s\"", name),
+                    errhint("Use 'completed' or 'released'.")));
+    pg_unreachable();
+}
+
+// In doubt, or in progress with a lease that has run out.
+void require_abandoned(const KeyRow &row, const text *key, Micros now) {
+    const State state = state_of(row);
+    if (state == State::in_doubt)
+        return;
+    if (state != State::in_progress)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("key \"%s\" is neither in doubt nor abandoned", text_to_cstring(key)),
+                        errdetail("It is %s.", state == State::completed ? "completed" : "released")));
+    const Micros lease_until = row.time(KeyColumn::lease_until);
+    if (lease_until > now)
+        ereport(ERROR, (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in flight", text_to_cstring(key)),
+                        errdetail("Its holder's lease ends at %s.", timestamptz_to_str(lease_until)),
+                        errhint("Wait for the lease's end, or use idem_forget.")));
+}
+
+void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    for (;; check_for_interrupts()) {
+        Probe found = probe_waiting(table, scope, key, "idem_resolve()");
+        if (found.presence == Presence::absent)
+            ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                            errmsg("there is no key \"%s\"", text_to_cstring(key))));
+        KeyRow row = read_row(table, found);
+        const Micros now = clock_now();
+        require_abandoned(row, key, now);
+        prevent_unless_writable("idem_resolve()");
+        require_in_snapshot(table, found);
+        // The holder may yet come back: with a new fence, it finds that it has lost the key.
+        row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
+        if (resolution == Resolution::completed)
+            set_completed(&row, response, policy, now);
+        else
+            set_released(&row);
+        if (replace_key(table, &found.tid, row, true) == Write::done)
+            break;
+    }
+    close_keys(table);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_forget);
+PG_FUNCTION_INFO_V1(idem_resolve);
+
+PGDLLEXPORT Datum idem_forget(PG_FUNCTION_ARGS) {
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 1);
+    PG_RETURN_BOOL(forget(scope, key, scope_policy(scope)));
+}
+
+PGDLLEXPORT Datum idem_resolve(PG_FUNCTION_ARGS) {
+    const text *key = key_argument(fcinfo, 0);
+    const Resolution resolution = resolution_argument(fcinfo, 1);
+    const text *scope = scope_argument(fcinfo, 4);
+    resolve(scope, key, scope_policy(scope), resolution, response_arguments(fcinfo, 2, 3));
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

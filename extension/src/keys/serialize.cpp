@@ -1,0 +1,21 @@
+// idem_serialize: transactions that ask for the same key queue up.
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/value_lock.hpp"
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_serialize);
+
+PGDLLEXPORT Datum idem_serialize(PG_FUNCTION_ARGS) {
+    using namespace idem;
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 1);
+    scope_policy(scope); // for the right to use it
+    const uint64 hash = hash_of(scope, key);
+    PreventCommandIfParallelMode("idem_serialize()");
+    lock_value(ValueLock::serialize, hash);
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

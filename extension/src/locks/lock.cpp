@@ -1,0 +1,158 @@
+// Lease locks: leased claims in a space of their own, whose callers queue. The fence decides who holds a lock, as for keys; a
+// stale one is answered, not raised, except where work rests on it (idem_assert_fence).
+//
+// Who asserts a fence locks the lock's row FOR KEY SHARE until its transaction ends. Taking a lock over, and letting it go,
+// locks the row FOR UPDATE first and so waits for them; a renewal does not, as it leaves the key's columns alone.
+#include "keys/claim.hpp"
+#include "keys/holder.hpp"
+#include "keys/wake_up.hpp"
+#include "server/arguments.hpp"
+#include "server/errors.hpp"
+#include "server/writable.hpp"
+#include "statistics/stats.hpp"
+#include "storage/key_store.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+
+// A row outlives its lease by this much, so that a late holder whom nobody replaced can still come back.
+constexpr Micros kKept = USECS_PER_DAY;
+
+Micros kept_for(Micros lease) { return Min(lease, core::kForever - kKept) + kKept; }
+
+// The length of the lease: the argument `ttl`, else the scope's.
+Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
+    const Micros lease = PG_ARGISNULL(arg) ? policy.lease : positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
+    deadline_after(clock_now(), lease, "ttl");
+    return lease;
+}
+
+int64 fence_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("fence");
+    return PG_GETARG_INT64(arg);
+}
+
+bool is_held_by(const KeyRow &row, const text *owner) {
+    return state_of(row) == core::State::in_progress && is_owner(row, owner);
+}
+
+bool is_held_with(const KeyRow &row, int64 fence) {
+    return state_of(row) == core::State::in_progress && DatumGetInt64(row.get(KeyColumn::fence)) == fence;
+}
+
+// The holder that comes again is not made to queue behind those who wait for it to go.
+bool reenter(const KeyTable &table, ClaimRequest request, Claimed *claimed) {
+    if (request.owner == nullptr)
+        return false;
+    const Probe found = probe(table, request.scope, request.key);
+    if (found.presence != Presence::found || !is_held_by(read_row(table, found), request.owner))
+        return false;
+    request.wait_until = 0;
+    *claimed = claim_key(table, request);
+    if (!is_granted(claimed->outcome))
+        return false;
+    wake_waiters(KeySpace::locks, request.scope, request.key); // the lease may have become shorter
+    return true;
+}
+
+Claimed take_in_turn(const KeyTable &table, ClaimRequest request) {
+    Claimed claimed{};
+    claimed.outcome = core::Outcome::in_flight;
+    const LOCKTAG queue = waiters_of(KeySpace::locks, request.scope, request.key);
+    if (!enter_queue_at_once(queue) && (reenter(table, request, &claimed) || !enter_queue(queue, request.wait_until)))
+        return claimed;
+    request.is_queued = true;
+    claimed = claim_key(table, request);
+    leave_queue(queue);
+    return claimed;
+}
+
+void assert_fence(const text *scope, const text *name, int64 fence) {
+    const KeyTable table = open_keys(Access::write, KeySpace::locks);
+    for (;; check_for_interrupts()) {
+        Probe found = probe_waiting(table, scope, name, "idem_assert_fence()");
+        if (found.presence != Presence::found || !is_held_with(read_row(table, found), fence)) {
+            stats::count(scope, stats::Counter::stale_fences);
+            ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),
+                            errmsg("lock \"%s\" is not held with this fence", text_to_cstring(name)),
+                            errdetail("It was unlocked or taken over meanwhile, or never taken."),
+                            errhint("Roll back; somebody else may be doing the work now.")));
+        }
+        require_in_snapshot(table, found);
+        if (lock_row(table, &found.tid, LockTupleKeyShare, LockWaitBlock) == Write::done)
+            break;
+    }
+    close_keys(table);
+}
+
+// What unlocking and renewing have in common. A lock's functions are for transactions that may write, whatever the answer.
+HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Change change, int scope_arg) {
+    HolderCall call{};
+    call.function = function;
+    call.space = KeySpace::locks;
+    call.change = change;
+    call.key = key_argument(fcinfo, 0, "name");
+    call.fence = fence_argument(fcinfo, 1);
+    call.has_fence = true;
+    call.scope = scope_argument(fcinfo, scope_arg);
+    call.policy = scope_policy(call.scope);
+    prevent_unless_writable(function);
+    return call;
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_lock);
+PG_FUNCTION_INFO_V1(idem_lock_renew);
+PG_FUNCTION_INFO_V1(idem_unlock);
+PG_FUNCTION_INFO_V1(idem_assert_fence);
+
+PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
+    ClaimRequest request{};
+    request.function = "idem_lock()";
+    request.space = KeySpace::locks;
+    request.key = key_argument(fcinfo, 0, "name");
+    request.owner = optional_text(fcinfo, 2);
+    request.wait_until = wait_argument(fcinfo, 3);
+    request.scope = scope_argument(fcinfo, 4);
+    request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));
+    request.ttl = kept_for(request.lease);
+    prevent_unless_writable(request.function);
+    const KeyTable table = open_keys(Access::write, KeySpace::locks);
+    const Claimed claimed = take_in_turn(table, request);
+    close_keys(table);
+    count_outcome(request, claimed.outcome);
+    if (!is_granted(claimed.outcome))
+        PG_RETURN_NULL();
+    PG_RETURN_INT64(DatumGetInt64(claimed.row.get(KeyColumn::fence)));
+}
+
+PGDLLEXPORT Datum idem_lock_renew(PG_FUNCTION_ARGS) {
+    HolderCall call = holder_call(fcinfo, "idem_lock_renew()", core::Change::renew, 3);
+    const Micros lease = lease_argument(fcinfo, 2, call.policy);
+    const Micros now = clock_now();
+    call.lease_until = deadline_after(now, lease, "ttl");
+    call.expires_at = deadline_after(now, kept_for(lease), "ttl");
+    PG_RETURN_BOOL(try_change_as_holder(call));
+}
+
+PGDLLEXPORT Datum idem_unlock(PG_FUNCTION_ARGS) {
+    PG_RETURN_BOOL(try_change_as_holder(holder_call(fcinfo, "idem_unlock()", core::Change::release, 2)));
+}
+
+PGDLLEXPORT Datum idem_assert_fence(PG_FUNCTION_ARGS) {
+    const text *name = key_argument(fcinfo, 0, "name");
+    const int64 fence = fence_argument(fcinfo, 1);
+    const text *scope = scope_argument(fcinfo, 2);
+    scope_policy(scope); // for the right to use it
+    prevent_unless_writable("idem_assert_fence()");
+    assert_fence(scope, name, fence);
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

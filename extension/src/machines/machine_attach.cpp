@@ -1,0 +1,258 @@
+// idem_machine_attach, idem_machine_detach.
+#include "machines/machine_attach.hpp"
+
+#include "machines/state_column.hpp"
+#include "rows/target.hpp"
+#include "rows/unique_key.hpp"
+#include "server/arguments.hpp"
+#include "server/extension.hpp"
+#include "server/writable.hpp"
+#include "storage/internal_sql.hpp"
+
+namespace idem {
+
+namespace {
+
+bool is_guard(const Trigger &trigger, Oid function) {
+    return trigger.tgfoid == function && trigger.tgnargs == GuardArguments::count;
+}
+
+// Calls `visit` for each guard on the table, until it says true. On a copy: the relation cache may build its own anew whenever
+// the server is called.
+template <typename Visit> bool any_guard(Relation table, Visit visit) {
+    const TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
+    if (triggers == nullptr)
+        return false;
+    const Oid function = member_trigger_function("idem_state_guard");
+    for (int i = 0; i < triggers->numtriggers; i++)
+        if (is_guard(triggers->triggers[i], function) && visit(triggers->triggers[i]))
+            return true;
+    return false;
+}
+
+bool has_own_guard(Relation table, const char *column) {
+    return any_guard(table, [&](const Trigger &trigger) {
+        return !trigger.tgisclone && strcmp(trigger.tgargs[GuardArguments::column], column) == 0;
+    });
+}
+
+// The zero-terminated arguments of a row of pg_trigger.
+const char *argument_of(HeapTuple trigger, TupleDesc layout, int wanted) {
+    bool is_null;
+    const Datum arguments = heap_getattr(trigger, Anum_pg_trigger_tgargs, layout, &is_null);
+    const char *argument = VARDATA_ANY(DatumGetByteaPCopy(arguments));
+    for (int i = 0; i < wanted; i++)
+        argument += strlen(argument) + 1;
+    return argument;
+}
+
+int compare_attachments(const ListCell *left, const ListCell *right) {
+    const auto *a = static_cast<const Attachment *>(lfirst(left)), *b = static_cast<const Attachment *>(lfirst(right));
+    return a->table != b->table ? (a->table < b->table ? -1 : 1) : strcmp(a->column, b->column);
+}
+
+bool same_attachment(const Attachment &a, const Attachment &b) { return a.table == b.table && strcmp(a.column, b.column) == 0; }
+
+List *without_duplicates(List *sorted) {
+    List *unique = NIL;
+    ListCell *cell;
+    foreach (cell, sorted) {
+        auto *attachment = static_cast<Attachment *>(lfirst(cell));
+        if (unique == NIL || !same_attachment(*static_cast<Attachment *>(llast(unique)), *attachment))
+            unique = lappend(unique, attachment);
+    }
+    return unique;
+}
+
+} // namespace
+
+List *attachments_of(const char *machine) {
+    List *found = NIL;
+    Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, Anum_pg_trigger_tgfoid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(member_trigger_function("idem_state_guard")));
+    // There is no index on the function.
+    SysScanDesc scan = systable_beginscan(triggers, InvalidOid, false, nullptr, 1, &entry);
+    for (HeapTuple row; HeapTupleIsValid(row = systable_getnext(scan)); check_for_interrupts()) {
+        const auto *form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(row));
+        if (OidIsValid(form->tgparentid) || form->tgnargs != GuardArguments::count ||
+            strcmp(argument_of(row, RelationGetDescr(triggers), GuardArguments::machine), machine) != 0)
+            continue;
+        auto *attachment = static_cast<Attachment *>(palloc(sizeof(Attachment)));
+        attachment->table = form->tgrelid;
+        attachment->column = pstrdup(argument_of(row, RelationGetDescr(triggers), GuardArguments::column));
+        found = lappend(found, attachment);
+    }
+    systable_endscan(scan);
+    table_close(triggers, AccessShareLock);
+    list_sort(found, compare_attachments);
+    return without_duplicates(found);
+}
+
+AttachedMachine attached_machine(Relation table) {
+    const char *machine = nullptr, *column = nullptr;
+    any_guard(table, [&](const Trigger &trigger) {
+        const char *guarded = trigger.tgargs[GuardArguments::column];
+        if (column != nullptr && strcmp(column, guarded) != 0)
+            ereport(ERROR, (errcode(ERRCODE_AMBIGUOUS_COLUMN),
+                            errmsg("table \"%s\" has several state columns", RelationGetRelationName(table)),
+                            errdetail("State machines are attached to \"%s\" and \"%s\".", column, guarded), errtable(table)));
+        machine = trigger.tgargs[GuardArguments::machine];
+        column = guarded;
+        return false;
+    });
+    if (column == nullptr)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("table \"%s\" has no state machine attached", RelationGetRelationName(table)),
+                        errhint("Attach one with idem_machine_attach."), errtable(table)));
+    return {guarded_column(table, column), pstrdup(machine)};
+}
+
+void lock_machines() { table_close(open_member(machines_table, ShareRowExclusiveLock), NoLock); }
+
+namespace {
+
+enum Argument { target, state_column_name, machine, wants_log };
+
+// Before anything is locked; CREATE TRIGGER asks again.
+void check_may_attach(FunctionCallInfo fcinfo) {
+    if (PG_ARGISNULL(target))
+        raise_null_argument("target");
+    const Oid table = PG_GETARG_OID(target);
+    if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table)))
+        return; // open_target says so
+    const AclResult may = pg_class_aclcheck(table, GetUserId(), ACL_TRIGGER);
+    if (may != ACLCHECK_OK)
+        aclcheck_error(may, get_relkind_objtype(get_rel_relkind(table)), get_rel_name(table));
+}
+
+void check_not_partition(Relation table) {
+    if (table->rd_rel->relispartition)
+        ereport(ERROR,
+                (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("table \"%s\" is a partition", RelationGetRelationName(table)),
+                 errhint("Attach the state machine to the partitioned table."), errtable(table)));
+}
+
+// Two guards on one column would each take the other's moved row for a new one.
+void check_not_attached(Relation table, const char *column) {
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(RelationGetRelid(table), ShareRowExclusiveLock, nullptr)) {
+        Relation part = table_open(lfirst_oid(cell), NoLock);
+        const bool counts = part->rd_rel->relispartition || RelationGetRelid(part) == RelationGetRelid(table);
+        if (counts && has_own_guard(part, column))
+            ereport(ERROR,
+                    (errcode(ERRCODE_DUPLICATE_OBJECT),
+                     errmsg("column \"%s\" of table \"%s\" already has a state machine", column, RelationGetRelationName(part)),
+                     errhint("Detach it first with idem_machine_detach."), errtable(part)));
+        table_close(part, NoLock);
+    }
+}
+
+void check_has_key(Relation table) {
+    UniqueKey key;
+    if (!find_main_key(table, &key))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+                        errmsg("table \"%s\" has no key to log transitions by", RelationGetRelationName(table)),
+                        errhint("Add a primary key, or attach the state machine without a log."), errtable(table)));
+}
+
+// Column names are as long as trigger names may be, so two of them can be cut to the same.
+char *free_trigger_name(Relation table, const char *column) {
+    for (int number = 0;; number++) {
+        char *name = makeObjectName("idem_state", column, number == 0 ? nullptr : psprintf("%d", number));
+        if (!OidIsValid(get_trigger_oid(RelationGetRelid(table), name, true)))
+            return name;
+    }
+}
+
+// One trigger without a WHEN clause: the server would prepare the clause anew in every UPDATE of the table, which costs more
+// than the guard's own look at a state that did not change.
+char *guard_statement(Relation table, const char *column, const char *machine_name, bool logs) {
+    // A row that moves to another partition is a deletion there and an insertion here.
+    const char *deletion = table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? " OR DELETE" : "";
+    return psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE%s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%s, %s, %s)",
+                    quote_identifier(free_trigger_name(table, column)), deletion, target_name(table),
+                    qualified_name("idem_state_guard"), quote_literal_cstr(machine_name), quote_literal_cstr(column),
+                    quote_literal_cstr(logs ? kLogArgument : kNoLogArgument));
+}
+
+void check_attachable(Relation table, const StateColumn &column, const char *machine_name, bool logs) {
+    check_not_attached(table, column_name(table, column.number)); // locks the partitions
+    check_state_column(table, column);
+    refuse_foreign_partitions(table);
+    if (logs)
+        check_has_key(table);
+    const StateNames states = state_names(machine_graph(machine_name));
+    check_labels(table, column, machine_name, states);
+    check_rows(table, column, machine_name, states, may_read(table, column.number));
+}
+
+// DROP TRIGGER for every guard of the column.
+List *drop_statements(Relation table, const char *column) {
+    List *statements = NIL;
+    any_guard(table, [&](const Trigger &trigger) {
+        if (!trigger.tgisclone && strcmp(trigger.tgargs[GuardArguments::column], column) == 0)
+            statements =
+                lappend(statements, psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger.tgname), target_name(table)));
+        return false;
+    });
+    return statements;
+}
+
+[[noreturn]] void raise_not_attached(Relation table, const char *column) {
+    (void)column_number(table, column); // raises if that is what is wrong
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+                    errmsg("column \"%s\" of table \"%s\" has no state machine", column, RelationGetRelationName(table)),
+                    table->rd_rel->relispartition ? errhint("Detach it from the partitioned table.") : 0, errtable(table)));
+    pg_unreachable();
+}
+
+} // namespace
+
+} // namespace idem
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_machine_attach);
+PG_FUNCTION_INFO_V1(idem_machine_detach);
+
+PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
+    using namespace idem;
+    check_may_attach(fcinfo);
+    const char *machine_name = machine_argument(fcinfo, machine);
+    if (PG_ARGISNULL(wants_log))
+        raise_null_argument("log");
+    prevent_unless_writable("idem_machine_attach()");
+    lock_machines();
+    Relation table = open_target(fcinfo, target, ShareRowExclusiveLock);
+    check_not_partition(table);
+    if (PG_ARGISNULL(state_column_name))
+        raise_null_argument("state_column");
+    const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(state_column_name)));
+    check_attachable(table, column, machine_name, PG_GETARG_BOOL(wants_log));
+    warn_of_children(table, "idem_machine_attach");
+    const char *statement = guard_statement(table, column_name(table, column.number), machine_name, PG_GETARG_BOOL(wants_log));
+    table_close(table, NoLock);
+    run_as_caller(statement);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_machine_detach(PG_FUNCTION_ARGS) {
+    using namespace idem;
+    if (PG_ARGISNULL(state_column_name))
+        raise_null_argument("state_column");
+    const char *column = NameStr(*PG_GETARG_NAME(state_column_name));
+    prevent_unless_writable("idem_machine_detach()");
+    Relation table = open_own_target(fcinfo, target, AccessExclusiveLock);
+    const List *statements = drop_statements(table, column);
+    if (statements == NIL)
+        raise_not_attached(table, column);
+    table_close(table, NoLock); // DROP TRIGGER refuses a table that is in use
+    ListCell *cell;
+    foreach (cell, statements)
+        run_as_caller(static_cast<const char *>(lfirst(cell)));
+    PG_RETURN_VOID();
+}
+
+} // extern "C"

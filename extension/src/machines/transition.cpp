@@ -1,0 +1,128 @@
+// idem_transition: move a row to a state, as the machine on its state column allows.
+#include "machines/machine.hpp"
+#include "machines/machine_attach.hpp"
+#include "machines/state_column.hpp"
+#include "rows/compare_and_set.hpp"
+#include "server/arguments.hpp"
+#include "server/row_answer.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { target, key, to_state, expected_state };
+
+void build(RowStatement *statement, const RowCall &call) {
+    const AttrNumber column = column_number(call.table, call.name[0]);
+    const Oid type = column_form(call.table, column)->atttypid;
+    const int expected = add_parameter(statement, type), to = add_parameter(statement, type);
+    CompareAndSet flow = begin_compare_and_set(statement, call);
+    // Never NULL, for a row is only ever moved from a state; and no condition for an index on the state (see plan_by_index).
+    appendStringInfoChar(&flow.expected, '(');
+    append_equals(&flow.expected, call.table, column, expected);
+    appendStringInfoString(&flow.expected, ") IS TRUE");
+    append_assignment(&flow.changes, call.table, column, to);
+    append_column(&flow.control, call.table, column);
+    prepare_compare_and_set(statement, call, flow);
+}
+
+struct Moved {
+    const char *outcome;
+    const char *state; // nullptr: none
+};
+
+// One call; the statement's own parameters are the expected state and the new one.
+struct Move {
+    RowRun run;
+    const RowCall *call;
+    AttachedMachine machine;
+    StateColumn column;
+    const char *to;
+    const char *expected; // nullptr: any
+};
+
+void set_state(const Move &move, int parameter, const char *state) {
+    Form_pg_attribute column = column_form(move.call->table, move.column.number);
+    Oid input, io_parameter;
+    getTypeInputInfo(column->atttypid, &input, &io_parameter);
+    RowValues values = move.run.values;
+    values.set(parameter, OidInputFunctionCall(input, pstrdup(state), io_parameter, column->atttypmod));
+}
+
+const char *state_of(const Move &move, const Changed &found) {
+    if (!found.has_control)
+        return nullptr;
+    const std::string_view state = state_name(move.column, found.control);
+    return pnstrdup(state.data(), state.size());
+}
+
+// What is to be said of a row in this state, or nullptr when it can be moved. The machine cannot change meanwhile: whoever
+// changes it waits for the lock that we have on the table.
+const char *verdict(const Move &move, const char *state) {
+    if (state != nullptr && strcmp(state, move.to) == 0)
+        return "already";
+    if (move.expected != nullptr && (state == nullptr || strcmp(state, move.expected) != 0))
+        return "conflict";
+    if (state == nullptr || !machine_graph(move.machine.machine).can(state, move.to))
+        return "not_allowed";
+    return nullptr;
+}
+
+Moved move_row(const Move &move) {
+    const int own = move.run.statement->parameters - 1;
+    const char *from = move.expected;
+    // The state that the caller expects need not be looked for, unless the answer could be another than "moved".
+    if (from == nullptr || strcmp(from, move.to) == 0 || !machine_graph(move.machine.machine).can(from, move.to)) {
+        const Changed found = compare_only(move.run, Row::unwanted);
+        if (found.what == Compared::missing)
+            return {"not_found", nullptr};
+        from = state_of(move, found);
+        if (const char *outcome = verdict(move, from))
+            return {outcome, from};
+    }
+    set_state(move, own + 1, move.to);
+    for (;; check_for_interrupts()) {
+        set_state(move, own, from);
+        const Changed done = compare_and_set(move.run, *move.call, Row::unwanted);
+        if (done.what == Compared::missing)
+            return {"not_found", nullptr};
+        from = state_of(move, done);
+        if (done.what == Compared::changed)
+            return {"moved", from};
+        // Somebody else moved it first.
+        if (const char *outcome = verdict(move, from))
+            return {outcome, from};
+    }
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_transition);
+
+PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
+    RowCall call{};
+    call.function = "idem_transition";
+    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.objects = 1;
+    call.object[0] = row_object_argument(fcinfo, key, "key");
+    Move move{};
+    move.to = text_to_cstring(required_text(fcinfo, to_state, "to_state"));
+    move.expected = PG_ARGISNULL(expected_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(expected_state));
+    move.machine = attached_machine(call.table);
+    move.call = &call;
+    const char *column = column_name(call.table, move.machine.column);
+    call.names = 1;
+    call.name = &column;
+    move.column = state_column(call.table, column);
+    move.run = begin_run(call, build);
+    const MemoryContext own = MemoryContextSwitchTo(move.run.memory); // what is told outlives SPI's
+    const Moved moved = move_row(move);
+    MemoryContextSwitchTo(own);
+    end_run(call);
+    return make_answer(fcinfo, moved.outcome,
+                       {TEXTOID, moved.state == nullptr ? Datum{0} : CStringGetTextDatum(moved.state), moved.state == nullptr});
+}
+
+} // extern "C"

@@ -1,0 +1,106 @@
+#include "machines/transition_log.hpp"
+
+#include "rows/target.hpp"
+#include "rows/unique_key.hpp"
+#include "server/compat.hpp"
+#include "server/type_of_call.hpp"
+#include "server/writable.hpp"
+
+namespace idem {
+
+namespace {
+
+// Columns of the log, by attribute number.
+struct LogColumn {
+    enum : AttrNumber { target = 1, key, state_column, from_state, to_state, at, by, count = by };
+};
+
+constexpr Column kColumns[] = {
+    {"target", TEXTOID},   {"key", JSONBOID},      {"state_column", TEXTOID}, {"from_state", TEXTOID, kNullable},
+    {"to_state", TEXTOID}, {"at", TIMESTAMPTZOID}, {"by", TEXTOID},
+};
+static_assert(lengthof(kColumns) == LogColumn::count);
+
+// A partition may have its columns at other places, so they are found by name.
+void describe_key(LoggedTable *logged, Relation table, Relation home) {
+    UniqueKey key;
+    if (!find_main_key(home, &key))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+                        errmsg("table \"%s\" no longer has a key to log transitions by", RelationGetRelationName(home)),
+                        errhint("Add a primary key, or attach the state machine anew without a log."), errtable(home)));
+    logged->key = CreateTemplateTupleDesc(key.count);
+    for (int i = 0; i < key.count; i++) {
+        logged->columns[i] = column_number(table, column_name(home, key.columns[i]));
+        TupleDescCopyEntry(logged->key, i + 1, RelationGetDescr(table), logged->columns[i]);
+    }
+    logged->key->tdtypeid = RECORDOID;
+    logged->key->tdtypmod = -1;
+    BlessTupleDesc(logged->key);
+}
+
+Datum key_of_row(LoggedTable *logged, HeapTuple row, TupleDesc layout) {
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    for (int i = 0; i < logged->key->natts; i++)
+        values[i] = heap_getattr(row, logged->columns[i], layout, &nulls[i]);
+    HeapTuple key = heap_form_tuple(logged->key, values, nulls);
+    return FunctionCall1(&logged->jsonb_of_key, heap_copy_tuple_as_datum(key, logged->key));
+}
+
+void insert_index_entries(Relation log, TupleTableSlot *slot) {
+    EState *state = CreateExecutorState();
+    ResultRelInfo *target = makeNode(ResultRelInfo);
+    InitResultRelInfo(target, log, 1, nullptr, 0);
+    ExecOpenIndices(target, false);
+    compat_insert_index_tuples(target, slot, state, false, nullptr, NIL, false);
+    ExecCloseIndices(target);
+    FreeExecutorState(state);
+}
+
+void insert_row(Relation log, const Datum *values, const bool *nulls) {
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(log), table_slot_callbacks(log));
+    memcpy(slot->tts_values, values, sizeof(Datum) * LogColumn::count);
+    memcpy(slot->tts_isnull, nulls, sizeof(bool) * LogColumn::count);
+    ExecStoreVirtualTuple(slot);
+    table_tuple_insert(log, slot, GetCurrentCommandId(true), 0, nullptr);
+    insert_index_entries(log, slot);
+    ExecDropSingleTupleTableSlot(slot);
+}
+
+Datum text_datum(std::string_view bytes) { return PointerGetDatum(cstring_to_text_with_len(bytes.data(), bytes.size())); }
+
+} // namespace
+
+constinit Member transition_log = member_table("idem_transition_log", kColumns, InvalidAttrNumber, InvalidAttrNumber);
+
+LoggedTable *logged_table(Relation table, Oid home_oid) {
+    auto *logged = static_cast<LoggedTable *>(palloc0(sizeof(LoggedTable)));
+    Relation home = table_open(home_oid, AccessShareLock);
+    logged->name = cstring_to_text(target_name(home));
+    describe_key(logged, table, home);
+    table_close(home, NoLock);
+    fmgr_info_cxt(F_TO_JSONB, &logged->jsonb_of_key, CurrentMemoryContext);
+    set_argument_type(&logged->jsonb_of_key, RECORDOID);
+    return logged;
+}
+
+void log_transition(LoggedTable *logged, HeapTuple row, TupleDesc layout, const char *column, std::string_view from,
+                    std::string_view to) {
+    prevent_unless_writable("a logged transition");
+    Datum values[LogColumn::count];
+    bool nulls[LogColumn::count] = {};
+    values[LogColumn::target - 1] = PointerGetDatum(logged->name);
+    values[LogColumn::key - 1] = key_of_row(logged, row, layout);
+    values[LogColumn::state_column - 1] = text_datum(column);
+    nulls[LogColumn::from_state - 1] = from.data() == nullptr;
+    values[LogColumn::from_state - 1] = from.data() == nullptr ? Datum{0} : text_datum(from);
+    values[LogColumn::to_state - 1] = text_datum(to);
+    values[LogColumn::at - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+    values[LogColumn::by - 1] = text_datum(GetUserNameFromId(GetUserId(), false));
+    Relation log = open_member(transition_log, RowExclusiveLock);
+    insert_row(log, values, nulls);
+    table_close(log, NoLock);
+    CommandCounterIncrement();
+}
+
+} // namespace idem

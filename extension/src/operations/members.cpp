@@ -1,0 +1,50 @@
+#include "operations/members.hpp"
+
+#include "http/http_answer.hpp"
+#include "ids/snowflake.hpp"
+#include "keys/counter.hpp"
+#include "keys/key_types.hpp"
+#include "machines/machine.hpp"
+#include "machines/transition_log.hpp"
+#include "operations/sweep_progress.hpp"
+#include "outbox/outbox.hpp"
+#include "outbox/outbox_lease.hpp"
+#include "requests/api_key.hpp"
+#include "requests/request_outcome.hpp"
+#include "scopes/scope.hpp"
+#include "storage/fence.hpp"
+#include "storage/key_space.hpp"
+#include "tokens/token_outcome.hpp"
+#include "tokens/token_secret.hpp"
+
+namespace idem {
+
+namespace {
+
+// As it is now, not as it is cached.
+void check_member(Member &member) {
+    member.is_checked = false;
+    relation_close(open_member(member, AccessShareLock), AccessShareLock);
+}
+
+void check_types() {
+    for (EnumType *type : {&outcome_enum, &token_outcome_enum, &request_outcome_enum})
+        check_enum(*type);
+    for (const AnswerType *type : {&ticket_type, &key_info_type, &http_answer_type})
+        check_answer_type(*type);
+}
+
+} // namespace
+
+void check_members() {
+    for (Member &table : key_tables)
+        check_member(table);
+    Member *const others[] = {&scopes_table,  &counters_table, &machines_table, &transition_log,
+                              &outbox_table,  &parked_table,   &leases_table,   &sweeps_table,
+                              &token_secrets, &api_keys,       &id_high_water,  &fence_high_water};
+    for (Member *member : others)
+        check_member(*member);
+    check_types();
+}
+
+} // namespace idem

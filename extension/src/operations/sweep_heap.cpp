@@ -1,0 +1,156 @@
+#include "operations/sweep_heap.hpp"
+
+#include "keys/counter.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/compat.hpp"
+#include "statistics/stats.hpp"
+#include "storage/key_store.hpp"
+
+namespace idem {
+
+namespace {
+
+struct Candidate {
+    OffsetNumber offset;
+    core::KeyFacts facts;
+    const text *scope; // nullptr: of a counter
+    bool asks_policy;  // a key in progress, whose scope's policy has yet to be asked for
+    int held_before;   // expired rows of the page before this one that somebody holds
+};
+
+struct Candidates {
+    int count;
+    int held;
+    Candidate rows[MaxHeapTuplesPerPage];
+};
+
+// A counter is as a completed key: it counts until it expires.
+core::KeyFacts counter_facts(TupleDesc layout, HeapTuple row) {
+    bool is_null;
+    core::KeyFacts facts{};
+    facts.state = core::State::completed;
+    facts.expires_at = DatumGetTimestampTz(heap_getattr(row, 1, layout, &is_null));
+    return facts;
+}
+
+const text *scope_of(TupleDesc layout, HeapTuple row) {
+    bool is_null;
+    return DatumGetTextPCopy(heap_getattr(row, KeyColumn::scope, layout, &is_null));
+}
+
+// Notes what is expired, committed and free, by what can be told under the page's lock.
+void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
+    TupleDesc layout = RelationGetDescr(relation);
+    Page page = BufferGetPage(buffer);
+    const OffsetNumber last = PageGetMaxOffsetNumber(page);
+    const CommandId command = GetCurrentCommandId(false);
+    for (OffsetNumber at = from; at <= last; at = OffsetNumberNext(at)) {
+        ItemId item = PageGetItemId(page, at);
+        if (!ItemIdIsNormal(item))
+            continue;
+        HeapTupleData row;
+        row.t_tableOid = RelationGetRelid(relation);
+        row.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+        row.t_len = ItemIdGetLength(item);
+        ItemPointerSet(&row.t_self, BufferGetBlockNumber(buffer), at);
+        const core::KeyFacts facts = table == SweptTable::counters ? counter_facts(layout, &row) : stored_facts(layout, &row);
+        if (!core::is_expired(facts, now))
+            continue;
+        const TM_Result version = HeapTupleSatisfiesUpdate(&row, command, buffer);
+        if (version == TM_BeingModified)
+            found->held++;
+        if (version != TM_Ok)
+            continue;
+        const text *scope = table != SweptTable::counters ? scope_of(layout, &row) : nullptr;
+        const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
+        found->rows[found->count++] = {at, facts, scope, asks_policy, found->held};
+    }
+}
+
+bool is_void(const Candidate &row, core::Micros now) {
+    if (!row.asks_policy)
+        return true;
+    core::KeyFacts facts = row.facts;
+    facts.manual_policy = is_manual_on_lease_expiry(row.scope);
+    return core::is_expired(facts, now);
+}
+
+// The page stays pinned since it was looked at, so that the line pointer still is that version's.
+bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
+    ItemPointerData version;
+    ItemPointerSet(&version, block, offset);
+    TM_FailureData failure;
+    return compat_heap_delete(relation, &version, GetCurrentCommandId(true), &failure, false) == TM_Ok;
+}
+
+// One page, from the position's row on; at most `room` deletions, none after `until`: to delete one row of a large response
+// takes hundreds of its pieces. Moves the position behind what it has done.
+void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int64 room, core::Micros until, Batch *batch,
+                BufferAccessStrategy strategy) {
+    const core::Micros now = clock_now();
+    Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
+    heap_page_prune_opt(relation, buffer); // as any scan does
+    Candidates found;
+    found.count = 0;
+    found.held = 0;
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    collect(table, relation, buffer, position->offset, now, &found);
+    LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+    for (int i = 0; i < found.count; i++) {
+        const Candidate &row = found.rows[i];
+        CHECK_FOR_INTERRUPTS();
+        if (room == 0 || (i > 0 && monotonic_now() >= until)) {
+            position->offset = row.offset;
+            batch->held += row.held_before;
+            ReleaseBuffer(buffer);
+            return;
+        }
+        if (!is_void(row, now))
+            continue;
+        if (delete_version(relation, position->block, row.offset)) {
+            batch->deleted++;
+            room--;
+            if (row.scope != nullptr)
+                stats::count(row.scope, stats::Counter::swept);
+        } else {
+            batch->held++;
+        }
+    }
+    ReleaseBuffer(buffer);
+    batch->held += found.held;
+    batch->blocks++;
+    *position = {position->block + 1, FirstOffsetNumber};
+}
+
+} // namespace
+
+Relation open_swept(SweptTable table) {
+    switch (table) {
+    case SweptTable::keys:
+        return open_member(table_of(KeySpace::keys), RowExclusiveLock);
+    case SweptTable::tokens:
+        return open_member(table_of(KeySpace::tokens), RowExclusiveLock);
+    case SweptTable::locks:
+        return open_member(table_of(KeySpace::locks), RowExclusiveLock);
+    case SweptTable::rates:
+        return open_member(table_of(KeySpace::rates), RowExclusiveLock);
+    case SweptTable::counters:
+        break;
+    }
+    return open_member(counters_table, RowExclusiveLock);
+}
+
+Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
+                   BufferAccessStrategy strategy) {
+    Batch batch{};
+    do {
+        if (position->block >= end)
+            break;
+        CHECK_FOR_INTERRUPTS();
+        sweep_page(table, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
+    } while (batch.deleted < limits.rows && monotonic_now() < limits.until);
+    return batch;
+}
+
+} // namespace idem

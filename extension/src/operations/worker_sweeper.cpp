@@ -1,0 +1,99 @@
+// A sweeper: one sweep of one database.
+#include "operations/worker.hpp"
+
+#include "operations/sweep.hpp"
+#include "operations/sweep_progress.hpp"
+#include "server/arguments.hpp"
+#include "server/settings.hpp"
+
+namespace {
+
+using namespace idem;
+
+// Nobody waits for the worker: it leaves the processor, and the flushes of the WAL, to those somebody waits for.
+constexpr int kGentleBatch = 200;
+
+// Whoever keeps a table locked keeps other databases waiting for their sweep.
+constexpr const char *kLongestLockWait = "10s";
+
+void next_transaction() {
+    CommitTransactionCommand();
+    pgstat_report_stat(false); // autovacuum is to see what was deleted
+    SetCurrentStatementStartTimestamp();
+    StartTransactionCommand();
+}
+
+bool must_stop() {
+    if (ConfigReloadPending) {
+        ConfigReloadPending = false;
+        ProcessConfigFile(PGC_SIGHUP);
+    }
+    return is_wanted_alone(MyDatabaseId);
+}
+
+SweepOutcome sweep_database() {
+    SetCurrentStatementStartTimestamp();
+    StartTransactionCommand();
+    pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
+    SweepOutcome outcome = SweepOutcome::no_extension;
+    if (OidIsValid(get_extension_oid("idem", true))) {
+        // The launcher does not know what the database itself has set. A clock that was set back behind the start tells
+        // nothing.
+        const core::Micros now = clock_now();
+        if (now >= PgStartTime && now < sweep_start()) {
+            CommitTransactionCommand();
+            return SweepOutcome::swept;
+        }
+        next_transaction();
+        const SweepOptions gently = {kGentleBatch, settings::sweep_pause * core::Micros{1000}};
+        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, gently);
+        outcome = finished ? SweepOutcome::swept : SweepOutcome::interrupted;
+    }
+    CommitTransactionCommand();
+    return outcome;
+}
+
+uint32 error_hash(const ErrorData *error) {
+    const char *message = error->message != nullptr ? error->message : "";
+    const auto hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(message), static_cast<int>(strlen(message)),
+                                          static_cast<uint64>(error->sqlerrcode));
+    return Max(static_cast<uint32>(hash), uint32{1});
+}
+
+// The same error, sweep after sweep, is logged once.
+SweepReport report_failure(uint32 known_error) {
+    MemoryContextSwitchTo(TopMemoryContext);
+    const uint32 error = error_hash(CopyErrorData());
+    if (error != known_error)
+        EmitErrorReport();
+    FlushErrorState();
+    return {SweepOutcome::failed, error};
+}
+
+} // namespace
+
+extern "C" {
+
+PGDLLEXPORT void idem_sweeper_main(Datum slot);
+
+void idem_sweeper_main(Datum slot) {
+    pqsignal(SIGHUP, SignalHandlerForConfigReload);
+    pqsignal(SIGTERM, die);
+    BackgroundWorkerUnblockSignals();
+    SweepTask task;
+    memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof task);
+    BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
+    if (LockTimeout == 0)
+        SetConfigOption("lock_timeout", kLongestLockWait, PGC_SUSET, PGC_S_OVERRIDE);
+    SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+    SweepReport report;
+    PG_TRY();
+    { report = {sweep_database(), 0}; }
+    PG_CATCH();
+    { report = report_failure(task.known_error); }
+    PG_END_TRY();
+    leave_report(DatumGetInt32(slot), task.number, report);
+    proc_exit(0); // an open transaction is aborted
+}
+
+} // extern "C"

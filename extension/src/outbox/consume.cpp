@@ -1,0 +1,40 @@
+// idem_consume: the inbox of a message consumer. A message is a key of the scope "inbox", claimed in the transaction that has
+// its effect.
+#include "keys/claim.hpp"
+#include "keys/composite_key.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { consumer, message_id, ttl };
+
+const text *nonempty_text(FunctionCallInfo fcinfo, int arg, const char *name) {
+    const text *value = required_text(fcinfo, arg, name);
+    if (VARSIZE_ANY_EXHDR(value) == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", name)));
+    return value;
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_consume);
+
+PGDLLEXPORT Datum idem_consume(PG_FUNCTION_ARGS) {
+    ClaimRequest request{};
+    request.function = "idem_consume()";
+    request.key = composite_key(nonempty_text(fcinfo, consumer, "consumer"), nonempty_text(fcinfo, message_id, "message_id"));
+    check_key(request.key, "consumer with message_id");
+    request.scope = cstring_to_text("inbox");
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, ttl));
+    request.waits_for_commit = true;
+    const Claimed claimed = claim_key(request);
+    raise_if_held(claimed, request.key);
+    PG_RETURN_BOOL(is_granted(claimed.outcome));
+}
+
+} // extern "C"

@@ -1,0 +1,114 @@
+#include "outbox/outbox_lease.hpp"
+
+#include "server/bytes.hpp"
+#include "server/compat.hpp"
+
+namespace idem {
+
+namespace {
+
+constexpr Column kColumns[] = {{"fence", INT8OID},
+                               {"lease_until", TIMESTAMPTZOID},
+                               {"topic", TEXTOID},
+                               {"ids", INT8ARRAYOID},
+                               {"key_hashes", INT8ARRAYOID}};
+
+ScanKeyData fence_key(int64 fence) {
+    ScanKeyData key;
+    ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ, Int64GetDatum(fence));
+    return key;
+}
+
+[[noreturn]] void raise_damaged() {
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a row of idem_outbox_leases is damaged"),
+                    errhint("Delete the row; its messages are given out again.")));
+    pg_unreachable();
+}
+
+Numbers numbers_of(Datum value) {
+    ArrayType *array = DatumGetArrayTypeP(value);
+    if (ARR_HASNULL(array) || ARR_ELEMTYPE(array) != INT8OID)
+        raise_damaged();
+    return {reinterpret_cast<int64 *>(ARR_DATA_PTR(array)), ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))};
+}
+
+text *topic_of(TupleTableSlot *slot) {
+    bool is_null;
+    return DatumGetTextPP(slot_getattr(slot, LeaseColumn::topic, &is_null));
+}
+
+// A copy, in the current memory context.
+Lease read_lease(TupleTableSlot *slot) {
+    bool is_null;
+    Lease lease;
+    lease.version = slot->tts_tid;
+    lease.fence = DatumGetInt64(slot_getattr(slot, LeaseColumn::fence, &is_null));
+    lease.lease_until = DatumGetTimestampTz(slot_getattr(slot, LeaseColumn::lease_until, &is_null));
+    lease.topic = DatumGetTextPCopy(slot_getattr(slot, LeaseColumn::topic, &is_null));
+    lease.ids = numbers_of(PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(slot, LeaseColumn::ids, &is_null))));
+    lease.key_hashes =
+        numbers_of(PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(slot, LeaseColumn::key_hashes, &is_null))));
+    if (lease.ids.count != lease.key_hashes.count)
+        raise_damaged();
+    return lease;
+}
+
+} // namespace
+
+constinit Member leases_table = member_table("idem_outbox_leases", kColumns, LeaseColumn::fence, InvalidAttrNumber);
+
+PlainTable open_leases() { return open_plain(leases_table); }
+
+bool lock_lease(const PlainTable &leases, int64 fence, Lease *lease) {
+    bool found = false;
+    with_latest_snapshot([&](Snapshot snapshot) {
+        ScanKeyData key = fence_key(fence);
+        const PlainScan scan = begin_plain_scan(leases, snapshot, &key, 1);
+        if (TupleTableSlot *slot = next_row(scan)) {
+            *lease = read_lease(slot);
+            found = true;
+        }
+        end_plain_scan(scan);
+    });
+    return found && lock_plain(leases, lease->version, LockWaitBlock);
+}
+
+bool lock_lease_at_once(const PlainTable &leases, const Lease &lease) {
+    return lock_plain(leases, lease.version, LockWaitSkip);
+}
+
+void insert_lease(const PlainTable &leases, const Lease &lease) {
+    Datum values[LeaseColumn::count];
+    const bool nulls[LeaseColumn::count] = {};
+    values[LeaseColumn::fence - 1] = Int64GetDatum(lease.fence);
+    values[LeaseColumn::lease_until - 1] = TimestampTzGetDatum(lease.lease_until);
+    values[LeaseColumn::topic - 1] = PointerGetDatum(lease.topic);
+    values[LeaseColumn::ids - 1] = PointerGetDatum(array_of(lease.ids));
+    values[LeaseColumn::key_hashes - 1] = PointerGetDatum(array_of(lease.key_hashes));
+    insert_row(leases, values, nulls);
+}
+
+void delete_lease(const PlainTable &leases, const Lease &lease) { (void)delete_row(leases, lease.version); }
+
+void begin_lease_scan(LeaseScan *scan, const PlainTable &leases, const text *topic) {
+    InitDirtySnapshot(scan->dirty);
+    scan->topic = topic;
+    scan->rows = begin_plain_scan(leases, &scan->dirty, nullptr, 0);
+}
+
+bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing) {
+    for (TupleTableSlot *slot; (slot = next_row(scan->rows)) != nullptr;) {
+        if (compare_bytes(topic_of(slot), scan->topic) != 0)
+            continue;
+        *standing = TransactionIdIsValid(scan->dirty.xmin)   ? Standing::uncommitted
+                    : TransactionIdIsValid(scan->dirty.xmax) ? Standing::ending
+                                                             : Standing::settled;
+        *lease = read_lease(slot);
+        return true;
+    }
+    return false;
+}
+
+void end_lease_scan(LeaseScan *scan) { end_plain_scan(scan->rows); }
+
+} // namespace idem

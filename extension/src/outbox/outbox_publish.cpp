@@ -1,0 +1,56 @@
+// idem_publish.
+#include "ids/snowflake.hpp"
+#include "outbox/outbox.hpp"
+#include "server/writable.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { topic, payload, key, headers };
+
+const text *message_key(FunctionCallInfo fcinfo) {
+    const text *given = optional_text(fcinfo, key);
+    if (given != nullptr)
+        check_key(given);
+    return given;
+}
+
+void insert_message(int64 id, const text *to, const text *ordered_by, FunctionCallInfo fcinfo) {
+    Datum values[MessageColumn::count] = {};
+    bool nulls[MessageColumn::count] = {};
+    values[MessageColumn::id - 1] = Int64GetDatum(id);
+    nulls[MessageColumn::due_at - 1] = true;
+    nulls[MessageColumn::returned_by - 1] = true;
+    values[MessageColumn::failures - 1] = Int32GetDatum(0);
+    values[MessageColumn::topic - 1] = PointerGetDatum(to);
+    values[MessageColumn::key - 1] = PointerGetDatum(ordered_by);
+    nulls[MessageColumn::key - 1] = ordered_by == nullptr;
+    values[MessageColumn::payload - 1] = PG_GETARG_DATUM(payload);
+    values[MessageColumn::headers - 1] = PG_ARGISNULL(headers) ? Datum{0} : PG_GETARG_DATUM(headers);
+    nulls[MessageColumn::headers - 1] = PG_ARGISNULL(headers);
+    const PlainTable messages = open_messages();
+    insert_row(messages, values, nulls);
+    close_plain(messages);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_publish);
+
+PGDLLEXPORT Datum idem_publish(PG_FUNCTION_ARGS) {
+    const text *to = topic_argument(fcinfo, topic);
+    if (PG_ARGISNULL(payload))
+        raise_null_argument("payload");
+    const text *ordered_by = message_key(fcinfo);
+    prevent_unless_writable("idem_publish()");
+    const int64 id = next_id();
+    insert_message(id, to, ordered_by, fcinfo);
+    notify_relays(to);
+    CommandCounterIncrement();
+    PG_RETURN_INT64(id);
+}
+
+} // extern "C"

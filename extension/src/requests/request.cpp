@@ -1,0 +1,206 @@
+// Signed requests: idem_verify_request, and the keys that they are signed with.
+#include "keys/claim.hpp"
+#include "keys/composite_key.hpp"
+#include "requests/api_key.hpp"
+#include "requests/request_message.hpp"
+#include "requests/request_outcome.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/hmac.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+
+constexpr int kLeastSecretBytes = 16;
+constexpr int kMostSecretBytes = 1024;
+
+enum VerifyArgument { params, signature, key_id, signed_at, nonce, tolerance };
+
+Jsonb *object_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("params");
+    Jsonb *given = PG_GETARG_JSONB_P(arg);
+    if (!JB_ROOT_IS_OBJECT(given))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("params must be a JSON object")));
+    return given;
+}
+
+Micros time_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("signed_at");
+    return PG_GETARG_TIMESTAMPTZ(arg);
+}
+
+const text *id_argument(FunctionCallInfo fcinfo, int arg) {
+    const text *id = required_text(fcinfo, arg, "key_id");
+    const Size bytes = VARSIZE_ANY_EXHDR(id);
+    if (bytes == 0 || bytes > kMaxKeyIdBytes)
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("key_id must have from 1 to %d bytes", kMaxKeyIdBytes)));
+    return id;
+}
+
+const bytea *secret_argument(FunctionCallInfo fcinfo, int arg) {
+    const bytea *secret = required_text(fcinfo, arg, "secret");
+    const Size bytes = VARSIZE_ANY_EXHDR(secret);
+    if (bytes < kLeastSecretBytes || bytes > kMostSecretBytes)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("secret must have from %d to %d bytes", kLeastSecretBytes, kMostSecretBytes),
+                        errhint("Make one of 32 random bytes.")));
+    return secret;
+}
+
+int hex_value(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// False unless these are the hexadecimal digits of a MAC.
+bool read_mac(const text *hex, core::Mac *mac) {
+    if (VARSIZE_ANY_EXHDR(hex) != core::kMacBytes * 2)
+        return false;
+    const char *digits = VARDATA_ANY(hex);
+    for (int i = 0; i < core::kMacBytes; i++) {
+        const int high = hex_value(digits[2 * i]);
+        const int low = hex_value(digits[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        (*mac)[i] = static_cast<uint8>(high << 4 | low);
+    }
+    return true;
+}
+
+// Whether one of the key id's secrets signed it. An unknown key id takes as long as a known one.
+bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now) {
+    StringInfoData message;
+    if (request_message(request, &message) != MessageFault::none)
+        return false;
+    const Bytes covered{message.data, static_cast<Size>(message.len)};
+    const auto is_signed_by = [&](const ApiSecret &secret) {
+        return core::same_mac(hmac({secret.bytes, static_cast<Size>(secret.size)}, covered, {"", 0}), given);
+    };
+    ApiSecret secret{kSecretBytes, {}};
+    if (!find_api_secret(request.key_id, 0, now, &secret)) {
+        (void)is_signed_by(secret);
+        return false;
+    }
+    bool genuine = is_signed_by(secret);
+    for (int n = 1; find_api_secret(request.key_id, n, now, &secret); n++)
+        genuine |= is_signed_by(secret);
+    explicit_bzero(&secret, sizeof secret);
+    return genuine;
+}
+
+[[noreturn]] void raise_no_message(MessageFault fault) {
+    if (fault == MessageFault::no_text)
+        ereport(ERROR, (errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE), errmsg("the request has text without a form in UTF-8")));
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             fault == MessageFault::too_deep ? errmsg("the request is nested too deep") : errmsg("the request is too large"),
+             fault == MessageFault::too_deep
+                 ? errdetail("Objects and arrays must not be nested more than %d deep.", kDeepestParams)
+                 : errdetail("What is signed must not have more than %d bytes.", kMostMessageBytes)));
+    pg_unreachable();
+}
+
+bool is_fresh(const SignedRequest &request, Micros now, Micros allowed) {
+    return request.signed_at >= now - allowed && request.signed_at <= now + allowed;
+}
+
+// A request can be accepted until its time of signing and the tolerance are over, which is at most twice the tolerance from
+// now; the nonce is remembered for longer than that. Who waited for somebody else's claim may find that forgotten, but comes
+// too late.
+RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name, const text *scope, const ScopePolicy &policy,
+                           Micros allowed) {
+    ClaimRequest request{};
+    request.function = "idem_verify_request()";
+    request.key = name;
+    request.scope = scope;
+    request.ttl = policy.keep_forever ? core::kForever : 2 * allowed + USECS_PER_SEC;
+    request.waits_for_commit = true;
+    const Claimed claimed = claim_key(request);
+    raise_if_held(claimed, request.key);
+    if (!is_granted(claimed.outcome))
+        return RequestOutcome::replayed;
+    return is_fresh(signed_request, claimed.at, allowed) ? RequestOutcome::accepted : RequestOutcome::stale;
+}
+
+RequestOutcome verify(const SignedRequest &request, const text *hex, Micros allowed) {
+    const text *scope = cstring_to_text("nonce");
+    const ScopePolicy policy = scope_policy(scope);
+    core::Mac mac;
+    if (!read_mac(hex, &mac) || !can_be_signed(request.signed_at) || VARSIZE_ANY_EXHDR(request.nonce) == 0)
+        return RequestOutcome::invalid;
+    const Micros now = clock_now();
+    if (!is_genuine(request, mac, now))
+        return RequestOutcome::invalid;
+    const text *name = composite_key(request.key_id, request.nonce);
+    if (VARSIZE_ANY_EXHDR(name) > kMaxKeyBytes)
+        return RequestOutcome::invalid;
+    if (!is_fresh(request, now, allowed))
+        return RequestOutcome::stale;
+    return claim_nonce(request, name, scope, policy, allowed);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_verify_request);
+PG_FUNCTION_INFO_V1(idem_request_message);
+PG_FUNCTION_INFO_V1(idem_api_key_set);
+PG_FUNCTION_INFO_V1(idem_api_key_drop);
+
+PGDLLEXPORT Datum idem_verify_request(PG_FUNCTION_ARGS) {
+    SignedRequest request;
+    request.params = object_argument(fcinfo, params);
+    const text *hex = required_text(fcinfo, signature, "signature");
+    request.key_id = required_text(fcinfo, key_id, "key_id");
+    request.signed_at = time_argument(fcinfo, signed_at);
+    request.nonce = required_text(fcinfo, nonce, "nonce");
+    if (PG_ARGISNULL(tolerance))
+        raise_null_argument("tolerance");
+    const Micros allowed = positive_span_of(PG_GETARG_INTERVAL_P(tolerance), "tolerance");
+    if (allowed > 7 * USECS_PER_DAY)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
+    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, allowed))));
+}
+
+PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {
+    SignedRequest request;
+    request.params = object_argument(fcinfo, 0);
+    request.key_id = required_text(fcinfo, 1, "key_id");
+    request.signed_at = time_argument(fcinfo, 2);
+    request.nonce = required_text(fcinfo, 3, "nonce");
+    if (!can_be_signed(request.signed_at))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("signed_at is out of range")));
+    StringInfoData message;
+    const MessageFault fault = request_message(request, &message);
+    if (fault != MessageFault::none)
+        raise_no_message(fault);
+    PG_RETURN_TEXT_P(cstring_to_text(pg_any_to_server(message.data, message.len, PG_UTF8)));
+}
+
+PGDLLEXPORT Datum idem_api_key_set(PG_FUNCTION_ARGS) {
+    const text *id = id_argument(fcinfo, 0);
+    const bytea *secret = secret_argument(fcinfo, 1);
+    if (PG_ARGISNULL(2))
+        raise_null_argument("keep_old");
+    const Micros keep_old = span_of(PG_GETARG_INTERVAL_P(2), "keep_old");
+    if (keep_old < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("keep_old must not be negative")));
+    const Micros now = clock_now();
+    set_api_secret(id, secret, now, keep_old == 0 ? now : deadline_after(now, keep_old, "keep_old"), "idem_api_key_set()");
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_api_key_drop(PG_FUNCTION_ARGS) {
+    PG_RETURN_BOOL(drop_api_key(id_argument(fcinfo, 0), "idem_api_key_drop()"));
+}
+
+} // extern "C"

@@ -1,0 +1,80 @@
+#include "rows/row_lock.hpp"
+
+#include "server/arguments.hpp"
+#include "server/lock_patience.hpp"
+
+namespace idem {
+
+namespace {
+
+enum Plan { look, lock, lock_if_free, lock_or_fail };
+
+void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, const char *told, const char *condition,
+                    const char *locking) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    appendStringInfo(&sql, "SELECT true%s", told);
+    append_row(&sql, call);
+    appendStringInfoString(&sql, " FROM ");
+    append_target(&sql, call.table);
+    appendStringInfo(&sql, " WHERE %s%s", condition, locking);
+    prepare_plan(statement, plan, sql);
+}
+
+} // namespace
+
+void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,
+                      const char *locked_by) {
+    prepare_select(statement, look, call, told, found_by, "");
+    prepare_select(statement, lock, call, told, locked_by, " FOR UPDATE");
+    prepare_select(statement, lock_if_free, call, told, locked_by, " FOR UPDATE SKIP LOCKED");
+    prepare_select(statement, lock_or_fail, call, told, locked_by, " FOR UPDATE NOWAIT");
+}
+
+Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_until) {
+    if (wait_until != core::kForever && !PG_ARGISNULL(arg)) {
+        const Oid oid = PG_GETARG_OID(arg);
+        if (!ConditionalLockRelationOid(oid, RowShareLock)) {
+            const core::Micros left = time_left(wait_until);
+            if (left <= 0 || !within_patience(left, [&] { LockRelationOid(oid, RowShareLock); }))
+                return nullptr;
+        }
+    }
+    return open_target(fcinfo, arg, RowShareLock);
+}
+
+bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, look, result, Row::unwanted); }
+
+namespace {
+
+Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
+    if (run_plan(run, wait_until == core::kForever ? lock : lock_if_free, result, Row::wanted))
+        return Locked::locked;
+    if (!run_plan(run, look, result, Row::unwanted))
+        return Locked::missing;
+    if (wait_until == core::kForever)
+        return Locked::moved;
+    const core::Micros left = time_left(wait_until);
+    if (left <= 0 && !is_row_secured(call.table))
+        return Locked::busy;
+    // Somebody holds it, or row-level security lets the caller see the row and not update it: only a busy row raises.
+    bool locked = false;
+    const auto attempt = [&](Plan plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
+    if (left <= 0 ? !without_waiting(attempt(lock_or_fail)) : !within_patience(left, attempt(lock)))
+        return Locked::busy;
+    return locked ? Locked::locked : Locked::moved;
+}
+
+} // namespace
+
+Locked lock_row(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
+    for (int attempt = 1;; attempt++) {
+        const Locked what = lock_row_once(run, call, wait_until, result);
+        if (what != Locked::moved || !is_row_secured(call.table))
+            return what;
+        if (attempt == kAttemptsAtHiddenRow)
+            return Locked::missing;
+    }
+}
+
+} // namespace idem

@@ -1,0 +1,110 @@
+// The statements of a row flow on one table. They are built once per backend for every shape of call: same function, same
+// variant, same table, same column names, same columns that the caller may see. A change of the table throws them away, and so
+// does another name of anything that their text names; a change of anything else that a plan depends on makes the server plan
+// again.
+//
+// They run as the caller. Values travel as parameters; the names are the catalog's, quoted.
+#pragma once
+
+#include "rows/row_object.hpp"
+#include "server/row_writer.hpp"
+
+namespace idem {
+
+inline constexpr int kMostObjects = 3;
+inline constexpr int kMostPlans = 4;
+inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // an answer of the flow's own, and a key
+
+// What a call is made of, besides its values.
+struct RowCall {
+    const char *function; // the SQL function; tells shapes apart
+    int variant;          // so does this, among the calls of a function
+    Relation table;
+    int objects;
+    RowObject object[kMostObjects];
+    int names; // further columns named by the user
+    const char **name;
+    ColumnList visible; // selectable_columns
+};
+
+struct RowStatement {
+    MemoryContext memory; // lives as long as the statement
+    RowMaker maker;       // of the objects' values
+    RowReader reader[kMostObjects];
+    int first[kMostObjects]; // the number of each object's first parameter, from 1
+    int parameters;          // those of the objects, then those that the flow adds
+    Oid *types;
+    Oid arbiter; // an index whose constraint the text names; InvalidOid: none
+    SPIPlanPtr plan[kMostPlans];
+    int controls;  // how many columns each result has before those of row_data
+    RowWriter row; // row_data
+    void *extra;   // the flow's own
+};
+
+// What a flow does with a new statement: add its parameters, and prepare its plans.
+using BuildStatement = void (*)(RowStatement *statement, const RowCall &call);
+
+// --- For builders -----------------------------------------------------------------------------------------------------------
+
+// Adds a parameter of the flow's own; returns its number.
+int add_parameter(RowStatement *statement, Oid type);
+
+void prepare_plan(RowStatement *statement, int plan, const StringInfoData &sql);
+
+// ", t."column"" for every visible column.
+void append_row(StringInfo sql, const RowCall &call);
+
+// --- For calls --------------------------------------------------------------------------------------------------------------
+
+// The parameters of one call: those of the objects are set, the others NULL.
+struct RowValues {
+    Datum *values;
+    char *nulls; // 'n' or ' ', as SPI has it
+
+    bool is_null(int parameter) const { return nulls[parameter - 1] == 'n'; }
+    Datum get(int parameter) const { return values[parameter - 1]; }
+    void set(int parameter, Datum value) {
+        values[parameter - 1] = value;
+        nulls[parameter - 1] = ' ';
+    }
+};
+
+// One call in progress. It stays good until SPI is disconnected, whatever is called or changed in between.
+struct RowRun {
+    RowStatement *statement;
+    RowValues values;
+    MemoryContext memory; // of the caller: results go there
+};
+
+enum class FirstObject { key, row };
+
+// Connects SPI, finds or builds the statement, and reads the objects. The first object is a key, unless `first` says otherwise:
+// nulls in it are 22004. REQUIRES: call.table is locked.
+RowRun begin_run(const RowCall &call, BuildStatement build, FirstObject first = FirstObject::key);
+
+// The same for one of several runs of a call: SPI is connected, and results go to `memory`.
+RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first, MemoryContext memory);
+
+// Disconnects SPI and closes the table; its lock stays.
+void end_run(const RowCall &call);
+
+// Raises what keeps the caller from running the plan, before anything is run: missing privileges, or foreign partitions.
+void require_runnable(const RowRun &run, int plan);
+
+// The first row of a result.
+struct RowResult {
+    Datum control[kMostControls];
+    bool control_is_null[kMostControls];
+    Jsonb *row; // nullptr unless asked for
+};
+
+enum class Row { unwanted, wanted };
+
+// Runs a plan with a snapshot of its own, or with the one given; false when it gave no row. 0A000 if it would read a foreign
+// partition of the table.
+bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot = nullptr);
+
+// Registers the invalidation callbacks; once per backend.
+void row_statement_initialize();
+
+} // namespace idem

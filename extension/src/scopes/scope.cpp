@@ -1,0 +1,239 @@
+#include "scopes/scope.hpp"
+
+#include "core/http_message.hpp"
+#include "server/arguments.hpp"
+#include "server/compat.hpp"
+#include "server/settings.hpp"
+
+namespace idem {
+
+namespace {
+
+constexpr Column kColumns[] = {
+    {"scope", TEXTOID},
+    {"ttl", INTERVALOID, kNullable},
+    {"keep_forever", BOOLOID, kNullable},
+    {"lease", INTERVALOID, kNullable},
+    {"on_lease_expiry", TEXTOID, kNullable},
+    {"max_response_size", INT4OID, kNullable},
+    {"owner", REGROLEOID, kNullable},
+    {"missing_key_status", INT4OID, kNullable},
+    {"malformed_key_status", INT4OID, kNullable},
+    {"mismatch_status", INT4OID, kNullable},
+    {"in_flight_status", INT4OID, kNullable},
+    {"in_doubt_status", INT4OID, kNullable},
+    {"stored_headers", TEXTARRAYOID, kNullable},
+};
+
+} // namespace
+
+constinit Member scopes_table = member_table("idem_scopes", kColumns, 1, InvalidAttrNumber, kAnyChecks);
+
+namespace {
+
+// What the scopes table says of one scope; a scope that it does not know is remembered too.
+struct CachedScope {
+    char name[kMaxScopeBytes + 1]; // the hash key, zero-padded
+    bool registered;
+    core::Micros ttl;   // 0: not set
+    core::Micros lease; // 0: not set
+    bool keep_forever;
+    bool manual_on_lease_expiry;
+    int max_response_size; // -1: not set
+    Oid owner;
+    int32 http_statuses[kHttpRefusals]; // 0: not set
+    const char *http_stored_fields;     // in cache_memory; nullptr: not set
+};
+
+constexpr long kMostCachedScopes = 1024;
+
+constinit MemoryContext cache_memory = nullptr; // of the cache and what it points to
+constinit HTAB *cache = nullptr;
+constinit uint64 cache_generation = 0;
+constinit bool table_is_empty = false;
+
+void forget_cache() {
+    cache = nullptr;
+    if (cache_memory != nullptr)
+        MemoryContextReset(cache_memory);
+    else
+        cache_memory = AllocSetContextCreate(CacheMemoryContext, "idem scopes", ALLOCSET_SMALL_SIZES);
+    HASHCTL layout{};
+    layout.keysize = sizeof CachedScope::name;
+    layout.entrysize = sizeof(CachedScope);
+    layout.hcxt = cache_memory;
+    cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) {
+    return heap_getattr(row, number, layout, is_null);
+}
+
+constexpr AttrNumber kFirstHttpColumn = 8;
+constexpr AttrNumber kStoredHeadersColumn = kFirstHttpColumn + kHttpRefusals;
+
+// The names in a text array, separated by commas, which no name has in it.
+const char *field_names(Datum array) {
+    Datum *names;
+    bool *nulls;
+    int count;
+    deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &count);
+    StringInfoData list;
+    initStringInfo(&list);
+    for (int i = 0; i < count; i++)
+        if (!nulls[i])
+            appendStringInfo(&list, "%s%s", list.len > 0 ? "," : "", TextDatumGetCString(names[i]));
+    return MemoryContextStrdup(cache_memory, list.data);
+}
+
+void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+    bool is_null;
+    for (int i = 0; i < kHttpRefusals; i++) {
+        const Datum value = column(row, layout, static_cast<AttrNumber>(kFirstHttpColumn + i), &is_null);
+        scope->http_statuses[i] = is_null ? 0 : DatumGetInt32(value);
+    }
+    const Datum names = column(row, layout, kStoredHeadersColumn, &is_null);
+    if (!is_null)
+        scope->http_stored_fields = field_names(names);
+}
+
+void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+    bool is_null;
+    scope->registered = true;
+    Datum value = column(row, layout, 2, &is_null);
+    if (!is_null)
+        scope->ttl = positive_span_of(DatumGetIntervalP(value), "ttl");
+    value = column(row, layout, 3, &is_null);
+    scope->keep_forever = !is_null && DatumGetBool(value);
+    value = column(row, layout, 4, &is_null);
+    if (!is_null)
+        scope->lease = positive_span_of(DatumGetIntervalP(value), "lease");
+    value = column(row, layout, 5, &is_null);
+    scope->manual_on_lease_expiry = !is_null && strcmp(TextDatumGetCString(value), "manual") == 0;
+    value = column(row, layout, 6, &is_null);
+    if (!is_null)
+        scope->max_response_size = DatumGetInt32(value);
+    value = column(row, layout, 7, &is_null);
+    if (!is_null)
+        scope->owner = DatumGetObjectId(value);
+    read_http_columns(row, layout, scope);
+}
+
+// Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
+// once.
+void read_scope(const text *name, CachedScope *scope) {
+    Relation table = open_member(scopes_table, AccessShareLock);
+    table_is_empty = RelationGetNumberOfBlocks(table) == 0;
+    if (!table_is_empty) {
+        const Oid index = compat_primary_key(table);
+        ScanKeyData entry;
+        ScanKeyInit(&entry, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+        SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
+        HeapTuple row = systable_getnext(scan);
+        if (HeapTupleIsValid(row))
+            read_row(row, RelationGetDescr(table), scope);
+        systable_endscan(scan);
+    }
+    table_close(table, AccessShareLock);
+}
+
+constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, {}, nullptr};
+
+// The cached entry, read when needed. A call that fails while reading leaves no entry behind.
+CachedScope look_up(const text *name) {
+    const uint64 now = generation_of(scopes_table);
+    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMostCachedScopes) {
+        forget_cache();
+        cache_generation = now;
+        table_is_empty = false;
+    }
+    if (table_is_empty)
+        return kUnregistered;
+    CachedScope scope = kUnregistered;
+    if (VARSIZE_ANY_EXHDR(name) > kMaxScopeBytes)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("a row of idem's tables has a scope of more than %d bytes", kMaxScopeBytes),
+                        errdetail("No function of idem makes such a row.")));
+    memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+    if (auto *known = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
+        return *known;
+    const uint64 generation = scopes_table.generation;
+    read_scope(name, &scope);
+    if (cache != nullptr && generation == scopes_table.generation)
+        memcpy(hash_search(cache, scope.name, HASH_ENTER, nullptr), &scope, sizeof scope);
+    else
+        table_is_empty = false;
+    return scope;
+}
+
+bool is_usable(const CachedScope &scope) { return !OidIsValid(scope.owner) || has_privs_of_role(GetUserId(), scope.owner); }
+
+void check_owner(const text *name, const CachedScope &scope) {
+    if (!is_usable(scope))
+        raise_not_the_scopes(name);
+}
+
+ScopePolicy policy_of(const CachedScope &scope) {
+    ScopePolicy policy;
+    policy.keep_forever = scope.keep_forever;
+    policy.ttl = scope.keep_forever ? core::kForever : scope.ttl != 0 ? scope.ttl : settings::default_ttl * USECS_PER_SEC;
+    policy.lease = scope.lease != 0 ? scope.lease : settings::default_lease * core::Micros{1000};
+    policy.manual_on_lease_expiry = scope.manual_on_lease_expiry;
+    policy.max_response_size = scope.max_response_size >= 0 ? scope.max_response_size : settings::max_response_size;
+    return policy;
+}
+
+} // namespace
+
+const text *scope_argument(FunctionCallInfo fcinfo, int arg) {
+    const text *scope = required_text(fcinfo, arg, "scope");
+    const auto bytes = VARSIZE_ANY_EXHDR(scope);
+    if (bytes > kMaxScopeBytes)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("scope is too long"),
+                        errdetail("The scope has %zu bytes; the most is %d.", static_cast<size_t>(bytes), kMaxScopeBytes)));
+    return scope;
+}
+
+ScopePolicy scope_policy(const text *name) {
+    const CachedScope scope = look_up(name);
+    if (!scope.registered && settings::require_registered_scope)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("scope \"%s\" is not registered", text_to_cstring(name)),
+                        errhint("Register it with idem_scope_set, or turn idem.require_registered_scope off.")));
+    check_owner(name, scope);
+    return policy_of(scope);
+}
+
+HttpPolicy http_policy(const text *name) {
+    constexpr int32 kStatuses[kHttpRefusals] = {400, 400, 422, 409, 409};
+    const CachedScope scope = look_up(name);
+    HttpPolicy policy;
+    for (int i = 0; i < kHttpRefusals; i++)
+        policy.statuses[i] = scope.http_statuses[i] != 0 ? scope.http_statuses[i] : kStatuses[i];
+    policy.stored_fields = scope.http_stored_fields != nullptr ? scope.http_stored_fields : core::kStoredFields.data();
+    return policy;
+}
+
+bool find_usable_scope(const text *name, ScopePolicy *policy) {
+    const CachedScope scope = look_up(name);
+    *policy = policy_of(scope);
+    return is_usable(scope);
+}
+
+void raise_not_the_scopes(const text *name) {
+    const char *scope = text_to_cstring(name);
+    const Oid owner = look_up(name).owner;
+    if (OidIsValid(owner) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(owner)))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", scope),
+                        errdetail("The scope's owner, the role with OID %u, was dropped.", owner),
+                        errhint("A superuser can give the scope a new owner: SELECT idem_scope_set(%s, owner => '...').",
+                                quote_literal_cstr(scope))));
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for scope \"%s\"", scope),
+                    errdetail("Only roles that have the privileges of the scope's owner may use it.")));
+    pg_unreachable();
+}
+
+bool is_manual_on_lease_expiry(const text *scope) { return look_up(scope).manual_on_lease_expiry; }
+
+void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
+
+} // namespace idem

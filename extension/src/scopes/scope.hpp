@@ -1,0 +1,46 @@
+// Scopes: the space in which a key is unique, its policy, and who may use it.
+#pragma once
+
+#include "core/key_state.hpp"
+#include "storage/member.hpp"
+
+namespace idem {
+
+extern Member scopes_table;
+
+// The policy of one scope with the settings' defaults filled in.
+struct ScopePolicy {
+    core::Micros ttl; // core::kForever: the scope keeps its keys
+    bool keep_forever;
+    core::Micros lease;
+    bool manual_on_lease_expiry;
+    int max_response_size; // bytes of the jsonb value
+};
+
+// How a scope answers HTTP requests.
+enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_doubt };
+inline constexpr int kHttpRefusals = 5;
+struct HttpPolicy {
+    int32 statuses[kHttpRefusals]; // by HttpRefusal
+    const char *stored_fields;     // names, separated by commas; the cache's, until a scope is looked up again
+};
+HttpPolicy http_policy(const text *scope);
+
+// The policy of `scope`. Raises 42501 unless the current user may use the scope, 42704 for an unknown one where
+// idem.require_registered_scope is on.
+ScopePolicy scope_policy(const text *scope);
+
+// For who looks at many scopes: false unless the current user may use the scope, registered or not. `policy`: as above.
+bool find_usable_scope(const text *scope, ScopePolicy *policy);
+
+// Raises 42501 unless the current user may use the scope, registered or not.
+void check_scope_access(const text *scope);
+
+// Whether the scope leaves a lapsed lease to an operator, whoever asks.
+bool is_manual_on_lease_expiry(const text *scope);
+[[noreturn]] void raise_not_the_scopes(const text *scope);
+
+// Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.
+const text *scope_argument(FunctionCallInfo fcinfo, int arg);
+
+} // namespace idem

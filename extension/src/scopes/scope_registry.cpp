@@ -1,0 +1,144 @@
+// idem_scope_set, idem_http_scope_set, idem_scope_drop.
+#include "core/http_message.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/writable.hpp"
+#include "storage/internal_sql.hpp"
+
+namespace {
+
+using namespace idem;
+
+enum Argument { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, arguments };
+
+// Whether the caller, parameter %s, has the privileges of the scope's owner: asked of the row as it is when it is written, as
+// another call may have set an owner while this one waited.
+#define IDEM_MAY_USE(caller)                                                                                                   \
+    " (c.owner IS NULL OR c.owner OPERATOR(pg_catalog.=) 0::pg_catalog.oid"                                                    \
+    " OR pg_catalog.pg_has_role(" caller ", c.owner::pg_catalog.oid, 'USAGE'))"
+
+constexpr const char *kSet =
+    "INSERT INTO %s AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    " ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl),"
+    " keep_forever = coalesce(excluded.keep_forever, c.keep_forever), lease = coalesce(excluded.lease, c.lease),"
+    " on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),"
+    " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner)"
+    " WHERE" IDEM_MAY_USE("$8") " RETURNING 1";
+
+// Of idem_http_scope_set. After the scope come the statuses, by HttpRefusal.
+constexpr int kStatuses = 1, kStoredHeaders = kStatuses + kHttpRefusals, kHttpArguments = kStoredHeaders + 1;
+constexpr const char *kStatusNames[kHttpRefusals] = {"missing_key_status", "malformed_key_status", "mismatch_status",
+                                                     "in_flight_status", "in_doubt_status"};
+constexpr Oid kHttpArgumentTypes[kHttpArguments] = {TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTARRAYOID};
+
+constexpr const char *kHttpSet =
+    "INSERT INTO %s AS c (scope, missing_key_status, malformed_key_status, mismatch_status, in_flight_status,"
+    " in_doubt_status, stored_headers) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    " ON CONFLICT (scope) DO UPDATE SET missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),"
+    " malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),"
+    " mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status),"
+    " in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),"
+    " in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status),"
+    " stored_headers = coalesce(excluded.stored_headers, c.stored_headers)"
+    " WHERE" IDEM_MAY_USE("$8") " RETURNING 1";
+
+constexpr const char *kDrop =
+    "DELETE FROM %s AS c WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
+
+constexpr Oid kArgumentTypes[arguments] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
+
+void check_values(FunctionCallInfo fcinfo) {
+    if (!PG_ARGISNULL(ttl))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(ttl), "ttl"), "ttl");
+    if (!PG_ARGISNULL(lease))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease"), "lease");
+    if (!PG_ARGISNULL(on_lease_expiry)) {
+        const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(on_lease_expiry));
+        if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for on_lease_expiry", policy),
+                     errhint("Use 'takeover' or 'manual'.")));
+    }
+    if (!PG_ARGISNULL(max_response_size) && PG_GETARG_INT32(max_response_size) < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_response_size must not be negative")));
+    if (!PG_ARGISNULL(owner) && OidIsValid(PG_GETARG_OID(owner)))
+        (void)GetUserNameFromId(PG_GETARG_OID(owner), false); // raises for a role that does not exist
+}
+
+void check_stored_headers(ArrayType *array) {
+    Datum *names;
+    bool *nulls;
+    int count;
+    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &count);
+    for (int i = 0; i < count; i++) {
+        if (nulls[i])
+            raise_null_argument("a name in stored_headers");
+        const char *name = TextDatumGetCString(names[i]);
+        if (!core::is_http_token(name))
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no name of a header field", name)));
+        if (core::names_http_field(core::kNeverStoredFields, name))
+            ereport(ERROR,
+                    (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("header field \"%s\" cannot be stored", name),
+                     errdetail("Cookies are for the client that got them, and fields of a connection for that connection.")));
+    }
+}
+
+void check_http_values(FunctionCallInfo fcinfo) {
+    for (int i = 0; i < kHttpRefusals; i++) {
+        const int arg = kStatuses + i;
+        if (!PG_ARGISNULL(arg) && (PG_GETARG_INT32(arg) < 400 || PG_GETARG_INT32(arg) > 599))
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be from 400 to 599", kStatusNames[i])));
+    }
+    if (!PG_ARGISNULL(kStoredHeaders))
+        check_stored_headers(PG_GETARG_ARRAYTYPE_P(kStoredHeaders));
+}
+
+// Writes the scope's row with the arguments of the call, of which the scope is the first.
+void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *types, int count) {
+    auto *values = static_cast<SqlArgument *>(palloc(sizeof(SqlArgument) * (count + 1)));
+    for (int i = 0; i < count; i++)
+        values[i] = {types[i], PG_GETARG_DATUM(i), PG_ARGISNULL(i)};
+    values[count] = {OIDOID, ObjectIdGetDatum(GetUserId()), false};
+    if (!run_as_owner(psprintf(statement, member_name(scopes_table)), values, count + 1))
+        raise_not_the_scopes(PG_GETARG_TEXT_PP(0));
+    invalidate_member(scopes_table);
+}
+
+} // namespace
+
+extern "C" {
+
+PG_FUNCTION_INFO_V1(idem_scope_set);
+PG_FUNCTION_INFO_V1(idem_http_scope_set);
+PG_FUNCTION_INFO_V1(idem_scope_drop);
+
+PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
+    check_scope_access(scope_argument(fcinfo, scope));
+    check_values(fcinfo);
+    prevent_unless_writable("idem_scope_set()");
+    write_scope(fcinfo, kSet, kArgumentTypes, arguments);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_http_scope_set(PG_FUNCTION_ARGS) {
+    check_scope_access(scope_argument(fcinfo, 0));
+    check_http_values(fcinfo);
+    prevent_unless_writable("idem_http_scope_set()");
+    write_scope(fcinfo, kHttpSet, kHttpArgumentTypes, kHttpArguments);
+    PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
+    const text *name = scope_argument(fcinfo, 0);
+    check_scope_access(name);
+    prevent_unless_writable("idem_scope_drop()");
+    const SqlArgument values[] = {{TEXTOID, PointerGetDatum(name), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
+    const bool dropped = run_as_owner(psprintf(kDrop, member_name(scopes_table)), values, lengthof(values));
+    invalidate_member(scopes_table);
+    if (!dropped)
+        check_scope_access(name); // not there, or not the caller's to drop
+    PG_RETURN_BOOL(dropped);
+}
+
+} // extern "C"

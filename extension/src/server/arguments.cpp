@@ -1,0 +1,84 @@
+#include "server/arguments.hpp"
+
+#include "core/duration.hpp"
+#include "server/compat.hpp"
+
+namespace idem {
+
+static_assert(DT_NOEND == core::kForever);
+
+void raise_null_argument(const char *name) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
+    pg_unreachable();
+}
+
+const text *required_text(FunctionCallInfo fcinfo, int arg, const char *name) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument(name);
+    return PG_GETARG_TEXT_PP(arg);
+}
+
+void check_key(const text *key, const char *name) {
+    const auto bytes = VARSIZE_ANY_EXHDR(key);
+    if (bytes == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", name)));
+    if (bytes > kMaxKeyBytes)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is too long", name),
+                        errdetail("The %s has %zu bytes; the most is %d.", name, static_cast<size_t>(bytes), kMaxKeyBytes),
+                        errhint("Use a hash of it, such as encode(sha256(convert_to(%s, 'UTF8')), 'hex').", name)));
+}
+
+const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
+    const text *key = required_text(fcinfo, arg, name);
+    check_key(key, name);
+    return key;
+}
+
+const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        return nullptr;
+    const bytea *given = PG_GETARG_BYTEA_PP(arg);
+    const auto bytes = VARSIZE_ANY_EXHDR(given);
+    if (bytes == 0 || bytes > kMaxFingerprintBytes)
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("fingerprint has %zu bytes", static_cast<size_t>(bytes)),
+                 errdetail("It must have from 1 to %d.", kMaxFingerprintBytes),
+                 errhint("Use idem_fingerprint, idem_fingerprint_text or idem_fingerprint_bytes.")));
+    return given;
+}
+
+core::Micros span_of(const Interval *interval, const char *name) {
+    if (!compat_interval_is_finite(interval))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be finite", name)));
+    const auto span = core::duration(interval->month, interval->day, interval->time);
+    if (!span)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name)));
+    return *span;
+}
+
+core::Micros positive_span_of(const Interval *interval, const char *name) {
+    const core::Micros span = span_of(interval, name);
+    if (span <= 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be positive", name),
+                        errhint("Give a span of time such as '30 s' or '1 day'.")));
+    return span;
+}
+
+core::Micros deadline_after(core::Micros now, core::Micros span, const char *name) {
+    const auto end = core::deadline(now, span, END_TIMESTAMP - 1);
+    if (!end)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name)));
+    return *end;
+}
+
+core::Micros wait_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        return core::kForever;
+    const core::Micros span = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
+    if (span < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
+                        errhint("Use '0' not to wait, NULL to wait without bound.")));
+    return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
+}
+
+} // namespace idem

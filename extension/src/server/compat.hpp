@@ -1,0 +1,148 @@
+// PostgreSQL 15 to 18: the only file that looks at PG_VERSION_NUM. Each entry gives the older servers the newest core
+// spelling, with the reason.
+#pragma once
+
+#include "server/pg.hpp"
+
+// 18 lets a library say its name and version: pg_get_loaded_modules() shows them.
+#if PG_VERSION_NUM < 180000
+#define PG_MODULE_MAGIC_EXT(...) PG_MODULE_MAGIC
+#endif
+
+namespace idem {
+
+enum class IndexNeeds { none, all, summarizing };
+
+// 16 added an out-parameter that says which indexes need entries for the new version; before it, a heap-only one needed none.
+inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, TM_FailureData *failure,
+                                    IndexNeeds *needs) {
+    LockTupleMode lock_mode;
+#if PG_VERSION_NUM >= 160000
+    TU_UpdateIndexes indexes = TU_None;
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, true, failure, &lock_mode, &indexes);
+    *needs = indexes == TU_None ? IndexNeeds::none : indexes == TU_All ? IndexNeeds::all : IndexNeeds::summarizing;
+#else
+    TM_Result result = heap_update(relation, tid, tuple, cid, InvalidSnapshot, true, failure, &lock_mode);
+    *needs = result == TM_Ok && !HeapTupleIsHeapOnly(tuple) ? IndexNeeds::all : IndexNeeds::none;
+#endif
+    return result;
+}
+
+inline TM_Result compat_heap_delete(Relation relation, ItemPointer tid, CommandId cid, TM_FailureData *failure,
+                                    bool wait = true) {
+    return heap_delete(relation, tid, cid, InvalidSnapshot, wait, failure, false);
+}
+
+// 16 added the last argument, for indexes that only summarize blocks.
+inline void compat_insert_index_tuples(ResultRelInfo *target, TupleTableSlot *slot, EState *state, bool speculative,
+                                       bool *conflict, List *arbiters, [[maybe_unused]] bool only_summarizing) {
+#if PG_VERSION_NUM >= 160000
+    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters, only_summarizing);
+#else
+    ExecInsertIndexTuples(target, slot, state, false, speculative, conflict, arbiters);
+#endif
+}
+
+// 18 added an instrumentation argument.
+inline IndexScanDesc compat_index_beginscan(Relation table, Relation index, Snapshot snapshot, int nkeys) {
+#if PG_VERSION_NUM >= 180000
+    return index_beginscan(table, index, snapshot, nullptr, nkeys, 0);
+#else
+    return index_beginscan(table, index, snapshot, nkeys, 0);
+#endif
+}
+
+// 16 added the heap relation, and 17 dropped the snapshot.
+inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index, BTScanInsert key, Buffer *leaf) {
+#if PG_VERSION_NUM >= 170000
+    return _bt_search(index, table, key, leaf, BT_READ);
+#elif PG_VERSION_NUM >= 160000
+    return _bt_search(index, table, key, leaf, BT_READ, nullptr);
+#else
+    return _bt_search(index, key, leaf, BT_READ, nullptr);
+#endif
+}
+
+// 17 replaced the mark of a search for a page to delete by that of a scan from right to left. A search for the first entry of a
+// key is neither.
+inline void compat_search_forward(BTScanInsert key) {
+#if PG_VERSION_NUM >= 170000
+    key->backward = false;
+#else
+    key->pivotsearch = false;
+#endif
+}
+
+// 17 put it into a struct.
+inline LocalTransactionId compat_local_transaction() {
+#if PG_VERSION_NUM >= 170000
+    return MyProc->vxid.lxid;
+#else
+    return MyProc->lxid;
+#endif
+}
+
+// 17 made it a variable of its own. Small, and different in every process that is there.
+inline int compat_process_number() {
+#if PG_VERSION_NUM >= 170000
+    return MyProcNumber;
+#else
+    return MyProc->pgprocno;
+#endif
+}
+
+// 17 made one number of a backend's and its process's. nullptr when it has gone.
+inline PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
+#if PG_VERSION_NUM >= 170000
+    return ProcNumberGetProc(transaction.procNumber);
+#else
+    return BackendIdGetProc(transaction.backendId);
+#endif
+}
+
+// 17 gave intervals infinities; before it every interval was finite.
+inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
+#if PG_VERSION_NUM >= 170000
+    return !INTERVAL_NOT_FINITE(interval);
+#else
+    return true;
+#endif
+}
+
+// 18 dropped the "needs recheck of the relation's deferred primary key" distinction by adding an argument.
+inline Oid compat_primary_key(Relation table) {
+#if PG_VERSION_NUM >= 180000
+    return RelationGetPrimaryKeyIndex(table, false);
+#else
+    return RelationGetPrimaryKeyIndex(table);
+#endif
+}
+
+// 16 keeps the privileges that a statement needs apart from its tables. Raises 42501, as the executor does before it runs it.
+inline void compat_check_permissions(const PlannedStmt *statement) {
+#if PG_VERSION_NUM >= 160000
+    (void)ExecCheckPermissions(statement->rtable, statement->permInfos, true);
+#else
+    (void)ExecCheckRTPerms(statement->rtable, true);
+#endif
+}
+
+// 17 renamed it.
+inline bool compat_search_path_matches(const CachedPlanSource *source) {
+#if PG_VERSION_NUM >= 170000
+    return SearchPathMatchesCurrentEnvironment(source->search_path);
+#else
+    return OverrideSearchPathMatchesCurrent(source->search_path);
+#endif
+}
+
+// 16 made one function of those for every kind of object.
+inline bool compat_owns_relation(Oid relation, Oid role) {
+#if PG_VERSION_NUM >= 160000
+    return object_ownercheck(RelationRelationId, relation, role);
+#else
+    return pg_class_ownercheck(relation, role);
+#endif
+}
+
+} // namespace idem

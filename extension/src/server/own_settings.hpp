@@ -1,0 +1,23 @@
+// Settings of our own for a while.
+#pragma once
+
+#include "server/pg.hpp"
+
+namespace idem {
+
+struct Setting {
+    const char *name; // one that every user may set
+    const char *value;
+};
+
+// Runs `work` with these settings, as the SET clauses of a function do: other settings that `work` changes stay changed, and an
+// error restores them all at the end of the (sub)transaction.
+template <int count, typename Work> void with_settings(const Setting (&settings)[count], Work work) {
+    const int level = NewGUCNestLevel();
+    for (const Setting &setting : settings)
+        (void)set_config_option(setting.name, setting.value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+    work();
+    AtEOXact_GUC(true, level);
+}
+
+} // namespace idem

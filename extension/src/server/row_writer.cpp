@@ -1,0 +1,201 @@
+#include "server/row_writer.hpp"
+
+#include "server/type_of_call.hpp"
+
+namespace idem {
+
+namespace {
+
+// How a type becomes JSON: these ways are to_jsonb's own for the common types, and `other` is to_jsonb itself.
+enum class Way { int2, int4, int8, numeric, boolean, string, jsonb, date, timestamp, timestamptz, uuid, other };
+
+// The most that a jsonb string may hold; to_jsonb raises beyond it.
+constexpr Size kMostStringBytes = JENTRY_OFFLENMASK;
+
+Way way_of(Oid type) {
+    switch (type) {
+    case INT2OID:
+        return Way::int2;
+    case INT4OID:
+        return Way::int4;
+    case INT8OID:
+        return Way::int8;
+    case NUMERICOID:
+        return Way::numeric;
+    case BOOLOID:
+        return Way::boolean;
+    case TEXTOID:
+    case VARCHAROID:
+    case BPCHAROID:
+        return Way::string;
+    case JSONBOID:
+        return Way::jsonb;
+    case DATEOID:
+        return Way::date;
+    case TIMESTAMPOID:
+        return Way::timestamp;
+    case TIMESTAMPTZOID:
+        return Way::timestamptz;
+    case UUIDOID:
+        return Way::uuid;
+    default:
+        return Way::other;
+    }
+}
+
+JsonbValue string_value(const char *bytes, Size length) {
+    JsonbValue value;
+    value.type = jbvString;
+    value.val.string.val = const_cast<char *>(bytes);
+    value.val.string.len = static_cast<int>(length);
+    return value;
+}
+
+JsonbValue numeric_value(Numeric number) {
+    if (numeric_is_nan(number) || numeric_is_inf(number)) {
+        const char *text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+        return string_value(text, strlen(text));
+    }
+    JsonbValue value;
+    value.type = jbvNumeric;
+    value.val.numeric = number;
+    return value;
+}
+
+JsonbValue time_value(Datum time, Oid type) {
+    const char *text = JsonEncodeDateTime(nullptr, time, type, nullptr);
+    return string_value(text, strlen(text));
+}
+
+JsonbValue jsonb_value(Jsonb *json) {
+    JsonbValue value;
+    if (JB_ROOT_IS_SCALAR(json)) {
+        (void)JsonbExtractScalar(&json->root, &value);
+        return value;
+    }
+    value.type = jbvBinary;
+    value.val.binary.data = &json->root;
+    value.val.binary.len = VARSIZE(json) - VARHDRSZ;
+    return value;
+}
+
+} // namespace
+
+struct WrittenColumn {
+    int place; // among the columns of the row
+    NameData name;
+    int name_length;
+    Way way;
+    FmgrInfo to_jsonb;
+};
+
+static JsonbValue name_of(const WrittenColumn &column) { return string_value(NameStr(column.name), column.name_length); }
+
+// The order of an object's members in a jsonb.
+static int compare_names(const void *left, const void *right) {
+    const auto *a = static_cast<const WrittenColumn *>(left), *b = static_cast<const WrittenColumn *>(right);
+    return a->name_length != b->name_length ? a->name_length - b->name_length
+                                            : memcmp(NameStr(a->name), NameStr(b->name), a->name_length);
+}
+
+static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is_null) {
+    JsonbValue value;
+    value.type = jbvNull;
+    if (is_null)
+        return value;
+    switch (column.way) {
+    case Way::int2:
+        return numeric_value(int64_to_numeric(DatumGetInt16(datum)));
+    case Way::int4:
+        return numeric_value(int64_to_numeric(DatumGetInt32(datum)));
+    case Way::int8:
+        return numeric_value(int64_to_numeric(DatumGetInt64(datum)));
+    case Way::numeric:
+        return numeric_value(DatumGetNumeric(datum));
+    case Way::boolean:
+        value.type = jbvBool;
+        value.val.boolean = DatumGetBool(datum);
+        return value;
+    case Way::string: {
+        const text *string = DatumGetTextPP(datum);
+        if (VARSIZE_ANY_EXHDR(string) <= kMostStringBytes)
+            return string_value(VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string));
+        break;
+    }
+    case Way::jsonb:
+        return jsonb_value(DatumGetJsonbP(datum));
+    case Way::date:
+        return time_value(datum, DATEOID);
+    case Way::timestamp:
+        return time_value(datum, TIMESTAMPOID);
+    case Way::timestamptz:
+        return time_value(datum, TIMESTAMPTZOID);
+    case Way::uuid: {
+        const char *text = DatumGetCString(DirectFunctionCall1(uuid_out, datum));
+        return string_value(text, strlen(text));
+    }
+    case Way::other:
+        break;
+    }
+    auto *to_jsonb = const_cast<FmgrInfo *>(&column.to_jsonb);
+    return jsonb_value(DatumGetJsonbP(FunctionCall1(to_jsonb, datum)));
+}
+
+void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory) {
+    const MemoryContext caller = MemoryContextSwitchTo(memory);
+    writer->count = row->natts - first;
+    auto *columns = static_cast<WrittenColumn *>(palloc0(sizeof(WrittenColumn) * Max(writer->count, 1)));
+    for (int i = 0; i < writer->count; i++) {
+        Form_pg_attribute from = TupleDescAttr(row, first + i);
+        WrittenColumn *column = &columns[i];
+        column->place = first + i;
+        column->name = from->attname;
+        column->name_length = static_cast<int>(strlen(NameStr(from->attname)));
+        column->way = way_of(getBaseType(from->atttypid));
+        fmgr_info_cxt(F_TO_JSONB, &column->to_jsonb, memory);
+        set_argument_type(&column->to_jsonb, from->atttypid);
+    }
+    qsort(columns, writer->count, sizeof(WrittenColumn), compare_names);
+    writer->columns = columns; // last: an error leaves it unprepared
+    MemoryContextSwitchTo(caller);
+}
+
+static JsonbPair *members_of(const RowWriter &writer, const Datum *values, const bool *nulls) {
+    auto *members = static_cast<JsonbPair *>(palloc(sizeof(JsonbPair) * Max(writer.count, 1)));
+    for (int i = 0; i < writer.count; i++) {
+        const WrittenColumn &column = writer.columns[i];
+        members[i].key = name_of(column);
+        members[i].value = column_value(column, values[column.place], nulls[column.place]);
+    }
+    return members;
+}
+
+static JsonbValue *push_members(JsonbParseState **state, JsonbPair *members, int count) {
+    pushJsonbValue(state, WJB_BEGIN_OBJECT, nullptr);
+    for (int i = 0; i < count; i++) {
+        pushJsonbValue(state, WJB_KEY, &members[i].key);
+        pushJsonbValue(state, WJB_VALUE, &members[i].value);
+    }
+    return pushJsonbValue(state, WJB_END_OBJECT, nullptr);
+}
+
+JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls) {
+    return push_members(state, members_of(writer, values, nulls), writer.count);
+}
+
+Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
+    JsonbPair *members = members_of(writer, values, nulls);
+    // Only what is pushed may hold whole documents; members that are scalar, and in order, are an object already.
+    for (int i = 0; i < writer.count; i++)
+        if (members[i].value.type == jbvBinary) {
+            JsonbParseState *state = nullptr;
+            return JsonbValueToJsonb(push_members(&state, members, writer.count));
+        }
+    JsonbValue object;
+    object.type = jbvObject;
+    object.val.object.nPairs = writer.count;
+    object.val.object.pairs = members;
+    return JsonbValueToJsonb(&object);
+}
+
+} // namespace idem

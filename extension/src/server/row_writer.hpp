@@ -1,0 +1,24 @@
+// Rows as JSON objects, as to_jsonb makes them; prepared once for a row type, so that writing a row looks nothing up.
+#pragma once
+
+#include "server/pg.hpp"
+
+namespace idem {
+
+struct WrittenColumn;
+
+struct RowWriter {
+    int count;
+    WrittenColumn *columns; // in the order of an object's members
+};
+
+// For rows of this type, from column `first` (0 …) on. Allocated in `memory`. REQUIRES: no two of these columns have one name.
+void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory);
+
+// Pushes the row as an object. `values` and `nulls` are of all columns.
+JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls);
+
+// The row as jsonb.
+Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls);
+
+} // namespace idem

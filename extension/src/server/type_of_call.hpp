@@ -1,0 +1,19 @@
+// For calling a polymorphic function ("any", anyelement) directly: such a function asks its call expression for the type.
+#pragma once
+
+#include "server/pg.hpp"
+
+namespace idem {
+
+// Says that the first argument is of this type. Allocates in the current memory context.
+inline void set_argument_type(FmgrInfo *function, Oid type) {
+    Param *argument = makeNode(Param);
+    argument->paramtype = type;
+    argument->paramtypmod = -1;
+    FuncExpr *call = makeNode(FuncExpr);
+    call->funcid = function->fn_oid;
+    call->args = list_make1(argument);
+    fmgr_info_set_expr(reinterpret_cast<Node *>(call), function);
+}
+
+} // namespace idem
