@@ -49,7 +49,7 @@ fi
 
 find_major
 packages=(
-    g++ make cmake pkg-config perl
+    g++ make cmake patch pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
     libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" "postgresql-$major-repack" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
     pgbouncer

@@ -1,6 +1,7 @@
 // idem_claim_many: which of these keys are new? Sorted, one scan probes for all of them, and runs of absent keys are written
 // in bulk; whatever is not plainly absent or plainly done goes the way of a single claim.
 #include "keys/claim.hpp"
+#include "keys/key_row.hpp"
 #include "server/arguments.hpp"
 #include "server/bytes.hpp"
 #include "server/writable.hpp"

@@ -9,7 +9,6 @@
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
-#include "storage/breakage.hpp"
 #include "storage/key_store.hpp"
 
 namespace idem {
@@ -47,51 +46,10 @@ core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCa
     facts.own_transaction = found.own_transaction;
     facts.has_fence = !row.is_null(KeyColumn::fence);
     facts.fence_given = call.has_fence;
-    facts.fence_matches =
-        facts.has_fence && call.has_fence && (kIgnoreFence || DatumGetInt64(row.get(KeyColumn::fence)) == call.fence);
+    facts.fence_matches = facts.has_fence && call.has_fence && DatumGetInt64(row.get(KeyColumn::fence)) == call.fence;
     facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
     return facts;
 }
-
-} // namespace
-
-int response_size(const Jsonb *body) { return static_cast<int>(VARSIZE(body) - VARHDRSZ); }
-
-void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now) {
-    // The claim was good for this long; completion counts it anew.
-    const core::Micros expires_at = row->time(KeyColumn::expires_at);
-    if (expires_at != core::kForever) {
-        const core::Micros span = expires_at - row->time(KeyColumn::created_at);
-        row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, span, "ttl")));
-    }
-    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
-    row->set_null(KeyColumn::lease_until);
-    row->set_null(KeyColumn::status_code);
-    if (response.has_status_code)
-        row->set(KeyColumn::status_code, Int32GetDatum(response.status_code));
-    row->set_null(KeyColumn::response);
-    row->set_null(KeyColumn::response_omitted);
-    if (response.body == nullptr)
-        return;
-    if (response_size(response.body) <= policy.max_response_size) {
-        row->set(KeyColumn::response, PointerGetDatum(response.body));
-        return;
-    }
-    row->set(KeyColumn::response_omitted, BoolGetDatum(true));
-    if (response.rest != nullptr && response_size(response.rest) <= policy.max_response_size)
-        row->set(KeyColumn::response, PointerGetDatum(response.rest));
-    ereport(WARNING,
-            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
-             errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),
-             errhint("Raise max_response_size of the scope, or the setting idem.max_response_size.")));
-}
-
-void set_released(KeyRow *row) {
-    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::released)));
-    row->set_null(KeyColumn::lease_until);
-}
-
-namespace {
 
 void apply(KeyRow *row, const HolderCall &call) {
     switch (call.change) {
@@ -114,7 +72,7 @@ void apply(KeyRow *row, const HolderCall &call) {
 
 // A lock is not let go while other transactions assert that it is held.
 Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPointer version) {
-    if (table.space != KeySpace::locks || call.change != Change::release)
+    if (!call.release_waits_for_asserters || call.change != Change::release)
         return Write::done;
     return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
 }

@@ -94,6 +94,7 @@ HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Chan
     call.function = function;
     call.space = KeySpace::locks;
     call.change = change;
+    call.release_waits_for_asserters = true;
     call.key = key_argument(fcinfo, 0, "name");
     call.fence = fence_argument(fcinfo, 1);
     call.has_fence = true;
@@ -122,6 +123,8 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     request.scope = scope_argument(fcinfo, 4);
     request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));
     request.ttl = kept_for(request.lease);
+    request.renewal_extends_ttl = true;
+    request.takeover_waits_for_asserters = true;
     prevent_unless_writable(request.function);
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
     const Claimed claimed = take_in_turn(table, request);

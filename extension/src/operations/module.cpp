@@ -7,7 +7,6 @@
 #include "server/pg.hpp"
 #include "server/settings.hpp"
 #include "statistics/stats.hpp"
-#include "storage/breakage.hpp"
 #include "storage/member.hpp"
 
 namespace idem::settings {
@@ -90,9 +89,6 @@ PG_MODULE_MAGIC_EXT(.name = "idem", .version = IDEM_VERSION);
 PGDLLEXPORT void _PG_init();
 
 void _PG_init() {
-    if constexpr (!idem::kBreak.empty())
-        ereport(WARNING, (errmsg("this library of idem lacks a check and is for the test of the tests alone"),
-                          errdetail("It was built with IDEM_BREAK=%s.", IDEM_BREAK)));
     idem::stats::initialize();
     define_settings();
     idem::extension_initialize();

@@ -7,6 +7,7 @@
 #include "core/token_bucket.hpp"
 
 #include "keys/claim.hpp"
+#include "keys/key_row.hpp"
 #include "keys/ticket.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"

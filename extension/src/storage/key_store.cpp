@@ -4,7 +4,6 @@
 #include "server/compat.hpp"
 #include "server/lock_patience.hpp"
 #include "server/writable.hpp"
-#include "storage/breakage.hpp"
 
 namespace idem {
 
@@ -144,11 +143,7 @@ bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueChe
     values[0] = heap_getattr(tuple, KeyColumn::scope, layout, &nulls[0]);
     values[1] = heap_getattr(tuple, KeyColumn::key, layout, &nulls[1]);
     // A B-tree asks nothing of the IndexInfo.
-    if constexpr (kIgnoreUniqueIndex)
-        check = UNIQUE_CHECK_NO;
-    const bool is_unique =
-        index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
-    return is_unique || kIgnoreUniqueIndex;
+    return index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
 }
 
 HeapTuple form_row(const KeyTable &table, const KeyRow &row) {

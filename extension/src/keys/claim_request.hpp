@@ -1,0 +1,36 @@
+// What a claim asks for.
+#pragma once
+
+#include "core/key_state.hpp"
+#include "scopes/scope.hpp"
+#include "server/pg.hpp"
+#include "storage/key_space.hpp"
+
+namespace idem {
+
+// Spans are in microseconds.
+struct ClaimRequest {
+    const char *function; // for messages: "idem_claim()"
+    KeySpace space;
+    const text *scope;
+    const text *key;
+    const bytea *fingerprint; // or nullptr
+    const text *owner;        // or nullptr
+    core::Micros ttl;         // core::kForever: never expires
+    core::Micros lease;       // 0: transactional mode
+    bool manual_policy;
+    bool records_doubt;                // false: the caller raises instead, which would undo the record
+    bool is_queued;                    // the caller is at the head of the queue for the key (wake_up.hpp)
+    bool renewal_extends_ttl;          // a renewed lease also counts the ttl anew
+    bool takeover_waits_for_asserters; // transactions that lock the row FOR KEY SHARE keep it from being taken over
+    bool waits_for_commit;             // wait without bound for an uncommitted holder
+    core::Micros wait_until;           // else: wait until then for any holder of the key; 0: never wait
+};
+
+// The retention that applies: keep_forever, else the explicit ttl, else the scope's.
+core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl);
+
+// Fills in what the scope's policy and the call's ttl decide.
+void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl);
+
+} // namespace idem

@@ -1,0 +1,69 @@
+#include "keys/patience.hpp"
+
+#include "keys/wake_up.hpp"
+#include "server/arguments.hpp"
+
+namespace idem {
+
+namespace {
+
+// Not every change of a row wakes the callers that wait for it, so a waiting caller looks again at least this often. The head
+// of a queue looks for all others in it, so it need not look often.
+constexpr core::Micros kLongestSleep = 100 * 1000;
+constexpr core::Micros kLongestSleepInQueue = 1000 * 1000;
+constexpr core::Micros kShortSleep = 1000;
+
+} // namespace
+
+core::Micros Patience::time_left() const { return idem::time_left(request_.wait_until); }
+
+bool Patience::wait_for_commit(const KeyTable &table, const Probe &busy) {
+    if (busy.speculative_token != 0 || blocks_on_rows()) {
+        wait_for_holder(table, busy);
+        return true;
+    }
+    const core::Micros left = time_left();
+    return left > 0 && wait_for_holder_within(table, busy, left);
+}
+
+bool Patience::wait_for_lease(core::Micros lease_left) {
+    const core::Micros left = time_left();
+    if (left <= 0)
+        return false;
+    if (request_.is_queued || is_waiting_) {
+        const core::Micros longest = request_.is_queued ? kLongestSleepInQueue : kLongestSleep;
+        sleep_until_woken(Min(Min(longest, left), Max(lease_left, core::Micros{1})));
+        return true;
+    }
+    // A change made before this caller is known to wait wakes nobody: it looks once more before it sleeps.
+    waiters_ = waiters_of(request_.space, request_.scope, request_.key);
+    start_waiting(waiters_);
+    is_waiting_ = true;
+    return true;
+}
+
+bool Patience::wait_for_row() { return wait_for_lease(kLongestSleep); }
+
+Write Patience::wait_for_asserters(const KeyTable &table, ItemPointer version) {
+    if (blocks_on_rows())
+        return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+    // One by one: a wait for the row lock would grant the whole patience to each of them.
+    for (;; check_for_interrupts()) {
+        const Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
+        const core::Micros left = time_left();
+        if (write != Write::busy || left <= 0)
+            return write;
+        const TransactionId asserter = locker_of(table, *version);
+        if (!TransactionIdIsValid(asserter))
+            sleep_until_woken(Min(left, kShortSleep)); // a transaction in the act of locking the row cannot be waited for
+        else if (!wait_for_transaction_within(table, asserter, *version, left))
+            return Write::busy;
+    }
+}
+
+void Patience::end() {
+    if (is_waiting_)
+        stop_waiting(waiters_);
+}
+
+} // namespace idem
