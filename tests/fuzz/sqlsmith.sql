@@ -103,7 +103,7 @@ CREATE VIEW smith.pg_proc AS
     SELECT p.oid, p.proname, p.pronamespace, p.prorettype, p.proargtypes, p.proretset, p.prokind
       FROM pg_catalog.pg_proc p
      WHERE p.pronamespace = 'smith'::regnamespace AND p.proname NOT IN ('argument', 'some_idem_health')
-        OR p.oid IN (SELECT oid FROM extension_function WHERE prokind = 'f' AND proname NOT IN ('idem_key', 'idem_health', 'idem_health_sample'))
+        OR p.oid IN (SELECT oid FROM extension_function WHERE prokind = 'f' AND proname NOT IN ('idem_key', 'idem_health'))
         OR p.oid = ANY (ARRAY['lower(text)', 'md5(text)', 'length(text)', 'abs(bigint)', 'round(numeric)', 'now()', 'justify_hours(interval)', 'gen_random_uuid()',
                               'jsonb_array_length(jsonb)', 'jsonb_typeof(jsonb)', 'quote_literal(text)', 'count()', 'max(bigint)', 'min(text)', 'bool_and(boolean)']::regprocedure[]);
 -- It takes operators of polymorphic types for operators of all types: most queries with one are refused before they run. Those

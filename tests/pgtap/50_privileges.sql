@@ -80,7 +80,6 @@ INSERT INTO matrix VALUES
     ('idem_outbox_dead_letters', 'operator', 'idem_dead_letters'),
     ('idem_stats_counters',    'user',     'idem_stats'),
     ('idem_health_library',    'nobody',   'idem_health_library()'),
-    ('idem_health_sample',     'nobody',   'idem_health_sample(''idem_keys'', ''1 s'')'),
     ('idem_members',           'nobody',   'idem_members()'),
     ('idem_set_privileges',    'nobody',   'idem_set_privileges()'),
     ('idem_unintended_privileges', 'nobody', 'idem_unintended_privileges()'),

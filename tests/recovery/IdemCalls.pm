@@ -57,8 +57,7 @@ calls_of($keys,
     'lookup' => q{SELECT (state, status_code, response, response_omitted, attempt, recovery_point, is_owner)::text FROM idem_lookup('done')},
     'lookup of a leased key' => q{SELECT (state, attempt, recovery_point, lease_until > clock_timestamp(), is_owner)::text FROM idem_lookup('leased', 'me')},
     'lookup of no key' => q{SELECT count(*)::text FROM idem_lookup('none')},
-    'forget' => [ q{SELECT idem_forget('done')}, q{SELECT idem_claim('done')::text} ],
-    'verdict of a sample' => q{SELECT (pages > 0, live_rows > 0)::text FROM idem_health_sample('idem_keys', '1 s')});
+    'forget' => [ q{SELECT idem_forget('done')}, q{SELECT idem_claim('done')::text} ]);
 
 calls_of("$keys idem_outcome",
     'try' => q{SELECT idem_try_claim('new')::text},

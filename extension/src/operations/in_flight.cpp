@@ -4,7 +4,7 @@
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
 #include "storage/key_store.hpp"
-#include "storage/key_walk.hpp"
+#include "storage/page_rows.hpp"
 
 namespace {
 
@@ -118,26 +118,40 @@ void show(const AnswerRows &result, const Candidate &candidate, TupleDesc layout
         put_row(result, row, 0);
 }
 
+// One page at a time, locked as any reader locks it.
+void collect_page(Collector *found, Relation table, BlockNumber block, BufferAccessStrategy ring) {
+    CHECK_FOR_INTERRUPTS();
+    found->count = 0;
+    Buffer buffer = ReadBufferExtended(table, MAIN_FORKNUM, block, RBM_NORMAL, ring);
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    // A page that the primary found visible to all may be too new for a standby's snapshot.
+    const bool all_visible = PageIsAllVisible(BufferGetPage(buffer)) && !RecoveryInProgress();
+    for_each_version(table, buffer, FirstOffsetNumber,
+                     [&](HeapTuple version) { collect(found, version, buffer, all_visible); });
+    UnlockReleaseBuffer(buffer);
+}
+
+// This is no snapshot: a row that moves meanwhile may be met twice, or not at all.
 void show_all(const AnswerRows &result) {
     Relation table = open_member(table_of(KeySpace::keys), AccessShareLock);
     Collector found;
     found.layout = RelationGetDescr(table);
     InitDirtySnapshot(found.dirty);
+    // A small ring of buffers, so that the walk does not push the pages of others out of memory.
+    BufferAccessStrategy ring = GetAccessStrategy(BAS_BULKREAD);
     const MemoryContext page_memory = AllocSetContextCreate(CurrentMemoryContext, "idem_in_flight", ALLOCSET_DEFAULT_SIZES);
-    KeyWalk walk = begin_walk(table);
     const MemoryContext outer = MemoryContextSwitchTo(page_memory);
-    // What was claimed while it walks is on the pages that were added meanwhile.
-    for (BlockNumber block = 0; block < walk.blocks || has_grown(&walk); block++) {
-        found.count = 0;
-        walk_page(walk, block,
-                  [&](HeapTuple version, Buffer buffer, bool all_visible) { collect(&found, version, buffer, all_visible); });
+    BlockNumber blocks = 0;
+    // Keys claimed meanwhile are on pages that were added: at the end, the size is asked for again.
+    for (BlockNumber block = 0; block < blocks || block < (blocks = RelationGetNumberOfBlocks(table)); block++) {
+        collect_page(&found, table, block, ring);
         for (int i = 0; i < found.count; i++)
             show(result, found.candidates[i], found.layout);
         if (found.count > 0)
             MemoryContextReset(page_memory);
     }
     MemoryContextSwitchTo(outer);
-    end_walk(walk);
+    FreeAccessStrategy(ring);
     MemoryContextDelete(page_memory);
     table_close(table, NoLock);
 }

@@ -6,6 +6,7 @@
 #include "server/compat.hpp"
 #include "statistics/stats.hpp"
 #include "storage/key_store.hpp"
+#include "storage/page_rows.hpp"
 
 namespace idem {
 
@@ -42,30 +43,20 @@ const text *scope_of(TupleDesc layout, HeapTuple row) {
 // Notes what is expired, committed and free, by what can be told under the page's lock.
 void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
     TupleDesc layout = RelationGetDescr(relation);
-    Page page = BufferGetPage(buffer);
-    const OffsetNumber last = PageGetMaxOffsetNumber(page);
     const CommandId command = GetCurrentCommandId(false);
-    for (OffsetNumber at = from; at <= last; at = OffsetNumberNext(at)) {
-        ItemId item = PageGetItemId(page, at);
-        if (!ItemIdIsNormal(item))
-            continue;
-        HeapTupleData row;
-        row.t_tableOid = RelationGetRelid(relation);
-        row.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
-        row.t_len = ItemIdGetLength(item);
-        ItemPointerSet(&row.t_self, BufferGetBlockNumber(buffer), at);
-        const core::KeyFacts facts = table == SweptTable::counters ? counter_facts(layout, &row) : stored_facts(layout, &row);
+    for_each_version(relation, buffer, from, [&](HeapTuple row) {
+        const core::KeyFacts facts = table == SweptTable::counters ? counter_facts(layout, row) : stored_facts(layout, row);
         if (!core::is_expired(facts, now))
-            continue;
-        const TM_Result version = HeapTupleSatisfiesUpdate(&row, command, buffer);
+            return;
+        const TM_Result version = HeapTupleSatisfiesUpdate(row, command, buffer);
         if (version == TM_BeingModified)
             found->held++;
         if (version != TM_Ok)
-            continue;
-        const text *scope = table != SweptTable::counters ? scope_of(layout, &row) : nullptr;
+            return;
+        const text *scope = table != SweptTable::counters ? scope_of(layout, row) : nullptr;
         const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {at, facts, scope, asks_policy, found->held};
-    }
+        found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), facts, scope, asks_policy, found->held};
+    });
 }
 
 bool is_void(const Candidate &row, core::Micros now) {
