@@ -31,6 +31,7 @@ CREATE TABLE idem_outbox_leases (
     ids         bigint[]    NOT NULL,
     key_hashes  bigint[]    NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX ON idem_outbox_leases (topic, fence); -- a relay reads the leases of its own topic
 ALTER TABLE idem_outbox_leases ALTER topic SET STORAGE PLAIN, ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
 COMMENT ON TABLE idem_outbox_leases IS
 'Batches that relays have: one row for each call of idem_outbox_take that found something, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';

@@ -1,6 +1,6 @@
 -- The outbox in one session: publish, take, ack, nack, what is parked and how it comes back. Several sessions are in the isolation specs.
 \ir include/helpers.psql
-SELECT plan(87);
+SELECT plan(88);
 CALL pg_temp.clean('outbox:');
 CREATE PROCEDURE pg_temp.empty() LANGUAGE sql AS $$
     DELETE FROM idem.idem_outbox; DELETE FROM idem.idem_outbox_leases; DELETE FROM idem.idem_outbox_parked
@@ -250,7 +250,7 @@ CALL pg_temp.empty();
 -- However much is out or held up in front: the next batch is as full as what is free behind it.
 CALL pg_temp.empty();
 SELECT count(idem_publish('outbox:many', '{}')) FROM generate_series(1, 6000) \gset dropped_
-SELECT is((SELECT array_agg((SELECT count(*) FROM idem_outbox_take('outbox:many', 400)) ORDER BY n) FROM generate_series(1, 15) n),
+SELECT is((SELECT array_agg((SELECT count(*) FROM idem_outbox_take('outbox:many', 400 + 0 * n)) ORDER BY n) FROM generate_series(1, 15) n),
           '{400,400,400,400,400,400,400,400,400,400,400,400,400,400,400}', 'full_batches_behind_those_that_are_out');
 CALL pg_temp.empty();
 SELECT count(idem_publish('outbox:poisoned', '{}', 'one key')) FROM generate_series(1, 6000) \gset dropped_
@@ -260,5 +260,20 @@ SELECT is((SELECT count(*) FROM idem_outbox_take('outbox:poisoned', 400)), 400::
 SELECT count(idem_publish(repeat('t', 255), '{}', 'key ' || n)) FROM generate_series(1, 400) AS n \gset dropped_
 SELECT count(*) FROM idem_outbox_take(repeat('t', 255), 400) \gset dropped_
 SELECT is((SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'idem_outbox_leases'::regclass), 0::bigint, 'leases_are_not_toasted');
+CALL pg_temp.empty();
+
+-- What other topics have out costs a take nothing.
+CREATE FUNCTION pg_temp.blocks_of_take(topic text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    plan jsonb;
+BEGIN
+    EXECUTE format('EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM idem_outbox_take(%L)', topic) INTO plan;
+    RETURN plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks';
+END $$;
+SELECT pg_temp.blocks_of_take('outbox:mine') \gset dropped_
+SELECT pg_temp.blocks_of_take('outbox:mine') AS alone \gset
+SELECT count(idem_publish('outbox:theirs', '{}')) FROM generate_series(1, 500) \gset dropped_
+SELECT 1 / (count(*) = 500)::int AS taken FROM generate_series(1, 500) AS n, LATERAL idem_outbox_take('outbox:theirs', least(n, 1)) \gset dropped_
+SELECT cmp_ok(pg_temp.blocks_of_take('outbox:mine'), '<=', :alone + 3, 'leases_of_other_topics_are_not_read');
 CALL pg_temp.empty();
 SELECT * FROM finish();

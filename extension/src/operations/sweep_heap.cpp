@@ -3,7 +3,6 @@
 #include "keys/counter.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
-#include "server/compat.hpp"
 #include "statistics/stats.hpp"
 #include "storage/key_store.hpp"
 #include "storage/page_rows.hpp"
@@ -71,8 +70,7 @@ bool is_void(const Candidate &row, core::Micros now) {
 bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
     ItemPointerData version;
     ItemPointerSet(&version, block, offset);
-    TM_FailureData failure;
-    return compat_heap_delete(relation, &version, GetCurrentCommandId(true), &failure, false) == TM_Ok;
+    return delete_row({relation, nullptr, {}, 0, false}, version, false) == Write::done;
 }
 
 // One page, from the position's row on; at most `room` deletions, none after `until`: to delete one row of a large response

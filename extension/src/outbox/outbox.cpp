@@ -53,9 +53,9 @@ void park(TupleTableSlot *slot, int64 fence, int32 failures, Failure failure) {
     values[ParkedColumn::returned_by - 1] = Int64GetDatum(fence);
     values[ParkedColumn::failures - 1] = Int32GetDatum(failures);
     values[ParkedColumn::cause - 1] = CStringGetTextDatum(failure == Failure::nacked ? "nacked" : "lapsed");
-    const PlainTable parked = open_parked();
+    const HeapTable parked = open_parked();
     insert_row(parked, values, nulls);
-    close_plain(parked);
+    close_heap(parked);
 }
 
 HeapTuple tuple_of(TupleTableSlot *slot) {
@@ -110,9 +110,9 @@ ArrayType *array_of(const Numbers &numbers) {
 constinit Member outbox_table = member_table("idem_outbox", kMessageColumns, MessageColumn::topic, MessageColumn::id);
 constinit Member parked_table = member_table("idem_outbox_parked", kParkedColumns, ParkedColumn::id, InvalidAttrNumber);
 
-PlainTable open_messages() { return open_plain(outbox_table); }
+HeapTable open_messages() { return open_heap_held(outbox_table, RowExclusiveLock); }
 
-PlainTable open_parked() { return open_plain(parked_table); }
+HeapTable open_parked() { return open_heap_held(parked_table, RowExclusiveLock); }
 
 Message read_message(TupleTableSlot *slot) {
     bool is_null;
@@ -136,24 +136,24 @@ Message read_message(TupleTableSlot *slot) {
     return message;
 }
 
-PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic) {
+IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic) {
     ScanKeyData key = topic_key(topic);
-    return begin_plain_scan(messages, snapshot, &key, 1);
+    return begin_indexed_rows(messages, messages.primary_key, snapshot, &key, 1);
 }
 
-PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids) {
+IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids) {
     ScanKeyData keys[2] = {topic_key(topic)};
     ScanKeyEntryInitialize(&keys[1], SK_SEARCHARRAY, 2, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ,
                            PointerGetDatum(array_of(ids)));
-    return begin_plain_scan(messages, snapshot, keys, 2);
+    return begin_indexed_rows(messages, messages.primary_key, snapshot, keys, 2);
 }
 
-bool return_message(const PlainTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure) {
+bool return_message(const HeapTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure) {
     bool is_null;
     const int32 before = DatumGetInt32(column_of(slot, MessageColumn::failures, &is_null));
     const int32 failures = before == PG_INT32_MAX ? before : before + 1;
     if (failures >= settings::outbox_max_attempts) {
-        if (!delete_row(messages, slot->tts_tid))
+        if (delete_row(messages, slot->tts_tid) != Write::done)
             return false;
         park(slot, fence, failures, failure);
         return true;
@@ -167,7 +167,8 @@ bool return_message(const PlainTable &messages, TupleTableSlot *slot, int64 fenc
     values[MessageColumn::failures - 1] = Int32GetDatum(failures);
     for (const AttrNumber column : {MessageColumn::due_at, MessageColumn::returned_by, MessageColumn::failures})
         replaced[column - 1] = true;
-    return update_row(messages, tuple_of(slot), values, nulls, replaced);
+    HeapTuple returned = heap_modify_tuple(tuple_of(slot), RelationGetDescr(messages.relation), values, nulls, replaced);
+    return update_row(messages, slot->tts_tid, returned) == Write::done;
 }
 
 void notify_relays(const text *topic) {

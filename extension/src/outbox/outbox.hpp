@@ -19,7 +19,7 @@
 #pragma once
 
 #include "server/arguments.hpp"
-#include "storage/plain_table.hpp"
+#include "storage/heap_table.hpp"
 
 namespace idem {
 
@@ -57,8 +57,8 @@ Numbers ids_argument(FunctionCallInfo fcinfo, int arg);
 // The argument `topic`: 22004 when null, 22023 when empty or too long.
 const text *topic_argument(FunctionCallInfo fcinfo, int arg);
 
-PlainTable open_messages();
-PlainTable open_parked();
+HeapTable open_messages();
+HeapTable open_parked();
 
 // What decides on a message.
 struct Message {
@@ -74,14 +74,14 @@ Message read_message(TupleTableSlot *slot);
 inline bool holds(int64 fence, const Message &message) { return fence > message.returned_by; }
 
 // A topic's messages, in the order of ids; all of them, or those with these ids.
-PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic);
-PlainScan begin_message_scan(const PlainTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids);
+IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic);
+IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids);
 
 enum class Failure { nacked, lapsed };
 
 // Takes note that the lease with this fence did not deliver the message: due again at `due_at` (0: at once), or parked. False:
 // it is gone. REQUIRES: the lease's row is locked, and held the message.
-bool return_message(const PlainTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure);
+bool return_message(const HeapTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure);
 
 // Makes relays look at the topic when this transaction commits, unless idem.outbox_notify is off.
 void notify_relays(const text *topic);

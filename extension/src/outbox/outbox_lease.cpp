@@ -57,27 +57,28 @@ Lease read_lease(TupleTableSlot *slot) {
 
 constinit Member leases_table = member_table("idem_outbox_leases", kColumns, LeaseColumn::fence, InvalidAttrNumber);
 
-PlainTable open_leases() { return open_plain(leases_table); }
+HeapTable open_leases() { return open_heap_held(leases_table, RowExclusiveLock); }
 
-bool lock_lease(const PlainTable &leases, int64 fence, Lease *lease) {
+bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease) {
     bool found = false;
     with_latest_snapshot([&](Snapshot snapshot) {
         ScanKeyData key = fence_key(fence);
-        const PlainScan scan = begin_plain_scan(leases, snapshot, &key, 1);
+        const IndexedRows scan = begin_indexed_rows(leases, leases.primary_key, snapshot, &key, 1);
         if (TupleTableSlot *slot = next_row(scan)) {
             *lease = read_lease(slot);
             found = true;
         }
-        end_plain_scan(scan);
+        end_indexed_rows(scan);
     });
-    return found && lock_plain(leases, lease->version, LockWaitBlock);
+    return found && lock_row(leases, &lease->version, LockTupleExclusive, LockWaitBlock) == Write::done;
 }
 
-bool lock_lease_at_once(const PlainTable &leases, const Lease &lease) {
-    return lock_plain(leases, lease.version, LockWaitSkip);
+bool lock_lease_at_once(const HeapTable &leases, const Lease &lease) {
+    ItemPointerData version = lease.version;
+    return lock_row(leases, &version, LockTupleExclusive, LockWaitSkip) == Write::done;
 }
 
-void insert_lease(const PlainTable &leases, const Lease &lease) {
+void insert_lease(const HeapTable &leases, const Lease &lease) {
     Datum values[LeaseColumn::count];
     const bool nulls[LeaseColumn::count] = {};
     values[LeaseColumn::fence - 1] = Int64GetDatum(lease.fence);
@@ -88,12 +89,17 @@ void insert_lease(const PlainTable &leases, const Lease &lease) {
     insert_row(leases, values, nulls);
 }
 
-void delete_lease(const PlainTable &leases, const Lease &lease) { (void)delete_row(leases, lease.version); }
+void delete_lease(const HeapTable &leases, const Lease &lease) { (void)delete_row(leases, lease.version); }
 
-void begin_lease_scan(LeaseScan *scan, const PlainTable &leases, const text *topic) {
+void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topic) {
     InitDirtySnapshot(scan->dirty);
     scan->topic = topic;
-    scan->rows = begin_plain_scan(leases, &scan->dirty, nullptr, 0);
+    // Without its index, the leases of every topic are read.
+    Relation by_topic = index_on(leases, LeaseColumn::topic);
+    ScanKeyEntryInitialize(&scan->key, 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+                           PointerGetDatum(topic));
+    scan->rows = by_topic != nullptr ? begin_indexed_rows(leases, by_topic, &scan->dirty, &scan->key, 1)
+                                     : begin_indexed_rows(leases, leases.primary_key, &scan->dirty, nullptr, 0);
 }
 
 bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing) {
@@ -109,6 +115,6 @@ bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing) {
     return false;
 }
 
-void end_lease_scan(LeaseScan *scan) { end_plain_scan(scan->rows); }
+void end_lease_scan(LeaseScan *scan) { end_indexed_rows(scan->rows); }
 
 } // namespace idem

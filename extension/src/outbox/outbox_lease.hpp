@@ -16,25 +16,26 @@ struct Lease {
     Numbers key_hashes; // of the same messages
 };
 
-PlainTable open_leases();
+HeapTable open_leases();
 
 // The lease with this fence, once nobody else acknowledges or returns what it holds, and locked from then on; false when there
 // is none (any longer).
-bool lock_lease(const PlainTable &leases, int64 fence, Lease *lease);
+bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease);
 
 // The same without waiting, of one that a LeaseScan found.
-bool lock_lease_at_once(const PlainTable &leases, const Lease &lease);
+bool lock_lease_at_once(const HeapTable &leases, const Lease &lease);
 
-void insert_lease(const PlainTable &leases, const Lease &lease);
-void delete_lease(const PlainTable &leases, const Lease &lease);
+void insert_lease(const HeapTable &leases, const Lease &lease);
+void delete_lease(const HeapTable &leases, const Lease &lease);
 
 // The leases of a topic, those included whose insertion or deletion has not committed.
 struct LeaseScan {
-    PlainScan rows;
+    IndexedRows rows;
     SnapshotData dirty;
+    ScanKeyData key;
     const text *topic;
 };
-void begin_lease_scan(LeaseScan *scan, const PlainTable &leases, const text *topic);
+void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topic);
 // Ours count as settled, unless another transaction is deleting them.
 enum class Standing { settled, uncommitted, ending };
 // False: there is no other.

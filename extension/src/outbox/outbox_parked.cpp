@@ -6,11 +6,11 @@ namespace {
 
 using namespace idem;
 
-PlainScan begin_parked_scan(const PlainTable &parked, Snapshot snapshot, const Numbers &ids) {
+IndexedRows begin_parked_scan(const HeapTable &parked, Snapshot snapshot, const Numbers &ids) {
     ScanKeyData key;
     ScanKeyEntryInitialize(&key, SK_SEARCHARRAY, 1, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ,
                            PointerGetDatum(array_of(ids)));
-    return begin_plain_scan(parked, snapshot, &key, 1);
+    return begin_indexed_rows(parked, parked.primary_key, snapshot, &key, 1);
 }
 
 // Takes the dead letters with these ids out, `then` says what becomes of each; returns how many.
@@ -18,23 +18,23 @@ template <typename Then> int take_out(const Numbers &ids, Then then) {
     if (ids.count == 0)
         return 0;
     int done = 0;
-    const PlainTable parked = open_parked();
+    const HeapTable parked = open_parked();
     with_latest_snapshot([&](Snapshot snapshot) {
-        const PlainScan scan = begin_parked_scan(parked, snapshot, ids);
+        const IndexedRows scan = begin_parked_scan(parked, snapshot, ids);
         while (TupleTableSlot *slot = next_row(scan))
-            if (delete_row(parked, slot->tts_tid)) {
+            if (delete_row(parked, slot->tts_tid) == Write::done) {
                 then(slot);
                 done++;
             }
-        end_plain_scan(scan);
+        end_indexed_rows(scan);
     });
-    close_plain(parked);
+    close_heap(parked);
     CommandCounterIncrement();
     return done;
 }
 
 // The fence stays: an old lease that is still there may name the message, but does not hold it.
-void send_again(const PlainTable &messages, TupleTableSlot *slot) {
+void send_again(const HeapTable &messages, TupleTableSlot *slot) {
     constexpr AttrNumber kFrom[] = {
         ParkedColumn::id,     0, ParkedColumn::returned_by, 0, ParkedColumn::topic, ParkedColumn::key, ParkedColumn::payload,
         ParkedColumn::headers};
@@ -60,9 +60,9 @@ PG_FUNCTION_INFO_V1(idem_outbox_discard);
 PGDLLEXPORT Datum idem_outbox_retry(PG_FUNCTION_ARGS) {
     const Numbers ids = ids_argument(fcinfo, 0);
     prevent_unless_writable("idem_outbox_retry()");
-    const PlainTable messages = open_messages();
+    const HeapTable messages = open_messages();
     const int done = take_out(ids, [&](TupleTableSlot *slot) { send_again(messages, slot); });
-    close_plain(messages);
+    close_heap(messages);
     PG_RETURN_INT32(done);
 }
 

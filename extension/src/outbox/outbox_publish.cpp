@@ -29,9 +29,9 @@ void insert_message(int64 id, const text *to, const text *ordered_by, FunctionCa
     values[MessageColumn::payload - 1] = PG_GETARG_DATUM(payload);
     values[MessageColumn::headers - 1] = PG_ARGISNULL(headers) ? Datum{0} : PG_GETARG_DATUM(headers);
     nulls[MessageColumn::headers - 1] = PG_ARGISNULL(headers);
-    const PlainTable messages = open_messages();
+    const HeapTable messages = open_messages();
     insert_row(messages, values, nulls);
-    close_plain(messages);
+    close_heap(messages);
 }
 
 } // namespace

@@ -24,18 +24,18 @@ Numbers common(const Numbers &left, const Numbers &right) {
 
 // `settle` is called for each of these messages that the lease still holds, and says whether it did it.
 template <typename Settle>
-int settle_held(const PlainTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &ids, Settle settle) {
+int settle_held(const HeapTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &ids, Settle settle) {
     int done = 0;
-    const PlainScan scan = begin_message_scan(messages, snapshot, lease.topic, ids);
+    const IndexedRows scan = begin_message_scan(messages, snapshot, lease.topic, ids);
     while (TupleTableSlot *slot = next_row(scan))
         if (holds(lease.fence, read_message(slot)))
             done += settle(slot);
-    end_plain_scan(scan);
+    end_indexed_rows(scan);
     return done;
 }
 
 // Whether the lease holds any but these, which are settled. REQUIRES: sorted.
-bool holds_others(const PlainTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &settled) {
+bool holds_others(const HeapTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &settled) {
     Numbers others{static_cast<int64 *>(palloc(Max(lease.ids.count, 1) * sizeof(int64))), 0};
     const int64 *end = std::set_difference(lease.ids.list, lease.ids.list + lease.ids.count, settled.list,
                                            settled.list + settled.count, others.list);
@@ -43,23 +43,23 @@ bool holds_others(const PlainTable &messages, Snapshot snapshot, const Lease &le
     if (others.count == 0)
         return false;
     bool found = false;
-    const PlainScan scan = begin_message_scan(messages, snapshot, lease.topic, others);
+    const IndexedRows scan = begin_message_scan(messages, snapshot, lease.topic, others);
     while (TupleTableSlot *slot = found ? nullptr : next_row(scan))
         found = holds(lease.fence, read_message(slot));
-    end_plain_scan(scan);
+    end_indexed_rows(scan);
     return found;
 }
 
 // Settles those of the messages that the lease with this fence holds, and ends the lease with the last; returns how many.
 // `after` is called when any were.
 template <typename Settle, typename After> int settle(const Numbers &ids, int64 fence, Settle settle_one, After after) {
-    const PlainTable leases = open_leases();
+    const HeapTable leases = open_leases();
     int done = 0;
     Lease lease;
     if (ids.count > 0 && lock_lease(leases, fence, &lease)) {
         std::sort(lease.ids.list, lease.ids.list + lease.ids.count);
         const Numbers ours = common(lease.ids, ids);
-        const PlainTable messages = open_messages();
+        const HeapTable messages = open_messages();
         // Taken when the row is locked: what others did with messages of this lease has committed, and is seen.
         with_latest_snapshot([&](Snapshot snapshot) {
             if (ours.count > 0)
@@ -68,12 +68,12 @@ template <typename Settle, typename After> int settle(const Numbers &ids, int64 
             if (!holds_others(messages, snapshot, lease, ours))
                 delete_lease(leases, lease);
         });
-        close_plain(messages);
+        close_heap(messages);
         if (done > 0)
             after(lease);
         CommandCounterIncrement();
     }
-    close_plain(leases);
+    close_heap(leases);
     return done;
 }
 
@@ -104,7 +104,8 @@ PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
     const int64 fence = fence_argument(fcinfo);
     prevent_unless_writable("idem_outbox_ack()");
     PG_RETURN_INT32(settle(
-        ids, fence, [](const PlainTable &messages, TupleTableSlot *slot) { return delete_row(messages, slot->tts_tid); },
+        ids, fence,
+        [](const HeapTable &messages, TupleTableSlot *slot) { return delete_row(messages, slot->tts_tid) == Write::done; },
         [](const Lease &) {}));
 }
 
@@ -117,7 +118,7 @@ PGDLLEXPORT Datum idem_outbox_nack(PG_FUNCTION_ARGS) {
     const Micros now = clock_now();
     PG_RETURN_INT32(settle(
         ids, fence,
-        [&](const PlainTable &messages, TupleTableSlot *slot) {
+        [&](const HeapTable &messages, TupleTableSlot *slot) {
             const Micros pause = by_default ? core::backoff(read_message(slot).failures + 1) : rest;
             const Micros due_at = pause == 0 ? 0 : deadline_after(now, pause, "retry_after");
             return return_message(messages, slot, fence, due_at, Failure::nacked);

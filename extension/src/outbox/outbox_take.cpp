@@ -28,8 +28,8 @@ struct Taker {
     const text *topic;
     int most;
     Micros now;
-    PlainTable messages;
-    PlainTable leases;
+    HeapTable messages;
+    HeapTable leases;
     NumberMap named_by;   // message: the greatest fence of the leases that name it
     NumberMap key_leased; // hash of a key: the greatest id among messages of that key that leases name
     NumberMap key_met;    // hashes of the keys of those that were met, or that an uncommitted lease names
@@ -53,11 +53,11 @@ bool reap(const Taker &taker, const Lease &lapsed, int *returned) {
     if (!lock_lease_at_once(taker.leases, lapsed))
         return false;
     with_latest_snapshot([&](Snapshot snapshot) {
-        const PlainScan scan = begin_message_scan(taker.messages, snapshot, taker.topic, lapsed.ids);
+        const IndexedRows scan = begin_message_scan(taker.messages, snapshot, taker.topic, lapsed.ids);
         while (TupleTableSlot *slot = next_row(scan))
             if (holds(lapsed.fence, read_message(slot)))
                 *returned += return_message(taker.messages, slot, lapsed.fence, 0, Failure::lapsed);
-        end_plain_scan(scan);
+        end_indexed_rows(scan);
     });
     delete_lease(taker.leases, lapsed);
     CommandCounterIncrement();
@@ -108,10 +108,10 @@ void look_at_leases(Taker *taker) {
 
 // Whether a lease holds this one of the messages that it names.
 bool is_out(const Taker &taker, Snapshot snapshot, int64 number) {
-    const PlainScan scan = begin_message_scan(taker.messages, snapshot, taker.topic, Numbers{&number, 1});
+    const IndexedRows scan = begin_message_scan(taker.messages, snapshot, taker.topic, Numbers{&number, 1});
     TupleTableSlot *slot = next_row(scan);
     const bool out = slot != nullptr && is_held(taker, read_message(slot));
-    end_plain_scan(scan);
+    end_indexed_rows(scan);
     return out;
 }
 
@@ -172,7 +172,7 @@ void take_message(Taker *taker, const AnswerRows &result, TupleTableSlot *slot, 
 void choose_messages(Taker *taker, const AnswerRows &result) {
     with_latest_snapshot([&](Snapshot snapshot) {
         const int64 enough = int64{10} * taker->most + 1000;
-        const PlainScan scan = begin_message_scan(taker->messages, snapshot, taker->topic);
+        const IndexedRows scan = begin_message_scan(taker->messages, snapshot, taker->topic);
         TupleTableSlot *slot;
         int64 since_first = 0; // messages that were looked at since one was free
         while (taker->taken.ids.count < taker->most && since_first < enough && (slot = next_row(scan)) != nullptr) {
@@ -181,7 +181,7 @@ void choose_messages(Taker *taker, const AnswerRows &result) {
                 take_message(taker, result, slot, message);
             since_first += taker->taken.ids.count > 0;
         }
-        end_plain_scan(scan);
+        end_indexed_rows(scan);
     });
 }
 
@@ -198,8 +198,8 @@ void take(Taker *taker, Micros span, const AnswerRows &result) {
         insert_lease(taker->leases, taker->taken);
         CommandCounterIncrement();
     }
-    close_plain(taker->leases);
-    close_plain(taker->messages);
+    close_heap(taker->leases);
+    close_heap(taker->messages);
     LockRelease(&turn, ExclusiveLock, false);
 }
 

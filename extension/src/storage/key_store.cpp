@@ -48,9 +48,8 @@ Probe kept(Probe probe) {
 
 // The ordinary way to look: an index scan.
 struct Scan {
-    IndexScanDesc index;
-    TupleTableSlot *slot;
     ScanKeyData keys[2];
+    IndexedRows rows;
 };
 
 void begin_scan(Scan *scan, const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
@@ -58,26 +57,16 @@ void begin_scan(Scan *scan, const KeyTable &table, Snapshot snapshot, const text
                            PointerGetDatum(scope));
     ScanKeyEntryInitialize(&scan->keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
                            PointerGetDatum(key));
-    scan->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
-    scan->index = compat_index_beginscan(table.relation, table.primary_key, snapshot, 2);
-    index_rescan(scan->index, scan->keys, 2, nullptr, 0);
-}
-
-bool next_of(Scan *scan) { return index_getnext_slot(scan->index, ForwardScanDirection, scan->slot); }
-
-void end_scan(Scan *scan) {
-    index_endscan(scan->index);
-    ExecDropSingleTupleTableSlot(scan->slot);
+    scan->rows = begin_indexed_rows(table, table.primary_key, snapshot, scan->keys, 2);
 }
 
 Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
     Scan scan;
     begin_scan(&scan, table, snapshot, scope, key);
     Probe result{};
-    if (next_of(&scan))
-        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, scan.slot, *snapshot)
-                                                                : found_in(table, scan.slot));
-    end_scan(&scan);
+    if (TupleTableSlot *slot = next_row(scan.rows))
+        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot));
+    end_indexed_rows(scan.rows);
     return result;
 }
 
@@ -90,104 +79,30 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
     *own = Probe{};
     Scan scan;
     begin_scan(&scan, table, SnapshotAny, scope, key);
-    while (own->presence == Presence::absent && next_of(&scan)) {
-        const Probe version = found_in(table, scan.slot);
+    TupleTableSlot *slot;
+    while (own->presence == Presence::absent && (slot = next_row(scan.rows)) != nullptr) {
+        const Probe version = found_in(table, slot);
         if (!version.own_transaction || HeapTupleHeaderGetCmin(version.row->t_data) >= active->curcid)
             continue;
         is_written = true;
-        if (table_tuple_satisfies_snapshot(table.relation, scan.slot, active))
+        if (table_tuple_satisfies_snapshot(table.relation, slot, active))
             *own = kept(version);
     }
-    end_scan(&scan);
+    end_indexed_rows(scan.rows);
     return is_written;
 }
 
-// The indexes whose conflict means "this key is taken": the primary key, and its double while it is being rebuilt.
-List *arbiters_among(const ResultRelInfo *target) {
-    List *arbiters = NIL;
-    for (int i = 0; i < target->ri_NumIndices; i++) {
-        Form_pg_index form = target->ri_IndexRelationDescs[i]->rd_index;
-        if (form->indisunique && form->indnkeyatts == 2 && form->indkey.values[0] == KeyColumn::scope &&
-            form->indkey.values[1] == KeyColumn::key)
-            arbiters = lappend_oid(arbiters, form->indexrelid);
-    }
-    return arbiters;
-}
-
-// The executor's own way, for a table to which somebody added indexes.
-bool insert_all_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check, bool only_summarizing) {
-    const bool speculative = check == UNIQUE_CHECK_PARTIAL;
-    EState *state = CreateExecutorState();
-    ResultRelInfo *target = makeNode(ResultRelInfo);
-    InitResultRelInfo(target, table.relation, 1, nullptr, 0);
-    ExecOpenIndices(target, speculative);
-    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
-    ExecStoreHeapTuple(tuple, slot, false);
-    slot->tts_tid = tuple->t_self;
-    slot->tts_tableOid = RelationGetRelid(table.relation);
-    bool conflict = false;
-    compat_insert_index_tuples(target, slot, state, speculative, &conflict, arbiters_among(target), only_summarizing);
-    ExecCloseIndices(target);
-    ExecDropSingleTupleTableSlot(slot);
-    FreeExecutorState(state);
-    return !conflict;
-}
-
-// Index entries for a new version; false when a unique check that does not raise found a rival.
-bool insert_index_entries(const KeyTable &table, HeapTuple tuple, IndexUniqueCheck check, bool only_summarizing = false) {
-    if (table.has_more_indexes)
-        return insert_all_index_entries(table, tuple, check, only_summarizing);
-    TupleDesc layout = RelationGetDescr(table.relation);
-    Datum values[2];
-    bool nulls[2];
-    values[0] = heap_getattr(tuple, KeyColumn::scope, layout, &nulls[0]);
-    values[1] = heap_getattr(tuple, KeyColumn::key, layout, &nulls[1]);
-    // A B-tree asks nothing of the IndexInfo.
-    return index_insert(table.primary_key, values, nulls, &tuple->t_self, table.relation, check, false, nullptr);
-}
-
-HeapTuple form_row(const KeyTable &table, const KeyRow &row) {
-    HeapTuple tuple =
-        heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(row.values), const_cast<bool *>(row.nulls));
-    tuple->t_tableOid = RelationGetRelid(table.relation);
-    return tuple;
-}
-
-Write write_result(const KeyTable &table, TM_Result result, const TM_FailureData &failure) {
-    switch (result) {
-    case TM_Ok:
-        return Write::done;
-    case TM_Updated:
-    case TM_Deleted:
-        // What a later version says under a transaction snapshot is for the next probe to find out, and to raise 40001.
-        return Write::changed;
-    case TM_BeingModified:
-        return Write::busy;
-    default:
-        elog(ERROR, "unexpected state %d of a row of \"%s\" (command %u)", result, table_of(table.space).layout.name,
-             failure.cmax);
-    }
-    pg_unreachable();
-}
+HeapTuple form_row(const KeyTable &table, const KeyRow &row) { return idem::form_row(table, row.values, row.nulls); }
 
 } // namespace
 
 KeyTable open_keys(Access access, KeySpace space) {
-    KeyTable table;
-    table.space = space;
-    table.relation = open_member(table_of(space), lock_for(access));
-    List *indexes = RelationGetIndexList(table.relation);
-    table.has_more_indexes = list_length(indexes) > 1;
-    list_free(indexes);
-    table.primary_key = index_open(compat_primary_key(table.relation), lock_for(access));
+    const KeyTable table{open_heap(table_of(space), lock_for(access)), space};
     use_bytewise_comparison(table.primary_key);
     return table;
 }
 
-void close_keys(const KeyTable &table) {
-    index_close(table.primary_key, NoLock);
-    table_close(table.relation, NoLock);
-}
+void close_keys(const KeyTable &table) { close_heap(table); }
 
 void begin_probing(Prober *prober, const KeyTable &table) {
     prober->table = &table;
@@ -338,33 +253,12 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
 }
 
 bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
-    const TransactionId self = GetCurrentTransactionId();
-    const CommandId command = GetCurrentCommandId(true);
     HeapTuple tuple = form_row(table, row);
-    // Others who meet the row before its index entry is settled wait for the token, not for our transaction.
-    const uint32 token = SpeculativeInsertionLockAcquire(self);
-    HeapTupleHeaderSetSpeculativeToken(tuple->t_data, token);
-    heap_insert(table.relation, tuple, command, HEAP_INSERT_SPECULATIVE, nullptr);
-    const bool is_unique = insert_index_entries(table, tuple, UNIQUE_CHECK_PARTIAL);
-    if (is_unique)
-        heap_finish_speculative(table.relation, &tuple->t_self);
-    else
-        heap_abort_speculative(table.relation, &tuple->t_self);
-    SpeculativeInsertionLockRelease(self);
+    const bool is_new = insert_row_if_new(table, tuple);
     *version = tuple->t_self;
     heap_freetuple(tuple);
     CommandCounterIncrement();
-    return is_unique;
-}
-
-Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait) {
-    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
-    TM_FailureData failure{};
-    const uint8 flags = mode == LockTupleKeyShare ? TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS : 0;
-    const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true), mode,
-                                              wait, flags, &failure);
-    ExecDropSingleTupleTableSlot(slot);
-    return result == TM_WouldBlock ? Write::busy : write_result(table, result, failure);
+    return is_new;
 }
 
 namespace {
@@ -404,19 +298,6 @@ TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
     return is_open_elsewhere(lockers) ? lockers : InvalidTransactionId;
 }
 
-namespace {
-
-Write update_row(const KeyTable &table, ItemPointer version, HeapTuple tuple) {
-    TM_FailureData failure{};
-    IndexNeeds needs;
-    const TM_Result result = compat_heap_update(table.relation, version, tuple, GetCurrentCommandId(true), &failure, &needs);
-    if (result == TM_Ok && needs != IndexNeeds::none)
-        insert_index_entries(table, tuple, UNIQUE_CHECK_YES, needs == IndexNeeds::summarizing);
-    return write_result(table, result, failure);
-}
-
-} // namespace
-
 Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
     // heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that
     // would mean waiting; then the update has nothing left to wait for.
@@ -426,7 +307,7 @@ Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row,
             return locked;
     }
     HeapTuple tuple = form_row(table, row);
-    const Write write = update_row(table, version, tuple);
+    const Write write = update_row(table, *version, tuple);
     if (write == Write::done) {
         *version = tuple->t_self;
         CommandCounterIncrement();
@@ -446,9 +327,7 @@ bool is_current(const KeyTable &table, const ItemPointerData &version) {
 }
 
 Write delete_key(const KeyTable &table, ItemPointer version) {
-    TM_FailureData failure{};
-    const TM_Result result = compat_heap_delete(table.relation, version, GetCurrentCommandId(true), &failure);
-    const Write write = write_result(table, result, failure);
+    const Write write = delete_row(table, *version);
     if (write == Write::done)
         CommandCounterIncrement();
     return write;
@@ -489,15 +368,7 @@ bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, co
         row.set(KeyColumn::key, PointerGetDatum(keys[i]));
         ExecStoreHeapTuple(form_row(table, row), chunk->slots[i], false);
     }
-    heap_multi_insert(table.relation, chunk->slots, count, GetCurrentCommandId(true), 0, nullptr);
-    bool all_new = true;
-    for (int i = 0; all_new && i < count; i++) {
-        bool should_free;
-        HeapTuple tuple = ExecFetchSlotHeapTuple(chunk->slots[i], false, &should_free);
-        tuple->t_self = chunk->slots[i]->tts_tid;
-        // The check that neither raises nor waits: a batch that is half done must not sleep on a rival.
-        all_new = insert_index_entries(table, tuple, UNIQUE_CHECK_PARTIAL);
-    }
+    const bool all_new = insert_rows_if_new(table, chunk->slots, count);
     for (int i = 0; i < count; i++)
         ExecClearTuple(chunk->slots[i]);
     MemoryContextSwitchTo(outer);

@@ -17,20 +17,17 @@
 
 #include "core/key_state.hpp"
 #include "server/pg.hpp"
+#include "storage/heap_table.hpp"
 #include "storage/key_index.hpp"
 #include "storage/key_space.hpp"
 
 namespace idem {
 
-// An open key table. REQUIRES: not kept beyond the SQL function that opened it; locks stay until the transaction ends.
-struct KeyTable {
+// An open key table.
+struct KeyTable : HeapTable {
     KeySpace space;
-    Relation relation;
-    Relation primary_key;
-    bool has_more_indexes; // somebody added one: keep it in step, at the executor's price
 };
 
-// The table is checked (member.hpp) after it is locked: what an ALTER TABLE made of it while we waited counts.
 enum class Access { read, write };
 KeyTable open_keys(Access access, KeySpace space);
 void close_keys(const KeyTable &table);
@@ -127,16 +124,6 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
 // Inserts a new key; `version` receives where it is. False: somebody else's is there, or being inserted; look again.
 bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version);
-
-enum class Write {
-    done,
-    changed, // the version is no longer the latest: look again
-    busy     // somebody holds the row and we were told not to wait
-};
-
-// Locks a row as SELECT FOR … would, and changes nothing. LockTupleKeyShare does not wait for a transaction that is replacing
-// the version; then the version to come is locked, too.
-Write lock_row(const KeyTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait);
 
 // One of the other transactions that have locked or replaced this version and are still open; else InvalidTransactionId.
 TransactionId locker_of(const KeyTable &table, const ItemPointerData &version);

@@ -1,0 +1,231 @@
+#include "storage/heap_table.hpp"
+
+#include "server/compat.hpp"
+
+namespace idem {
+
+namespace {
+
+bool is_plain(Relation index) {
+    Form_pg_index form = index->rd_index;
+    bool plain = index->rd_rel->relam == BTREE_AM_OID && form->indisvalid && form->indisready && !form->indisexclusion &&
+                 RelationGetIndexPredicate(index) == NIL;
+    for (int i = 0; plain && i < form->indnatts; i++)
+        plain = form->indkey.values[i] != InvalidAttrNumber; // no expression
+    return plain;
+}
+
+HeapTable with_indexes(Relation relation, LOCKMODE lock) {
+    HeapTable table{relation, nullptr, {}, 0, false};
+    const Oid primary_key = compat_primary_key(relation);
+    List *indexes = RelationGetIndexList(relation);
+    table.has_other_indexes = list_length(indexes) > static_cast<int>(lengthof(table.indexes));
+    ListCell *cell;
+    foreach (cell, indexes) {
+        const bool is_primary = lfirst_oid(cell) == primary_key;
+        if (table.has_other_indexes && !is_primary)
+            continue;
+        Relation index = index_open(lfirst_oid(cell), lock);
+        if (is_primary)
+            table.primary_key = index;
+        if (!is_primary && !is_plain(index))
+            table.has_other_indexes = true;
+        table.indexes[table.count++] = index;
+    }
+    list_free(indexes);
+    return table;
+}
+
+bool has_same_columns(Form_pg_index index, Form_pg_index primary_key) {
+    return index->indnkeyatts == primary_key->indnkeyatts &&
+           memcmp(index->indkey.values, primary_key->indkey.values, sizeof(AttrNumber) * index->indnkeyatts) == 0;
+}
+
+// The indexes whose conflict means that the row is not new: the primary key, and its double while it is being rebuilt.
+List *arbiters_among(const ResultRelInfo *target, const HeapTable &table) {
+    List *arbiters = NIL;
+    for (int i = 0; i < target->ri_NumIndices; i++) {
+        Form_pg_index form = target->ri_IndexRelationDescs[i]->rd_index;
+        if (form->indisunique && has_same_columns(form, table.primary_key->rd_index))
+            arbiters = lappend_oid(arbiters, form->indexrelid);
+    }
+    return arbiters;
+}
+
+// The executor's own way, for indexes of any kind.
+bool insert_all_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueCheck check, bool only_summarizing) {
+    const bool speculative = check == UNIQUE_CHECK_PARTIAL;
+    EState *state = CreateExecutorState();
+    ResultRelInfo *target = makeNode(ResultRelInfo);
+    InitResultRelInfo(target, table.relation, 1, nullptr, 0);
+    ExecOpenIndices(target, speculative);
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
+    ExecStoreHeapTuple(row, slot, false);
+    slot->tts_tid = row->t_self;
+    slot->tts_tableOid = RelationGetRelid(table.relation);
+    bool conflict = false;
+    compat_insert_index_tuples(target, slot, state, speculative, &conflict, speculative ? arbiters_among(target, table) : NIL,
+                               only_summarizing);
+    ExecCloseIndices(target);
+    ExecDropSingleTupleTableSlot(slot);
+    FreeExecutorState(state);
+    return !conflict;
+}
+
+// `check` is for the primary key; another unique index raises.
+IndexUniqueCheck check_of(const HeapTable &table, Relation index, IndexUniqueCheck check) {
+    if (!index->rd_index->indisunique)
+        return UNIQUE_CHECK_NO;
+    return has_same_columns(index->rd_index, table.primary_key->rd_index) ? check : UNIQUE_CHECK_YES;
+}
+
+// Index entries for a new version; false when a check that does not raise found a rival. `has_old_key`: the version replaces
+// one with the same key, which lets a B-tree clean up old versions before it splits a page.
+bool insert_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueCheck check, bool has_old_key = false,
+                          IndexNeeds needs = IndexNeeds::all) {
+    if (table.has_other_indexes)
+        return insert_all_index_entries(table, row, check, needs == IndexNeeds::summarizing);
+    if (needs == IndexNeeds::summarizing)
+        return true;
+    Datum values[INDEX_MAX_KEYS];
+    bool nulls[INDEX_MAX_KEYS];
+    bool is_new = true;
+    for (int i = 0; is_new && i < table.count; i++) {
+        Relation index = table.indexes[i];
+        Form_pg_index form = index->rd_index;
+        for (int n = 0; n < form->indnatts; n++)
+            values[n] = heap_getattr(row, form->indkey.values[n], RelationGetDescr(table.relation), &nulls[n]);
+        const IndexUniqueCheck how = index == table.primary_key ? check : check_of(table, index, check);
+        // A B-tree asks nothing of the IndexInfo. Without a unique check it answers false.
+        const bool inserted = index_insert(index, values, nulls, &row->t_self, table.relation, how, has_old_key, nullptr);
+        is_new = inserted || how == UNIQUE_CHECK_NO;
+    }
+    return is_new;
+}
+
+Write write_result(const HeapTable &table, TM_Result result) {
+    switch (result) {
+    case TM_Ok:
+        return Write::done;
+    case TM_Updated:
+    case TM_Deleted:
+        // What a later version says under a transaction snapshot is for the caller to find out, and to raise 40001.
+        return Write::changed;
+    case TM_BeingModified:
+    case TM_WouldBlock:
+        return Write::busy;
+    default:
+        elog(ERROR, "unexpected state %d of a row of \"%s\"", result, RelationGetRelationName(table.relation));
+    }
+    pg_unreachable();
+}
+
+} // namespace
+
+HeapTable open_heap(Member &member, LOCKMODE lock) { return with_indexes(open_member(member, lock), lock); }
+
+HeapTable open_heap_held(Member &member, LOCKMODE lock) { return with_indexes(open_member_held(member, lock), lock); }
+
+void close_heap(const HeapTable &table) {
+    for (int i = 0; i < table.count; i++)
+        index_close(table.indexes[i], NoLock);
+    table_close(table.relation, NoLock);
+}
+
+Relation index_on(const HeapTable &table, AttrNumber column) {
+    for (int i = 0; i < table.count; i++)
+        if (is_plain(table.indexes[i]) && table.indexes[i]->rd_index->indkey.values[0] == column)
+            return table.indexes[i];
+    return nullptr;
+}
+
+HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls) {
+    HeapTuple row = heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(values), const_cast<bool *>(nulls));
+    row->t_tableOid = RelationGetRelid(table.relation);
+    return row;
+}
+
+void insert_row(const HeapTable &table, HeapTuple row) {
+    heap_insert(table.relation, row, GetCurrentCommandId(true), 0, nullptr);
+    (void)insert_index_entries(table, row, UNIQUE_CHECK_YES);
+}
+
+void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) {
+    HeapTuple row = form_row(table, values, nulls);
+    insert_row(table, row);
+    heap_freetuple(row);
+}
+
+bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
+    const TransactionId self = GetCurrentTransactionId();
+    const CommandId command = GetCurrentCommandId(true);
+    // Others that meet the row before its index entry is settled wait for the token, not for this transaction.
+    const uint32 token = SpeculativeInsertionLockAcquire(self);
+    HeapTupleHeaderSetSpeculativeToken(row->t_data, token);
+    heap_insert(table.relation, row, command, HEAP_INSERT_SPECULATIVE, nullptr);
+    const bool is_new = insert_index_entries(table, row, UNIQUE_CHECK_PARTIAL);
+    if (is_new)
+        heap_finish_speculative(table.relation, &row->t_self);
+    else
+        heap_abort_speculative(table.relation, &row->t_self);
+    SpeculativeInsertionLockRelease(self);
+    return is_new;
+}
+
+bool insert_rows_if_new(const HeapTable &table, TupleTableSlot **slots, int count) {
+    heap_multi_insert(table.relation, slots, count, GetCurrentCommandId(true), 0, nullptr);
+    bool all_new = true;
+    for (int i = 0; all_new && i < count; i++) {
+        bool should_free;
+        HeapTuple row = ExecFetchSlotHeapTuple(slots[i], false, &should_free);
+        row->t_self = slots[i]->tts_tid;
+        all_new = insert_index_entries(table, row, UNIQUE_CHECK_PARTIAL);
+    }
+    return all_new;
+}
+
+Write update_row(const HeapTable &table, const ItemPointerData &version, HeapTuple row) {
+    ItemPointerData old = version;
+    TM_FailureData failure{};
+    IndexNeeds needs;
+    const TM_Result result = compat_heap_update(table.relation, &old, row, GetCurrentCommandId(true), &failure, &needs);
+    if (result == TM_Ok && needs != IndexNeeds::none)
+        (void)insert_index_entries(table, row, UNIQUE_CHECK_YES, true, needs);
+    return write_result(table, result);
+}
+
+Write delete_row(const HeapTable &table, const ItemPointerData &version, bool wait) {
+    ItemPointerData old = version;
+    TM_FailureData failure{};
+    return write_result(table, compat_heap_delete(table.relation, &old, GetCurrentCommandId(true), &failure, wait));
+}
+
+Write lock_row(const HeapTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait) {
+    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    TM_FailureData failure{};
+    const uint8 flags = mode == LockTupleKeyShare ? TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS : 0;
+    const TM_Result result = table_tuple_lock(table.relation, version, InvalidSnapshot, slot, GetCurrentCommandId(true), mode,
+                                              wait, flags, &failure);
+    ExecDropSingleTupleTableSlot(slot);
+    return write_result(table, result);
+}
+
+IndexedRows begin_indexed_rows(const HeapTable &table, Relation index, Snapshot snapshot, ScanKey keys, int count) {
+    IndexedRows rows;
+    rows.slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    rows.scan = compat_index_beginscan(table.relation, index, snapshot, count);
+    index_rescan(rows.scan, keys, count, nullptr, 0);
+    return rows;
+}
+
+TupleTableSlot *next_row(const IndexedRows &rows) {
+    CHECK_FOR_INTERRUPTS();
+    return index_getnext_slot(rows.scan, ForwardScanDirection, rows.slot) ? rows.slot : nullptr;
+}
+
+void end_indexed_rows(const IndexedRows &rows) {
+    index_endscan(rows.scan);
+    ExecDropSingleTupleTableSlot(rows.slot);
+}
+
+} // namespace idem
