@@ -3,7 +3,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo checkout check check-core matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout check check-all check-rest check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -16,11 +16,15 @@ demo:        ## payments, stock, orders, forms, a cron job: without idem and wit
 	@scripts/demo.sh
 checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it
 	@scripts/checkout.sh
-check:       ## build, install and run every test; the last line says what passed and failed
-	@scripts/check.sh
-check-core:  ## the same without the recovery tests
-	@scripts/check.sh core
-matrix:      ## make check on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky
+check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
+	@scripts/check.sh quick
+check-all:   ## the same and every other test that takes minutes
+	@scripts/check.sh all
+check-rest:  ## of check-all, what is not in check
+	@scripts/check.sh rest
+check-long:  ## what takes hours: chaos, faults, cut points, the matrix
+	@scripts/check.sh long
+matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky
 	@scripts/matrix.sh $(ONLY)
 check-sanitize: ## tests of extension and client under AddressSanitizer and UndefinedBehaviorSanitizer, the client's under ThreadSanitizer, too
 	@scripts/sanitize.sh

@@ -38,10 +38,15 @@ scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {
 root=$PWD
 # shellcheck source=tests/examples/helper.bash
 source tests/examples/helper.bash
-npm_ci tests/browser >"$kept/npm.log" || {
+status=0
+npm_ci tests/browser >"$kept/npm.log" || status=$?
+if [ "$status" -eq 69 ]; then
+    echo "1..0 # SKIP the npm registry cannot be reached"
+    exit 0
+elif [ "$status" -ne 0 ]; then
     cat "$kept/npm.log" >&2
     exit 1
-}
+fi
 
 set -m
 if [ -z "${SHOP_URL:-}" ]; then

@@ -1,66 +1,69 @@
 #!/usr/bin/env bash
-# Builds with warnings as errors, installs, and runs every suite against a private cluster. `check.sh core` leaves out the
-# slow one, recovery. Logs are kept in build/check.
+# Builds with warnings as errors, installs, and runs suites against private clusters. Suites that have clusters of their own run side by
+# side. Logs are kept in build/check.
+#
+#   check.sh quick    what guards the guarantees of the README: `make check`
+#   check.sh rest     every other suite that fits the time
+#   check.sh all      both: `make check-all`
+#   check.sh long     what takes hours: `make check-long`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
-selection=${1:-all}
+selection=${1:-quick}
 logs=$PWD/build/check
 cluster=check-$$
-child=
-table=()
-total_passed=0 total_failed=0 total_skipped=0
+clusters=("$cluster" "client-$$")
+lanes=()
 
 # Whatever way out is taken, nothing that was started stays.
 stop_everything() {
+    local lane name
     trap '' INT TERM HUP
-    if [ -n "$child" ]; then
-        kill -TERM -- "-$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    for lane in "${lanes[@]}"; do
+        kill -TERM -- "-$lane" 2>/dev/null || true
+        wait "$lane" 2>/dev/null || true
+    done
     cp "${PGHOST:-}/server.log" "$logs/server.log" 2>/dev/null || true
-    scripts/cluster.sh stop "$cluster"
-}
-
-# Runs in a process group of its own, so that an interrupt can end all of it, and in the background, so that bash acts on
-# the interrupt at once.
-run() {
-    local status=0
-    set -m
-    "$@" </dev/null &
-    child=$!
-    set +m
-    wait "$child" || status=$?
-    child=
-    return "$status"
+    for name in "${clusters[@]}"; do scripts/cluster.sh stop "$name"; done
 }
 
 # --- What the suites run -------------------------------------------------------------------------------------------------
 
+# `make check` needs neither bitcode nor the programs of the other suites.
 build() {
-    scripts/install.sh WERROR=1 &&
-        cmake -S . -B build/cmake -DCMAKE_COMPILE_WARNING_AS_ERROR=ON &&
-        cmake --build build/cmake --parallel "$(nproc)"
+    scripts/install.sh WERROR=1 with_llvm=no && configure &&
+        cmake --build build/cmake --parallel "$(nproc)" --target idem-unit idem-cli-unit idem-client-tests idem-cli
 }
+
+build_all() { scripts/install.sh WERROR=1 && configure && cmake --build build/cmake --parallel "$(nproc)"; }
+
+configure() { cmake -S . -B build/cmake -DCMAKE_COMPILE_WARNING_AS_ERROR=ON; }
 
 # fsync: the cluster does not outlive the check. statement_timeout: a test that hangs is to fail.
-start_cluster() {
-    scripts/cluster.sh start "$cluster" fsync=off max_prepared_transactions=10 statement_timeout=5min
-}
+start_cluster() { scripts/cluster.sh start "$1" fsync=off max_prepared_transactions=10 statement_timeout=5min; }
 
-unit() { ctest --test-dir build/cmake --output-on-failure --label-exclude 'client|fuzz'; }
+unit() { ctest --test-dir build/cmake --output-on-failure --label-regex unit; }
+
+# The checker that judges what clients saw in a run of chaos.
+judge() { ctest --test-dir build/cmake --output-on-failure --label-regex judge; }
 
 # The fuzz targets on their seeds, with AddressSanitizer.
 fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
-# In a database of its own. Where the clients' tests stop servers, they make them inside the cluster's directory. What must
-# hold at each point where a connection can break is tried several times over; 100 times take the better part of an hour.
-client() {
-    if [ "$selection" = all ]; then export IDEM_CUT_REPETITIONS=${IDEM_CUT_REPETITIONS:-5}; fi
-    "$bindir/createdb" client &&
-        PGDATABASE=client ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)"
+# test_client DATABASE [ARGUMENT of ctest ...]: in a cluster of its own. Where these tests stop servers, they make them inside the
+# cluster's directory.
+test_client() {
+    local database=$1
+    shift
+    start_cluster "client-$$" && eval "$(scripts/cluster.sh env "client-$$")" && "$bindir/createdb" "$database" &&
+        PGDATABASE=$database ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)" "$@"
 }
+
+client() { test_client client; }
+
+# What must hold at each point where a connection can break, tried five times; 100 times take the better part of an hour.
+cuts() { IDEM_CUT_REPETITIONS=${IDEM_CUT_REPETITIONS:-5} test_client cuts --tests-regex CutPoints; }
 
 # What the sources must not have in them.
 tree() { bats --tap tests/tree; }
@@ -72,22 +75,23 @@ regress() { make --silent installcheck ISOLATION=; }
 
 isolation() { make --silent installcheck REGRESS=; }
 
-pgtap() {
-    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL' &&
-CREATE DATABASE pgtap;
+make_pgtap_database() {
+    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
+SELECT 'CREATE DATABASE pgtap' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'pgtap') \gexec
 \connect pgtap
-CREATE SCHEMA tap;
-CREATE EXTENSION pgtap SCHEMA tap;
-CREATE SCHEMA idem;
-CREATE EXTENSION idem SCHEMA idem;
+CREATE SCHEMA IF NOT EXISTS tap;
+CREATE EXTENSION IF NOT EXISTS pgtap SCHEMA tap;
+CREATE SCHEMA IF NOT EXISTS idem;
+CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
 ALTER DATABASE pgtap SET search_path = idem, tap, public;
 SQL
-        pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*.sql
 }
+
+pgtap() { make_pgtap_database && pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*.sql; }
 
 # The same tests through a pooler in transaction mode. pgTAP itself keeps its plan in the session, so each file has a backend of its own.
 pooled() (
-    scripts/pooler.sh start "$cluster" default_pool_size=1 &&
+    make_pgtap_database && scripts/pooler.sh start "$cluster" default_pool_size=1 &&
         eval "$(scripts/pooler.sh env "$cluster")" || exit
     trap 'scripts/pooler.sh stop "$cluster"' EXIT
     status=0
@@ -112,23 +116,52 @@ browser() { scripts/browser.sh; }
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
-# These tests make clusters of their own, as the user that may run a server, who need not be able to read the checkout.
-# All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows docs/operations.md.
-recovery() {
-    local work=$PGHOST/recovery status=0
+# Of the recovery tests, those of a guarantee: crash, standby, dump and restore, upgrade, races, tokens, locks, ids, kills, torn pages,
+# the outbox, privileges, the wire protocol, PITR, prepared holders.
+guards=(001 003 004 005 006 010 012 013 015 021 025 026 027 033 034 035 041 042 045 046)
+
+recovery() { prove_recovery recovery "${guards[@]/%/_*.pl}"; }
+
+recovery_rest() {
+    local test files=()
+    for test in tests/recovery/*.pl; do
+        test=${test##*/}
+        [[ " ${guards[*]} " == *" ${test%%_*} "* ]] || files+=("$test")
+    done
+    prove_recovery recovery_rest "${files[@]}"
+}
+
+# prove_recovery NAME PATTERN ...: these tests make clusters of their own, as the user that may run a server, who need not be able to
+# read the checkout. All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows
+# docs/operations.md.
+prove_recovery() {
+    local name=$1 work=$PGHOST/$1 status=0
+    shift
     cp -R tests/recovery "$work" && cp docs/operations.md "$work" && mkdir "$work/tmp" || return
     if is_root; then chown -R postgres: "$work"; fi
     (
+        # shellcheck disable=SC2086,SC2068 # patterns of the tests' directory
         cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" \
             TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
             PG_REGRESS="$pgxs/test/regress/pg_regress" \
             ${IDEM_KILLS:+IDEM_KILLS="$IDEM_KILLS"} ${IDEM_FAULTS:+IDEM_FAULTS="$IDEM_FAULTS"} ${IDEM_SEED:+IDEM_SEED="$IDEM_SEED"} \
             ${IDEM_ALTERATIONS:+IDEM_ALTERATIONS="$IDEM_ALTERATIONS"} ${IDEM_COMBINATIONS:+IDEM_COMBINATIONS="$IDEM_COMBINATIONS"} \
-            prove --verbose -I "$pgxs/test/perl" -I "$work" ./*.pl
+            prove --verbose --timer -I "$pgxs/test/perl" -I "$work" $@
     ) || status=$?
-    cp -R "$work/tmp_check/log" "$logs/recovery" || true
+    cp -R "$work/tmp_check/log" "$logs/$name" || true
     return "$status"
 }
+
+# --- What takes hours ------------------------------------------------------------------------------------------------------
+
+chaos_long() { scripts/chaos.sh --minutes 10 && echo 'ok 1 - ten minutes of chaos'; }
+
+# Every allocation of every call; every alteration, committed.
+faults_long() { IDEM_FAULTS=all IDEM_ALTERATIONS=all prove_recovery faults_long 028_faults.pl 036_altered_tables.pl; }
+
+cuts_long() { IDEM_CUT_REPETITIONS=100 cuts; }
+
+matrix_long() { scripts/matrix.sh; }
 
 # --- Counting: each prints "passed failed skipped" from a log --------------------------------------------------------------
 
@@ -148,6 +181,7 @@ count_pg_regress() {
 # A file that ends before its plan does counts as one failure, if no test of its failed.
 count_tap() {
     awk '/^ok / && / # [Ss][Kk][Ii][Pp]/ {skipped++; next}
+         /^1\.\.0 # [Ss][Kk][Ii][Pp]/ {skipped++}
          /^ok / {passed++}
          /^not ok / && !/ # TODO/ {failed++}
          ended_early && /^  (Non-zero|Parse errors)/ {failed++}
@@ -155,15 +189,12 @@ count_tap() {
          END {print passed + 0, failed + 0, skipped + 0}' "$1"
 }
 
+count_matrix() { sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)\{0,1\}$/\1 \2 0\4/p' "$1" | tail -n 1; }
+
 # --- Verdicts --------------------------------------------------------------------------------------------------------------
 
-record() {
-    local name=$1 passed=$2 failed=$3 skipped=$4
-    table+=("$(printf '%-10s %7d %7d %8d' "$name" "$passed" "$failed" "$skipped")")
-    total_passed=$((total_passed + passed))
-    total_failed=$((total_failed + failed))
-    total_skipped=$((total_skipped + skipped))
-}
+# record NAME PASSED FAILED SKIPPED SECONDS. What never got so far counts as one failure.
+record() { echo "$*" >"$logs/$1.result"; }
 
 # All that someone who sees nothing but this output needs.
 show_failure() {
@@ -176,65 +207,93 @@ show_failure() {
         echo "--- $diffs"
         head -n 200 "$diffs"
     fi
-    sed -n 's|^\./\(.*\)\.pl *(Wstat: .*|\1|p' "$log" | while read -r test; do
-        echo "--- the end of build/check/recovery/regress_log_$test"
-        tail -n 20 "$logs/recovery/regress_log_$test"
+    sed -n 's|^\./\{0,1\}\([0-9][^ ]*\)\.pl *(Wstat: .*|\1|p; s|^\([0-9][^ ]*\)\.pl *(Wstat: .*|\1|p' "$log" | while read -r test; do
+        echo "--- the end of build/check/$name/regress_log_$test"
+        tail -n 20 "$logs/$name/regress_log_$test"
     done
     echo "---"
 }
 
-# What the suites stand on: counted only when it fails, and then it is the end.
+# What the suites stand on: when it fails, that is the end.
 require() {
-    local name=$1
+    local name=$1 since=$SECONDS
     shift
-    printf '%-10s ' "$name"
-    SECONDS=0
-    if run "$@" >"$logs/$name.log" 2>&1; then
-        echo "done ($SECONDS s)"
+    if "$@" >"$logs/$name.log" 2>&1 </dev/null; then
+        record "$name" 0 0 0 $((SECONDS - since))
+        printf '%-13s done (%s s)\n' "$name" $((SECONDS - since))
     else
-        echo "FAILED ($SECONDS s)"
+        record "$name" 0 1 0 $((SECONDS - since))
+        printf '%-13s FAILED (%s s)\n' "$name" $((SECONDS - since))
         show_failure "$name"
-        record "$name" 0 1 0
         summarize
     fi
 }
 
-# suite NAME COUNTER TESTS: runs the function NAME, if a file matches TESTS.
+# The function NAME, whose log its counter reads.
 suite() {
-    local name=$1 counter=$2 tests=$3 status=0 passed failed skipped
-    printf '%-10s ' "$name"
-    if ! compgen -G "$tests" >/dev/null; then
-        echo "skipped: there is no $tests"
-        record "$name" 0 0 1
-        return
-    fi
-    SECONDS=0
-    run "$name" >"$logs/$name.log" 2>&1 || status=$?
+    local name=$1 counter=${counters[$1]} since=$SECONDS status=0 passed failed skipped
+    "$name" >"$logs/$name.log" 2>&1 </dev/null || status=$?
     read -r passed failed skipped < <("$counter" "$logs/$name.log")
     # A suite can fail without a failed test: it may not even have started.
     if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
-    record "$name" "$passed" "$failed" "$skipped"
+    record "$name" "$passed" "$failed" "$skipped" $((SECONDS - since))
     if [ "$failed" -eq 0 ]; then
-        echo "passed: $passed ($SECONDS s)"
+        printf '%-13s passed: %s (%s s)\n' "$name" "$passed" $((SECONDS - since))
     else
-        echo "FAILED: $failed, passed: $passed ($SECONDS s)"
-        show_failure "$name"
+        printf '%-13s FAILED: %s, passed: %s (%s s)\n%s\n' "$name" "$failed" "$passed" $((SECONDS - since)) "$(show_failure "$name")"
     fi
 }
 
+lane() {
+    local name
+    for name in "$@"; do suite "$name"; done
+}
+
+# side_by_side "SUITE ..." ...: the suites of one argument one after the other, the arguments at the same time. Each lane is a process
+# group, so that an interrupt can end all of it, and in the background, so that bash acts on the interrupt at once.
+side_by_side() {
+    local suites pid
+    set -m
+    for suites in "$@"; do
+        # shellcheck disable=SC2086 # words
+        lane $suites &
+        lanes+=($!)
+    done
+    set +m
+    for pid in "${lanes[@]}"; do wait "$pid" || true; done
+    lanes=()
+    for suites in $*; do [ -f "$logs/$suites.result" ] || record "$suites" 0 1 0 0; done
+}
+
+# The slowest first.
 summarize() {
-    printf '\n%-10s %7s %7s %8s\n' suite passed failed skipped
-    printf '%s\n' "${table[@]}"
-    local skipped=
-    if [ "$total_skipped" -gt 0 ]; then skipped=", $total_skipped skipped"; fi
-    printf '\n%s passed, %s failed%s\n' "$total_passed" "$total_failed" "$skipped"
-    if [ "$total_failed" -gt 0 ]; then exit 1; fi
-    exit 0
+    printf '\n%-13s %7s %7s %8s %8s\n' suite passed failed skipped seconds
+    cat "$logs"/*.result | sort -k 5,5nr | awk '{printf "%-13s %7d %7d %8d %8d\n", $1, $2, $3, $4, $5}'
+    cat "$logs"/*.result | awk -v seconds="$SECONDS" '
+        {passed += $2; failed += $3; skipped += $4}
+        END {
+            printf "\n%d passed, %d failed", passed, failed
+            if (skipped) printf ", %d skipped", skipped
+            printf " (%d:%02d min)\n", seconds / 60, seconds % 60
+            exit failed > 0
+        }'
+    exit
 }
 
 # ---------------------------------------------------------------------------------------------------------------------------
 
-scripts/deps.sh --examples
+declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
+    [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
+for name in tree pgtap pooled cli bench consumer examples browser chaos recovery recovery_rest chaos_long faults_long; do
+    counters[$name]=count_tap
+done
+
+case $selection in
+    quick) scripts/deps.sh ;;
+    rest | all | long) scripts/deps.sh --examples ;;
+    *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
+esac
+SECONDS=0
 bindir=$("$PG_CONFIG" --bindir)
 pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
 rm -rf build/check build/regress build/isolation
@@ -243,23 +302,12 @@ trap stop_everything EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-require build build
-require cluster start_cluster
+if [ "$selection" = quick ]; then require build build; else require build build_all; fi
+require cluster start_cluster "$cluster"
 eval "$(scripts/cluster.sh env "$cluster")"
 
-suite tree count_tap 'tests/tree/*.bats'
-suite unit count_ctest 'tests/unit/*.cpp'
-suite fuzz count_ctest 'tests/fuzz/*.cpp'
-suite regress count_pg_regress 'tests/regress/sql/*.sql'
-suite isolation count_pg_regress 'tests/isolation/specs/*.spec'
-suite pgtap count_tap 'tests/pgtap/*.sql'
-suite pooled count_tap 'tests/pgtap/*.sql'
-suite client count_ctest 'tests/client/*_test.cpp'
-suite cli count_tap 'tests/cli/*.bats'
-suite bench count_tap 'tests/bench/*.bats'
-suite consumer count_tap 'tests/consumer/run.sh'
-suite examples count_tap 'tests/examples/*.bats'
-suite browser count_tap 'tests/browser/*.test.js'
-suite chaos count_tap 'tests/chaos/main.cpp'
-if [ "$selection" = all ]; then suite recovery count_tap 'tests/recovery/*.pl'; fi
+# Suites of one lane share the cluster; `cli` restarts it.
+case $selection in quick | all) side_by_side "client" "tree unit regress isolation pgtap cli recovery" ;; esac
+case $selection in rest | all) side_by_side "recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser" ;; esac
+if [ "$selection" = long ]; then side_by_side "chaos_long cuts_long faults_long matrix_long"; fi
 summarize
