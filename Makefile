@@ -70,7 +70,7 @@ OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 
 # In the order in which CREATE EXTENSION runs them.
 SQL_FILES   = sql/types.sql sql/tables.sql sql/scopes.sql sql/fingerprint.sql sql/keys.sql sql/execute.sql \
-              sql/counters.sql sql/ids.sql sql/tokens.sql sql/locks.sql sql/row_flows.sql sql/state_machines.sql \
+              sql/counters.sql sql/ids.sql sql/tokens.sql sql/locks.sql sql/rows.sql sql/machines.sql \
               sql/http.sql sql/inbox.sql sql/outbox.sql sql/requests.sql sql/rates.sql \
               sql/sweep.sql sql/replication.sql sql/statistics.sql sql/in_flight.sql sql/health.sql sql/privileges.sql
 DATA_built  = build/idem--$(EXTVERSION).sql

@@ -1,4 +1,4 @@
-// Rows whose state follows a machine (docs/state-machines.md). Defining and attaching machines is a matter of SQL.
+// Rows whose state follows a machine (docs/machines.md). Defining and attaching machines is a matter of SQL.
 //
 // `table`, `key`, errors, retries and lost replies: as in idem/rows.hpp.
 #pragma once

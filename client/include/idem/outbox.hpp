@@ -1,4 +1,4 @@
-// Messages that commit with the business rows, and the relay that hands them to a broker (docs/messages.md). For consumers:
+// Messages that commit with the business rows, and the relay that hands them to a broker (docs/outbox.md). For consumers:
 // idem/consume.hpp.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Guards for rows of your own tables: change a row only if nobody else has (optimistic, conditional), keep others off it while
 // you work (pessimistic), insert it only once (unique, guarded). The SQL functions, their outcomes and errors are described in
-// docs/row-flows.md.
+// docs/rows.md.
 //
 // Everywhere:
 //  - `table` is a name as in SQL, quoted and with its schema where need be: public.item, "Odd name". It is looked up by the

@@ -1,4 +1,4 @@
--- The examples of docs/state-machines.md: what they show must be what happens.
+-- The examples of docs/machines.md: what they show must be what happens.
 CREATE EXTENSION idem;
 SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {
     "created": ["paid", "cancelled"], "paid": ["shipped", "refunded"],
