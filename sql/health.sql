@@ -127,8 +127,11 @@ BEGIN
             'min(lease_until) FILTER (WHERE verdict = ''lapsed'') AS oldest_lapse, count(*) FILTER (WHERE verdict = ''in doubt'') AS in_doubt '
             'FROM (SELECT k.created_at, k.expires_at, k.lease_until, CASE WHEN k.state = ''d'' THEN ''in doubt'' '
             'WHEN k.state = ''p'' AND k.lease_until > $2 THEN ''leased'' WHEN k.state = ''p'' AND s.on_lease_expiry = ''manual'' THEN ''in doubt'' '
-            'WHEN k.expires_at <= $2 THEN ''expired'' WHEN k.state = ''p'' THEN ''lapsed'' END AS verdict '
-            'FROM %1$s.%2$I k TABLESAMPLE SYSTEM ($1) LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
+            'WHEN k.expires_at <= $2 THEN ''expired'' WHEN k.state = ''p'' THEN ''lapsed'' END AS verdict FROM '
+            || CASE WHEN space = 'idem_rates' THEN '(SELECT as_of AS created_at, expires_at, NULL::timestamptz AS lease_until, ''c''::"char" AS state, '
+                                                   'scope FROM %1$s.%2$I TABLESAMPLE SYSTEM ($1)) k'
+                    ELSE '%1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
+            ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
             INTO sample USING 100 * share, clock_timestamp();
         RETURN QUERY SELECT 'sweep_lag_of_' || space,
             sample.expired / share <= greatest(most_expired, 0.2 * sample.live_rows / share),

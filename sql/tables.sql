@@ -62,17 +62,20 @@ COMMENT ON COLUMN idem_locks.fence IS 'Fencing token of the last holder.';
 
 -- A bucket is a row that changes with every call that it lets through: leave half of each page for that.
 CREATE TABLE idem_rates (
-    LIKE idem_keys INCLUDING COMMENTS INCLUDING INDEXES, CHECK (state IN ('p', 'c', 'r', 'd'))
+    expires_at timestamptz NOT NULL,
+    as_of      timestamptz NOT NULL,
+    full_at    bigint      NOT NULL,
+    scope      text COLLATE "C" NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE idem_rates IS
-'Token buckets of idem_allow: one row for each name in its scope, until the bucket is full again; a space of names apart from the keys, with the same columns. Change it only by the functions.';
-COMMENT ON COLUMN idem_rates.created_at IS 'When units were last taken (database time).';
+'Token buckets of idem_allow: one row for each name in its scope, until the bucket is full again; a space of names apart from the keys. Change it only by the functions.';
 COMMENT ON COLUMN idem_rates.expires_at IS 'When the bucket is full again.';
-COMMENT ON COLUMN idem_rates.attempt IS 'Always 1.';
-COMMENT ON COLUMN idem_rates.state IS 'Always c.';
+COMMENT ON COLUMN idem_rates.as_of IS 'When units were last taken (database time).';
+COMMENT ON COLUMN idem_rates.full_at IS 'When the bucket is full again, in nanoseconds since 2000-01-01 UTC.';
 COMMENT ON COLUMN idem_rates.scope IS 'The space in which the name is unique; at most 255 bytes.';
 COMMENT ON COLUMN idem_rates.key IS 'The name; 1 to 1024 bytes.';
-COMMENT ON COLUMN idem_rates.fence IS 'When the bucket is full again, in nanoseconds since 2000-01-01 UTC.';
 
 CREATE TABLE idem_scopes (
     scope                text COLLATE "C" PRIMARY KEY,

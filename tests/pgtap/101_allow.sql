@@ -60,7 +60,7 @@ SELECT is(pg_temp.ask('rate:wider', 0.001, 5, 2), 't 0', 'burst_that_grew_has_ro
 
 -- The clock was an hour ahead, and is set back.
 CREATE PROCEDURE pg_temp.set_back(name text) LANGUAGE sql AS $$
-    UPDATE idem.idem_rates SET fence = fence + 3600000000000, created_at = created_at + interval '1 hour', expires_at = expires_at + interval '1 hour' WHERE key = name
+    UPDATE idem.idem_rates SET full_at = full_at + 3600000000000, as_of = as_of + interval '1 hour', expires_at = expires_at + interval '1 hour' WHERE key = name
 $$;
 SELECT pg_temp.ask('rate:back again', 2, 3, 3);
 CALL pg_temp.set_back('rate:back again');
@@ -71,7 +71,7 @@ CALL pg_temp.sleep(:'retry_after');
 SELECT is((SELECT allowed FROM idem_allow('rate:back again', 2, 3)), true, 'waiting_for_that_is_enough_too');
 CALL pg_temp.set_back('rate:b');
 SELECT is(pg_temp.ask('rate:b'), 't 1', 'clock_set_back_takes_nothing_and_gives_nothing');
-UPDATE idem_rates SET fence = fence + 1000000000000000 WHERE key = 'rate:b';
+UPDATE idem_rates SET full_at = full_at + 1000000000000000 WHERE key = 'rate:b';
 SELECT is(pg_temp.ask('rate:b'), 'f 0 in 100', 'bucket_that_is_full_in_a_week');
 
 -- What is written.

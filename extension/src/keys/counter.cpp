@@ -1,34 +1,59 @@
-// idem_hit: how often a key was seen. One statement counts and sets the expiry, so no counter exists without one.
-#include "keys/counter.hpp"
-#include "keys/claim.hpp"
-#include "scopes/scope.hpp"
+// idem_hit: how often a key was seen within its window. A counter's row expires with its window, and starts again in place.
+#include "keys/claim_request.hpp"
 #include "server/arguments.hpp"
 #include "server/writable.hpp"
-#include "storage/internal_sql.hpp"
+#include "storage/key_store.hpp"
 
 namespace {
 
 using namespace idem;
+using core::Micros;
 
-constexpr Column kColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
+constexpr const char *kFunction = "idem_hit()";
 
-// A counter whose window is over starts again in place. $3 is the length of the window, or NULL for ever. The clock is read
-// once, after the row was waited for.
-constexpr const char *kHit =
-    "INSERT INTO %s AS c (expires_at, hits, scope, key)"
-    " VALUES (coalesce(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) $3, 'infinity'), 1, $1, $2)"
-    " ON CONFLICT (scope, key) DO UPDATE SET (hits, expires_at) ="
-    " (SELECT CASE WHEN c.expires_at OPERATOR(pg_catalog.>) t.now THEN c.hits OPERATOR(pg_catalog.+) 1 ELSE 1 END,"
-    " CASE WHEN c.expires_at OPERATOR(pg_catalog.>) t.now THEN c.expires_at"
-    " ELSE coalesce(t.now OPERATOR(pg_catalog.+) $3, 'infinity') END"
-    " FROM (SELECT pg_catalog.clock_timestamp() AS now OFFSET 0) t)"
-    " RETURNING hits";
+struct Counter {
+    Micros expires_at;
+    int64 hits;
+};
+
+int64 one_more(int64 hits) {
+    int64 sum;
+    if (pg_add_s64_overflow(hits, 1, &sum))
+        ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("bigint out of range")));
+    return sum;
+}
+
+// The counter with one more hit; a found one counts until its window ends.
+Counter next_counter(const KeyTable &table, const Probe &found, Micros window) {
+    const Micros now = clock_now();
+    if (found.presence == Presence::found) {
+        const Micros expires_at = DatumGetTimestampTz(value_of(table, found, CounterColumn::expires_at));
+        if (expires_at > now)
+            return {expires_at, one_more(DatumGetInt64(value_of(table, found, CounterColumn::hits)))};
+    }
+    return {deadline_after(now, window, "ttl"), 1};
+}
+
+int64 count_hit(const KeyTable &table, const text *scope, const text *key, Micros window) {
+    for (;; check_for_interrupts()) {
+        const Probe found = probe_waiting(table, scope, key, kFunction);
+        const Counter counter = next_counter(table, found, window);
+        const Datum values[] = {TimestampTzGetDatum(counter.expires_at), Int64GetDatum(counter.hits), PointerGetDatum(scope),
+                                PointerGetDatum(key)};
+        const bool nulls[CounterColumn::count] = {};
+        ItemPointerData version = found.tid;
+        if (found.presence == Presence::absent) {
+            if (insert_key(table, values, nulls, &version))
+                return counter.hits;
+            continue;
+        }
+        require_in_snapshot(table, found);
+        if (replace_key(table, &version, values, nulls, true) == Write::done)
+            return counter.hits;
+    }
+}
 
 } // namespace
-
-namespace idem {
-constinit Member counters_table = member_table("idem_counters", kColumns, CounterColumn::scope, CounterColumn::key, kAnyChecks);
-}
 
 extern "C" {
 
@@ -37,17 +62,13 @@ PG_FUNCTION_INFO_V1(idem_hit);
 PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 2);
-    const core::Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
+    const Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
     deadline_after(clock_now(), window, "ttl");
-    prevent_unless_writable("idem_hit()");
-    Interval span{};
-    span.time = window;
-    const SqlArgument arguments[] = {{TEXTOID, PointerGetDatum(scope), false},
-                                     {TEXTOID, PointerGetDatum(key), false},
-                                     {INTERVALOID, IntervalPGetDatum(&span), window == core::kForever}};
-    Datum hits = 0;
-    run_as_owner(psprintf(kHit, member_name(counters_table)), arguments, lengthof(arguments), &hits);
-    PG_RETURN_INT64(DatumGetInt64(hits));
+    prevent_unless_writable(kFunction);
+    const KeyTable table = open_keys(Access::write, KeySpace::counters);
+    const int64 hits = count_hit(table, scope, key, window);
+    close_keys(table);
+    PG_RETURN_INT64(hits);
 }
 
 } // extern "C"

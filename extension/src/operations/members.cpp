@@ -2,7 +2,6 @@
 
 #include "http/http_answer.hpp"
 #include "ids/snowflake.hpp"
-#include "keys/counter.hpp"
 #include "keys/key_types.hpp"
 #include "machines/machine.hpp"
 #include "machines/transition_log.hpp"
@@ -37,11 +36,10 @@ void check_types() {
 } // namespace
 
 void check_members() {
-    for (Member &table : key_tables)
-        check_member(table);
-    Member *const others[] = {&scopes_table,  &counters_table, &machines_table, &transition_log,
-                              &outbox_table,  &parked_table,   &leases_table,   &sweeps_table,
-                              &token_secrets, &api_keys,       &id_high_water,  &fence_high_water};
+    for (const KeySpace space : kKeySpaces)
+        check_member(table_of(space));
+    Member *const others[] = {&scopes_table, &machines_table, &transition_log, &outbox_table,  &parked_table,    &leases_table,
+                              &sweeps_table, &token_secrets,  &api_keys,       &id_high_water, &fence_high_water};
     for (Member *member : others)
         check_member(*member);
     check_types();

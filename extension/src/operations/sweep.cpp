@@ -20,7 +20,7 @@ constexpr Micros kLongestNap = 100 * 1000;
 
 // One walk through one table, from where the last one was interrupted to the end and from the beginning to there.
 struct Pass {
-    SweptTable table;
+    KeySpace table;
     SweepProgress progress;
     bool has_begun;
     BlockNumber start;
@@ -59,7 +59,7 @@ bool turn_around(Pass *pass, BlockNumber end) {
 
 // One batch within the transaction; true: it was the last.
 bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) {
-    Relation relation = open_swept(pass->table);
+    Relation relation = open_member(table_of(pass->table), RowExclusiveLock);
     const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
     if (!pass->has_begun)
         begin_pass(pass, relation, blocks, memory);
@@ -141,7 +141,7 @@ bool rest(const Sweeper &sweeper, Micros pause) {
     }
 }
 
-bool sweep_table(const Sweeper &sweeper, SweptTable table, const SweepOptions &options, MemoryContext memory,
+bool sweep_table(const Sweeper &sweeper, KeySpace table, const SweepOptions &options, MemoryContext memory,
                  MemoryContext batch_memory) {
     Pass pass{};
     pass.table = table;
@@ -164,7 +164,7 @@ bool sweep_all(const Sweeper &sweeper, const SweepOptions &options) {
                                                  ALLOCSET_DEFAULT_SIZES);
     MemoryContext batch_memory = AllocSetContextCreate(memory, "idem sweep batch", ALLOCSET_DEFAULT_SIZES);
     bool go_on = true;
-    for (const SweptTable table : kSweptTables)
+    for (const KeySpace table : kKeySpaces)
         go_on = go_on && sweep_table(sweeper, table, options, memory, batch_memory);
     MemoryContextDelete(memory);
     return go_on;

@@ -1,6 +1,5 @@
 #include "operations/sweep_heap.hpp"
 
-#include "keys/counter.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "statistics/stats.hpp"
@@ -25,26 +24,33 @@ struct Candidates {
     Candidate rows[MaxHeapTuplesPerPage];
 };
 
-// A counter is as a completed key: it counts until it expires.
-core::KeyFacts counter_facts(TupleDesc layout, HeapTuple row) {
+// A row that is no key's is as a completed key: it counts until it expires.
+core::KeyFacts facts_of_row(KeySpace space, TupleDesc layout, HeapTuple row) {
+    if (has_key_columns(space))
+        return stored_facts(layout, row);
+    static_assert(static_cast<int>(RateColumn::expires_at) == static_cast<int>(CounterColumn::expires_at));
     bool is_null;
     core::KeyFacts facts{};
     facts.state = core::State::completed;
-    facts.expires_at = DatumGetTimestampTz(heap_getattr(row, 1, layout, &is_null));
+    facts.expires_at = DatumGetTimestampTz(heap_getattr(row, RateColumn::expires_at, layout, &is_null));
     return facts;
 }
 
-const text *scope_of(TupleDesc layout, HeapTuple row) {
+// The scope that a deletion is counted for; nullptr for a counter.
+const text *counted_scope(KeySpace space, TupleDesc layout, HeapTuple row) {
+    if (space == KeySpace::counters)
+        return nullptr;
+    const int column = has_key_columns(space) ? int{KeyColumn::scope} : int{RateColumn::scope};
     bool is_null;
-    return DatumGetTextPCopy(heap_getattr(row, KeyColumn::scope, layout, &is_null));
+    return DatumGetTextPCopy(heap_getattr(row, column, layout, &is_null));
 }
 
 // Notes what is expired, committed and free, by what can be told under the page's lock.
-void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
+void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
     TupleDesc layout = RelationGetDescr(relation);
     const CommandId command = GetCurrentCommandId(false);
     for_each_version(relation, buffer, from, [&](HeapTuple row) {
-        const core::KeyFacts facts = table == SweptTable::counters ? counter_facts(layout, row) : stored_facts(layout, row);
+        const core::KeyFacts facts = facts_of_row(space, layout, row);
         if (!core::is_expired(facts, now))
             return;
         const TM_Result version = HeapTupleSatisfiesUpdate(row, command, buffer);
@@ -52,8 +58,8 @@ void collect(SweptTable table, Relation relation, Buffer buffer, OffsetNumber fr
             found->held++;
         if (version != TM_Ok)
             return;
-        const text *scope = table != SweptTable::counters ? scope_of(layout, row) : nullptr;
-        const bool asks_policy = table == SweptTable::keys && facts.state == core::State::in_progress;
+        const text *scope = counted_scope(space, layout, row);
+        const bool asks_policy = space == KeySpace::keys && facts.state == core::State::in_progress;
         found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), facts, scope, asks_policy, found->held};
     });
 }
@@ -75,7 +81,7 @@ bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
 
 // One page, from the position's row on; at most `room` deletions, none after `until`: to delete one row of a large response
 // takes hundreds of its pieces. Moves the position behind what it has done.
-void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int64 room, core::Micros until, Batch *batch,
+void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 room, core::Micros until, Batch *batch,
                 BufferAccessStrategy strategy) {
     const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
@@ -84,7 +90,7 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
     found.count = 0;
     found.held = 0;
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
-    collect(table, relation, buffer, position->offset, now, &found);
+    collect(space, relation, buffer, position->offset, now, &found);
     LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
@@ -114,30 +120,14 @@ void sweep_page(SweptTable table, Relation relation, HeapPosition *position, int
 
 } // namespace
 
-Relation open_swept(SweptTable table) {
-    switch (table) {
-    case SweptTable::keys:
-        return open_member(table_of(KeySpace::keys), RowExclusiveLock);
-    case SweptTable::tokens:
-        return open_member(table_of(KeySpace::tokens), RowExclusiveLock);
-    case SweptTable::locks:
-        return open_member(table_of(KeySpace::locks), RowExclusiveLock);
-    case SweptTable::rates:
-        return open_member(table_of(KeySpace::rates), RowExclusiveLock);
-    case SweptTable::counters:
-        break;
-    }
-    return open_member(counters_table, RowExclusiveLock);
-}
-
-Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
+Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
                    BufferAccessStrategy strategy) {
     Batch batch{};
     do {
         if (position->block >= end)
             break;
         CHECK_FOR_INTERRUPTS();
-        sweep_page(table, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
+        sweep_page(space, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
     } while (batch.deleted < limits.rows && monotonic_now() < limits.until);
     return batch;
 }

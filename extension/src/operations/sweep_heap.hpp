@@ -8,15 +8,9 @@
 
 #include "core/key_state.hpp"
 #include "server/pg.hpp"
+#include "storage/key_space.hpp"
 
 namespace idem {
-
-enum class SweptTable { keys, tokens, locks, rates, counters };
-inline constexpr SweptTable kSweptTables[] = {SweptTable::keys, SweptTable::tokens, SweptTable::locks, SweptTable::rates,
-                                              SweptTable::counters};
-
-// Opens one for writing, checked (member.hpp). Close it as any relation.
-Relation open_swept(SweptTable table);
 
 // The next row to look at.
 struct HeapPosition {
@@ -37,7 +31,7 @@ struct Batch {
 
 // Deletes from `position` on, up to and without block `end`, within the transaction; moves `position`. REQUIRES: an active
 // snapshot; `end` is not beyond the relation.
-Batch sweep_blocks(SweptTable table, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
+Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
                    BufferAccessStrategy strategy);
 
 } // namespace idem

@@ -1,13 +1,11 @@
-// idem_allow: a token bucket for each name. Its row is kept as a key's: the fence column has the time at which the bucket will
-// be full again (nanoseconds since PostgreSQL's epoch), created_at when that was said, and the row expires when it is full.
+// idem_allow: a token bucket for each name. Its row says when the bucket will be full again (nanoseconds since PostgreSQL's
+// epoch) and when that was computed, and expires when the bucket is full.
 //
 // A call that is refused writes nothing and locks nothing, unless the clock was set back. A call that is let through replaces
 // the very version that was looked at, so each unit is given out once. What counts is the bucket as it is, not as the
 // transaction's snapshot has it.
 #include "core/token_bucket.hpp"
 
-#include "keys/claim.hpp"
-#include "keys/key_row.hpp"
 #include "keys/ticket.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
@@ -70,26 +68,19 @@ Request request_arguments(FunctionCallInfo fcinfo) {
     return request;
 }
 
-void set_state(KeyRow *row, const BucketState &state) {
-    row->set(KeyColumn::created_at, TimestampTzGetDatum(state.as_of));
-    row->set(KeyColumn::expires_at, TimestampTzGetDatum(core::micros_after(state.full_at)));
-    row->set(KeyColumn::fence, Int64GetDatum(state.full_at));
-}
+// A row with this state: it expires when the bucket is full again.
+struct RateRow {
+    Datum values[RateColumn::count];
+    bool nulls[RateColumn::count] = {};
 
-BucketState bucket_state(const KeyRow &row) {
-    return {row.is_null(KeyColumn::fence) ? 0 : DatumGetInt64(row.get(KeyColumn::fence)),
-            DatumGetTimestampTz(row.get(KeyColumn::created_at))};
-}
+    RateRow(const Request &request, const BucketState &state)
+        : values{TimestampTzGetDatum(core::micros_after(state.full_at)), TimestampTzGetDatum(state.as_of),
+                 Int64GetDatum(state.full_at), PointerGetDatum(request.scope), PointerGetDatum(request.name)} {}
+};
 
-KeyRow first_row(const Request &request, const BucketState &state) {
-    ClaimRequest claim{};
-    claim.space = KeySpace::rates;
-    claim.scope = request.scope;
-    claim.key = request.name;
-    claim.ttl = USECS_PER_SEC;
-    KeyRow row = new_key_row(claim, state.as_of);
-    set_state(&row, state);
-    return row;
+BucketState bucket_state(const KeyTable &table, const Probe &found) {
+    return {DatumGetInt64(value_of(table, found, RateColumn::full_at)),
+            DatumGetTimestampTz(value_of(table, found, RateColumn::as_of))};
 }
 
 Admission admit(const KeyTable &table, const Request &request) {
@@ -98,18 +89,18 @@ Admission admit(const KeyTable &table, const Request &request) {
         const Micros now = clock_now();
         if (found.presence == Presence::absent) {
             const Admission admission = core::admit(request.bucket, {0, now}, now, request.cost);
+            const RateRow row(request, admission.state);
             ItemPointerData version;
-            if (insert_key(table, first_row(request, admission.state), &version))
+            if (insert_key(table, row.values, row.nulls, &version))
                 return admission;
             continue;
         }
-        KeyRow row = read_row(table, found);
-        const Admission admission = core::admit(request.bucket, bucket_state(row), now, request.cost);
+        const Admission admission = core::admit(request.bucket, bucket_state(table, found), now, request.cost);
         if (!admission.allowed && !admission.clock_was_set_back)
             return admission;
-        set_state(&row, admission.state);
+        const RateRow row(request, admission.state);
         ItemPointerData version = found.tid;
-        if (replace_key(table, &version, row, true) == Write::done)
+        if (replace_key(table, &version, row.values, row.nulls, true) == Write::done)
             return admission;
     }
 }

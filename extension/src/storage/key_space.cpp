@@ -22,10 +22,24 @@ constexpr Column kColumns[] = {
 };
 static_assert(lengthof(kColumns) == KeyColumn::count);
 
-constexpr Member space(const char *name) { return member_table(name, kColumns, KeyColumn::scope, KeyColumn::key, 1); }
+constexpr Column kRateColumns[] = {
+    {"expires_at", TIMESTAMPTZOID}, {"as_of", TIMESTAMPTZOID}, {"full_at", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID},
+};
+static_assert(lengthof(kRateColumns) == RateColumn::count);
+
+constexpr Column kCounterColumns[] = {{"expires_at", TIMESTAMPTZOID}, {"hits", INT8OID}, {"scope", TEXTOID}, {"key", TEXTOID}};
+static_assert(lengthof(kCounterColumns) == CounterColumn::count);
+
+constexpr Member table_of_keys(const char *name) { return member_table(name, kColumns, KeyColumn::scope, KeyColumn::key, 1); }
+
+// By KeySpace.
+constinit Member tables[] = {table_of_keys("idem_keys"), table_of_keys("idem_tokens"), table_of_keys("idem_locks"),
+                             member_table("idem_rates", kRateColumns, RateColumn::scope, RateColumn::key),
+                             member_table("idem_counters", kCounterColumns, CounterColumn::scope, CounterColumn::key)};
+static_assert(lengthof(tables) == lengthof(kKeySpaces));
 
 } // namespace
 
-constinit Member key_tables[kKeySpaces] = {space("idem_keys"), space("idem_tokens"), space("idem_locks"), space("idem_rates")};
+Member &table_of(KeySpace space) { return tables[static_cast<int>(space)]; }
 
 } // namespace idem

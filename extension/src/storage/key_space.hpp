@@ -1,15 +1,19 @@
-// The tables of one layout, served by the same code (key_store.hpp). A name in one has nothing to do with the same name in
-// another.
+// The tables whose rows have a key: each is a space of names of its own, served by the same code (key_store.hpp).
 #pragma once
 
 #include "storage/member.hpp"
 
 namespace idem {
 
-enum class KeySpace { keys, tokens, locks, rates };
-inline constexpr int kKeySpaces = 4;
+// Keys, tokens and locks have the layout of KeyColumn. Tokens and locks are claims with other rules, so one layout lets them
+// share the code of claims; the columns that they do not use are NULL and take no room.
+enum class KeySpace { keys, tokens, locks, rates, counters };
+inline constexpr KeySpace kKeySpaces[] = {KeySpace::keys, KeySpace::tokens, KeySpace::locks, KeySpace::rates,
+                                          KeySpace::counters};
 
-// Their columns, by attribute number. Those that every row has come first, so that reading them stays cheap.
+inline bool has_key_columns(KeySpace space) { return space <= KeySpace::locks; }
+
+// Columns by attribute number. Those that every row has come first, so that reading them stays cheap.
 struct KeyColumn {
     enum : AttrNumber {
         created_at = 1,
@@ -30,8 +34,14 @@ struct KeyColumn {
     };
 };
 
-extern Member key_tables[kKeySpaces];
+struct RateColumn {
+    enum : AttrNumber { expires_at = 1, as_of, full_at, scope, key, count = key };
+};
 
-inline Member &table_of(KeySpace space) { return key_tables[static_cast<int>(space)]; }
+struct CounterColumn {
+    enum : AttrNumber { expires_at = 1, hits, scope, key, count = key };
+};
+
+Member &table_of(KeySpace space);
 
 } // namespace idem

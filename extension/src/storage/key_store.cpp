@@ -92,8 +92,6 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
     return is_written;
 }
 
-HeapTuple form_row(const KeyTable &table, const KeyRow &row) { return idem::form_row(table, row.values, row.nulls); }
-
 } // namespace
 
 KeyTable open_keys(Access access, KeySpace space) {
@@ -204,7 +202,8 @@ Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, c
 }
 
 void require_in_snapshot(const KeyTable &table, const Probe &found) {
-    static constexpr const char *kWhat[kKeySpaces] = {"an idempotency key", "a token", "a lock", "a rate"};
+    static constexpr const char *kWhat[lengthof(kKeySpaces)] = {"an idempotency key", "a token", "a lock", "a rate",
+                                                                "a counter"};
     if (!found.in_snapshot)
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
                         errmsg("could not serialize access due to concurrent use of %s", kWhat[static_cast<int>(table.space)]),
@@ -252,8 +251,8 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
     return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
 }
 
-bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
-    HeapTuple tuple = form_row(table, row);
+bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version) {
+    HeapTuple tuple = form_row(table, values, nulls);
     const bool is_new = insert_row_if_new(table, tuple);
     *version = tuple->t_self;
     heap_freetuple(tuple);
@@ -298,7 +297,7 @@ TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
     return is_open_elsewhere(lockers) ? lockers : InvalidTransactionId;
 }
 
-Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
+Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait) {
     // heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that
     // would mean waiting; then the update has nothing left to wait for.
     if (!wait) {
@@ -306,7 +305,7 @@ Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row,
         if (locked != Write::done)
             return locked;
     }
-    HeapTuple tuple = form_row(table, row);
+    HeapTuple tuple = form_row(table, values, nulls);
     const Write write = update_row(table, *version, tuple);
     if (write == Write::done) {
         *version = tuple->t_self;
@@ -366,7 +365,7 @@ bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, co
     KeyRow row = pattern;
     for (int i = 0; i < count; i++) {
         row.set(KeyColumn::key, PointerGetDatum(keys[i]));
-        ExecStoreHeapTuple(form_row(table, row), chunk->slots[i], false);
+        ExecStoreHeapTuple(form_row(table, row.values, row.nulls), chunk->slots[i], false);
     }
     const bool all_new = insert_rows_if_new(table, chunk->slots, count);
     for (int i = 0; i < count; i++)

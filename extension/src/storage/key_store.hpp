@@ -88,7 +88,13 @@ bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, co
 // 40001 when an answer would rest on a row version that the transaction's snapshot does not see.
 void require_in_snapshot(const KeyTable &table, const Probe &found);
 
-// The values of one row, by KeyColumn number - 1.
+// A value that no row lacks.
+inline Datum value_of(const KeyTable &table, const Probe &found, AttrNumber column) {
+    bool is_null;
+    return heap_getattr(found.row, column, RelationGetDescr(table.relation), &is_null);
+}
+
+// The values of one row of a space with key columns, by KeyColumn number - 1.
 struct KeyRow {
     Datum values[KeyColumn::count];
     bool nulls[KeyColumn::count];
@@ -123,13 +129,19 @@ core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
 // Inserts a new key; `version` receives where it is. False: somebody else's is there, or being inserted; look again.
-bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version);
+bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version);
+inline bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
+    return insert_key(table, row.values, row.nulls, version);
+}
 
 // One of the other transactions that have locked or replaced this version and are still open; else InvalidTransactionId.
 TransactionId locker_of(const KeyTable &table, const ItemPointerData &version);
 
 // Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
-Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait);
+Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait);
+inline Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
+    return replace_key(table, version, row.values, row.nulls, wait);
+}
 // Whether the version is still what this transaction wrote there, and has not replaced or deleted since.
 bool is_current(const KeyTable &table, const ItemPointerData &version);
 
