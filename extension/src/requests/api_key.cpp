@@ -1,11 +1,10 @@
 #include "requests/api_key.hpp"
 
 #include "keys/fingerprint.hpp"
-#include "server/arguments.hpp"
 #include "server/bytes.hpp"
-#include "server/compat.hpp"
-#include "server/writable.hpp"
-#include "storage/key_store.hpp"
+
+#include <algorithm>
+#include <span>
 
 namespace idem {
 
@@ -13,7 +12,9 @@ namespace {
 
 using core::Micros;
 
-enum ApiKeyColumn : AttrNumber { key_id = 1, created_at, expires_at, secret, columns = secret };
+struct ApiKeyColumn {
+    enum : AttrNumber { key_id = 1, created_at, expires_at, secret };
+};
 
 constexpr Column kColumns[] = {
     {"key_id", TEXTOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
@@ -24,137 +25,34 @@ constinit Member api_keys = member_of_secrets("idem_api_keys", kColumns);
 
 namespace {
 
-struct StoredKey {
-    char id[kMaxKeyIdBytes + 1]; // zero-padded
-    Micros created_at;
-    Micros expires_at;
-    ItemPointerData version;
-    ApiSecret secret;
-};
-
-struct StoredKeys {
-    StoredKey *list; // in order of their ids
-    int count;
-};
-
-// All of them, as of `generation`.
-struct KeyCache {
-    StoredKeys keys;
-    uint64 generation;
-};
-constinit KeyCache cache{};
-
-void set_id(StoredKey *key, const text *id) {
-    memset(key->id, 0, sizeof key->id);
-    memcpy(key->id, VARDATA_ANY(id), Min(VARSIZE_ANY_EXHDR(id), Size{kMaxKeyIdBytes}));
-}
-
-[[noreturn]] void raise_damaged(const char *id) {
-    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a secret of API key \"%s\" is damaged", id),
-                    errhint("Drop it with idem_api_key_drop, and set it anew.")));
-    pg_unreachable();
-}
-
-StoredKey read_row(HeapTuple row, TupleDesc layout) {
-    Datum values[columns];
-    bool nulls[columns];
-    heap_deform_tuple(row, layout, values, nulls);
-    StoredKey stored{};
-    set_id(&stored, DatumGetTextPP(values[key_id - 1]));
-    stored.created_at = DatumGetTimestampTz(values[created_at - 1]);
-    stored.expires_at = DatumGetTimestampTz(values[expires_at - 1]);
-    stored.version = row->t_self;
-    const bytea *bytes = DatumGetByteaPP(values[secret - 1]);
-    if (VARSIZE_ANY_EXHDR(bytes) > kMostHmacKeyBytes)
-        raise_damaged(stored.id);
-    stored.secret.size = static_cast<int>(VARSIZE_ANY_EXHDR(bytes));
-    memcpy(stored.secret.bytes, VARDATA_ANY(bytes), stored.secret.size);
-    return stored;
-}
+const text *id_of(const StoredSecret &row) { return DatumGetTextPP(row.get(ApiKeyColumn::key_id)); }
+Micros expiry_of(const StoredSecret &row) { return DatumGetTimestampTz(row.get(ApiKeyColumn::expires_at)); }
 
 int by_id(const void *left, const void *right) {
-    return memcmp(static_cast<const StoredKey *>(left)->id, static_cast<const StoredKey *>(right)->id, kMaxKeyIdBytes + 1);
+    return compare_bytes(id_of(*static_cast<const StoredSecret *>(left)), id_of(*static_cast<const StoredSecret *>(right)));
 }
 
-// The table as it is now, whatever the transaction's snapshot has: a key that was taken away is so at once.
-StoredKeys read_table(Relation table, MemoryContext memory) {
-    int room = 8;
-    StoredKeys found{static_cast<StoredKey *>(MemoryContextAlloc(memory, sizeof(StoredKey) * room)), 0};
-    SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
-    for (HeapTuple row; HeapTupleIsValid(row = systable_getnext(scan));) {
-        if (found.count == room) {
-            room *= 2;
-            found.list = static_cast<StoredKey *>(repalloc_huge(found.list, sizeof(StoredKey) * room));
-        }
-        found.list[found.count++] = read_row(row, RelationGetDescr(table));
-    }
-    systable_endscan(scan);
-    qsort(found.list, found.count, sizeof(StoredKey), by_id);
-    return found;
+void check_row(const StoredSecret &row) {
+    if (row.secret.size > kMostHmacKeyBytes)
+        ereport(ERROR,
+                (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a secret of API key \"%s\" is damaged", text_to_cstring(id_of(row))),
+                 errhint("Drop it with idem_api_key_drop, and set it anew.")));
 }
 
-void wipe(StoredKeys *keys) {
-    if (keys->list != nullptr) {
-        explicit_bzero(keys->list, sizeof(StoredKey) * keys->count);
-        pfree(keys->list);
-    }
-    *keys = {};
+constinit SecretStore store{api_keys, by_id, check_row, nullptr, 0};
+
+std::span<const StoredSecret> rows_of(const SecretRows &rows, const text *id) {
+    const StoredSecret *end = rows.list + rows.count;
+    const StoredSecret *first = std::partition_point(
+        rows.list, rows.list + rows.count, [&](const StoredSecret &row) { return compare_bytes(id_of(row), id) < 0; });
+    const StoredSecret *last =
+        std::find_if(first, end, [&](const StoredSecret &row) { return compare_bytes(id_of(row), id) != 0; });
+    return {first, last};
 }
 
-void load() {
-    // A change that arrives while the table is read makes the next call read it again.
-    const uint64 generation = generation_of(api_keys);
-    if (cache.keys.list != nullptr && cache.generation == generation)
-        return;
-    Relation table = open_member(api_keys, AccessShareLock);
-    const StoredKeys keys = read_table(table, CacheMemoryContext);
-    table_close(table, AccessShareLock);
-    wipe(&cache.keys);
-    cache = {keys, generation};
-}
-
-// The first key with this id, or where it would be.
-int lower_bound(const StoredKeys &keys, const StoredKey &wanted) {
-    int low = 0;
-    for (int high = keys.count; low < high;) {
-        const int middle = low + (high - low) / 2;
-        if (by_id(&keys.list[middle], &wanted) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-void insert_row(Relation table, const StoredKey &key) {
-    struct {
-        alignas(int32) char header[VARHDRSZ];
-        uint8 bytes[kMostHmacKeyBytes];
-    } stored;
-    SET_VARSIZE(&stored, VARHDRSZ + key.secret.size);
-    memcpy(stored.bytes, key.secret.bytes, key.secret.size);
-    Datum values[columns];
-    bool nulls[columns] = {};
-    values[key_id - 1] = CStringGetTextDatum(key.id);
-    values[created_at - 1] = TimestampTzGetDatum(key.created_at);
-    values[expires_at - 1] = TimestampTzGetDatum(key.expires_at);
-    values[secret - 1] = PointerGetDatum(&stored);
-    HeapTuple row = heap_form_tuple(RelationGetDescr(table), values, nulls);
-    heap_insert(table, row, GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, nullptr);
-    explicit_bzero(&stored, sizeof stored);
-    explicit_bzero(row->t_data, row->t_len);
-    heap_freetuple(row);
-}
-
-void delete_row(Relation table, StoredKey *key) {
-    TM_FailureData failure{};
-    if (compat_heap_delete(table, &key->version, GetCurrentCommandId(true), &failure) != TM_Ok)
-        elog(ERROR, "could not delete a secret of API key \"%s\"", key->id);
-}
-
-// A longer one is kept as its SHA-256, which signs the same.
-ApiSecret stored_form(const bytea *given) {
-    ApiSecret stored{};
+// A longer one is stored as its SHA-256, which signs the same.
+Secret stored_form(const bytea *given) {
+    Secret stored{};
     const Size size = VARSIZE_ANY_EXHDR(given);
     stored.size = static_cast<int>(size);
     if (size <= kMostHmacKeyBytes) {
@@ -166,74 +64,52 @@ ApiSecret stored_form(const bytea *given) {
     return stored;
 }
 
-bool is_same(const ApiSecret &left, const ApiSecret &right) {
+bool is_same(const Secret &left, const Secret &right) {
     return left.size == right.size && memcmp(left.bytes, right.bytes, left.size) == 0;
-}
-
-// Runs `work(table, keys, first key of this id)`, with nobody else changing the table. What it writes holds at its commit.
-template <typename Work> void change_table(const StoredKey &wanted, const char *function, Work work) {
-    prevent_unless_writable(function);
-    Relation table = open_member(api_keys, ShareRowExclusiveLock);
-    StoredKeys keys = read_table(table, CurrentMemoryContext);
-    work(table, keys, lower_bound(keys, wanted));
-    wipe(&keys);
-    CacheInvalidateRelcache(table);
-    CommandCounterIncrement();
-    table_close(table, NoLock);
-}
-
-bool has_id(const StoredKeys &keys, int i, const StoredKey &wanted) {
-    return i < keys.count && by_id(&keys.list[i], &wanted) == 0;
 }
 
 } // namespace
 
-bool find_api_secret(const text *id, int n, Micros now, ApiSecret *found) {
-    if (VARSIZE_ANY_EXHDR(id) > kMaxKeyIdBytes)
-        return false;
-    load();
-    StoredKey wanted{};
-    set_id(&wanted, id);
-    for (int i = lower_bound(cache.keys, wanted); has_id(cache.keys, i, wanted); i++)
-        if (cache.keys.list[i].expires_at > now && n-- == 0) {
-            *found = cache.keys.list[i].secret;
+bool find_api_secret(const text *id, int n, Micros now, Secret *found) {
+    for (const StoredSecret &row : rows_of(current_secrets(store), id))
+        if (expiry_of(row) > now && n-- == 0) {
+            *found = row.secret;
             return true;
         }
     return false;
 }
 
 void set_api_secret(const text *id, const bytea *given, Micros now, Micros old_until, const char *function) {
-    StoredKey made{};
-    set_id(&made, id);
-    made.created_at = now;
-    made.expires_at = core::kForever;
+    StoredSecret made{};
+    made.set(ApiKeyColumn::key_id, PointerGetDatum(id));
+    made.set(ApiKeyColumn::created_at, TimestampTzGetDatum(now));
+    made.set(ApiKeyColumn::expires_at, TimestampTzGetDatum(core::kForever));
     made.secret = stored_form(given);
-    change_table(made, function, [&](Relation table, const StoredKeys &keys, int i) {
-        for (; has_id(keys, i, made); i++) {
-            StoredKey old = keys.list[i];
-            if (old.expires_at <= old_until && old.expires_at > now && !is_same(old.secret, made.secret))
-                continue;
-            delete_row(table, &old);
-            if (old.expires_at > now && old_until > now && !is_same(old.secret, made.secret)) {
-                old.expires_at = old_until;
-                insert_row(table, old);
-            }
+    const SecretChange change = begin_change(store, function);
+    for (const StoredSecret &old : rows_of(*change.rows, id)) {
+        const bool verifies = expiry_of(old) > now && !is_same(old.secret, made.secret);
+        if (verifies && expiry_of(old) <= old_until)
+            continue;
+        delete_secret(change, old);
+        if (verifies && old_until > now) {
+            StoredSecret shortened = old;
+            shortened.set(ApiKeyColumn::expires_at, TimestampTzGetDatum(old_until));
+            insert_secret(change, shortened);
+            explicit_bzero(&shortened, sizeof shortened);
         }
-        insert_row(table, made);
-    });
+    }
+    insert_secret(change, made);
     explicit_bzero(&made, sizeof made);
+    end_change(change);
 }
 
 bool drop_api_key(const text *id, const char *function) {
-    StoredKey wanted{};
-    set_id(&wanted, id);
-    bool dropped = false;
-    change_table(wanted, function, [&](Relation table, const StoredKeys &keys, int i) {
-        for (; has_id(keys, i, wanted); i++) {
-            delete_row(table, &keys.list[i]);
-            dropped = true;
-        }
-    });
+    const SecretChange change = begin_change(store, function);
+    const auto rows = rows_of(*change.rows, id);
+    const bool dropped = !rows.empty();
+    for (const StoredSecret &row : rows)
+        delete_secret(change, row);
+    end_change(change);
     return dropped;
 }
 

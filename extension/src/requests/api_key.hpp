@@ -1,13 +1,9 @@
-// The secrets of those who sign requests: rows of idem_api_keys. A key id has one secret to sign with, and those before it for
-// as long as the operator said.
-//
-// They are kept as token secrets are (token_secret.hpp): written past the executor and past logical decoding, in a table
-// without indexes and statistics, not dumped. The operator has them elsewhere.
+// The secrets that requests are signed with: rows of idem_api_keys. A key id has one secret that signs. Its earlier secrets
+// verify for as long as the operator said. The operator keeps a copy of them elsewhere.
 #pragma once
 
 #include "core/key_state.hpp"
-#include "server/hmac.hpp"
-#include "storage/member.hpp"
+#include "storage/secret_store.hpp"
 
 namespace idem {
 
@@ -15,19 +11,14 @@ extern Member api_keys;
 
 inline constexpr int kMaxKeyIdBytes = 255;
 
-struct ApiSecret {
-    int size;
-    uint8 bytes[kMostHmacKeyBytes];
-};
-
 // The n-th secret, from 0 on, that verifies for this key id at `now`; false when there is none (any more).
-bool find_api_secret(const text *key_id, int n, core::Micros now, ApiSecret *secret);
+bool find_api_secret(const text *key_id, int n, core::Micros now, Secret *secret);
 
-// Gives the key id a secret; earlier ones verify until `old_until`. Whoever changes keys meanwhile waits for this transaction's
-// end. `function`: for messages.
+// Gives the key id a secret; earlier ones verify until `old_until`. Waits for the end of another transaction that has changed
+// keys, and makes later ones wait for this one. `function`: for messages.
 void set_api_secret(const text *key_id, const bytea *secret, core::Micros now, core::Micros old_until, const char *function);
 
-// Takes all secrets of the key id away; false when it had none.
+// Takes all secrets of the key id away; false when it had none. Waits as set_api_secret does.
 bool drop_api_key(const text *key_id, const char *function);
 
 } // namespace idem

@@ -81,10 +81,10 @@ bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now
     if (request_message(request, &message) != MessageFault::none)
         return false;
     const Bytes covered{message.data, static_cast<Size>(message.len)};
-    const auto is_signed_by = [&](const ApiSecret &secret) {
+    const auto is_signed_by = [&](const Secret &secret) {
         return core::same_mac(hmac({secret.bytes, static_cast<Size>(secret.size)}, covered, {"", 0}), given);
     };
-    ApiSecret secret{kSecretBytes, {}};
+    Secret secret{kSecretBytes, {}};
     if (!find_api_secret(request.key_id, 0, now, &secret)) {
         (void)is_signed_by(secret);
         return false;

@@ -46,9 +46,9 @@ Covered cover(const Token &token, const text *scope, const text *subject) {
 }
 
 // REQUIRES: a scope that scope_argument let through.
-core::Mac mac_of(const Token &token, const TokenSecret &secret, const text *scope, const text *subject) {
+core::Mac mac_of(const Token &token, const Secret &secret, const text *scope, const text *subject) {
     const Covered covered = cover(token, scope, subject);
-    return hmac({secret.bytes, kSecretBytes}, {covered.bytes, covered.size},
+    return hmac({secret.bytes, static_cast<Size>(secret.size)}, {covered.bytes, covered.size},
                 {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
@@ -62,22 +62,22 @@ Micros life_argument(FunctionCallInfo fcinfo, int arg) {
 }
 
 text *issue(const text *scope, const text *subject, Micros life) {
-    const TokenSecret secret = signing_secret("idem_token_issue()");
+    const TokenSecret signing = signing_secret("idem_token_issue()");
     Token token;
-    token.key_id = static_cast<uint32>(secret.key_id);
+    token.key_id = signing.key_id;
     token.expires_at = deadline_after(clock_now(), life, "ttl");
     fill_nonce(token.nonce.data(), token.nonce.size());
-    token.mac = mac_of(token, secret, scope, subject);
+    token.mac = mac_of(token, signing.secret, scope, subject);
     const auto characters = core::encode_token(token);
     return cstring_to_text_with_len(characters.data(), characters.size());
 }
 
 // Whether this database issued the token for this scope and subject, and has not revoked it.
 bool is_genuine(const Token &token, const text *scope, const text *subject) {
-    TokenSecret secret;
-    for (int n = 0; find_secret(token.key_id, n, &secret); n++)
-        if (core::same_mac(mac_of(token, secret, scope, subject), token.mac))
-            return token.expires_at <= secret.signs_no_later;
+    TokenSecret known;
+    for (int n = 0; find_secret(token.key_id, n, &known); n++)
+        if (core::same_mac(mac_of(token, known.secret, scope, subject), token.mac))
+            return token.expires_at <= known.signs_no_later;
     return false;
 }
 

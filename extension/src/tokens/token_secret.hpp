@@ -1,16 +1,12 @@
 // The secrets that tokens are signed with: rows of idem_token_secrets, one of which signs.
 //
-// A row never changes. The one with the greatest key id, made in this database, signs; the others verify until the last token
-// that they could have signed has expired, and go with the next rotation. A row that came with a copied database (CREATE
-// DATABASE … TEMPLATE) is nobody's here: two databases must not take each other's tokens.
-//
-// Secrets are written past the executor and past logical decoding, and the table has neither indexes nor statistics: no
-// statement, parameter, trigger, error message, publication or view ever has one in it. It is not dumped.
+// A row never changes. Of those made in this database, the one with the greatest key id signs. The others verify until the
+// last token that they could have signed has expired, and the next rotation deletes them. A row that came with a copied
+// database (CREATE DATABASE … TEMPLATE) neither signs nor verifies: two databases must not accept each other's tokens.
 #pragma once
 
 #include "core/key_state.hpp"
-#include "server/hmac.hpp"
-#include "storage/member.hpp"
+#include "storage/secret_store.hpp"
 
 namespace idem {
 
@@ -19,9 +15,9 @@ extern Member token_secrets;
 inline constexpr core::Micros kLongestTokenLife = 7 * USECS_PER_DAY;
 
 struct TokenSecret {
-    int32 key_id;
+    uint32 key_id;
     core::Micros signs_no_later; // it cannot have signed a token that expires after that
-    uint8 bytes[kSecretBytes];
+    Secret secret;
 };
 
 // The secret to sign with. Makes the first one; after that, writes nothing. `function`: for messages.
@@ -31,8 +27,8 @@ TokenSecret signing_secret(const char *function);
 // with an initial copy of logical replication from a database with the same OID.
 bool find_secret(uint32 key_id, int n, TokenSecret *secret);
 
-// Makes a new secret, and deletes those that are out of use: `revoke`: all others. Whoever does the same meanwhile waits for
-// this transaction's end.
+// Makes a new secret, and deletes those that are out of use, or with `revoke` all others. Waits for the end of another
+// transaction that has rotated, and makes later ones wait for this one.
 void rotate_secret(bool revoke, const char *function);
 
 } // namespace idem
