@@ -1,6 +1,6 @@
 -- Signed requests. Attacks over many connections: tests/recovery/033_attacks.pl; secrets in dumps: 012_tokens.pl.
 \ir include/helpers.psql
-SELECT plan(62);
+SELECT plan(64);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('nonce');
@@ -165,6 +165,14 @@ SELECT is((SELECT string_agg(call || ' ' || state, ', ')
                           ('api_key_set(''k'', ''sixteen bytes or more'', ''-1 s'')', '22023'), ('api_key_drop(NULL)', '22004')) AS v (call, expected),
                   pg_temp.state_of('SELECT idem_' || call) AS state
             WHERE state <> expected), NULL, 'bad_arguments');
+
+-- A row that was changed by hand. The operator can do what the hint says.
+SELECT idem_api_key_set(key_id, 'sixteen bytes or more') FROM unnest('{dropped,set}'::text[]) AS key_id;
+UPDATE idem_api_keys SET secret = convert_to(repeat('s', 65), 'UTF8') WHERE key_id IN ('dropped', 'set');
+SELECT throws_ok($$ SELECT pg_temp.send('nonce:27') $$, 'XX001', NULL, 'damaged_secret');
+SELECT idem_api_key_drop('dropped') AS dropped, idem_api_key_set('set', 'sixteen bytes or more', keep_old => '1 hour') \gset
+SELECT is(:'dropped' || ' ' || pg_temp.send('nonce:27', key_id => 'dropped') || ' ' || pg_temp.send('nonce:27', key_id => 'set', secret => 'sixteen bytes or more'),
+          't invalid accepted', 'damaged_secret_can_be_dropped_or_replaced');
 
 -- Who, and what could carry a secret away.
 BEGIN;

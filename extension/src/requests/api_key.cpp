@@ -32,8 +32,10 @@ int by_id(const void *left, const void *right) {
     return compare_bytes(id_of(*static_cast<const StoredSecret *>(left)), id_of(*static_cast<const StoredSecret *>(right)));
 }
 
+bool is_intact(const StoredSecret &row) { return row.secret.size <= kMostHmacKeyBytes; }
+
 void check_row(const StoredSecret &row) {
-    if (row.secret.size > kMostHmacKeyBytes)
+    if (!is_intact(row))
         ereport(ERROR,
                 (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a secret of API key \"%s\" is damaged", text_to_cstring(id_of(row))),
                  errhint("Drop it with idem_api_key_drop, and set it anew.")));
@@ -87,7 +89,7 @@ void set_api_secret(const text *id, const bytea *given, Micros now, Micros old_u
     made.secret = stored_form(given);
     const SecretChange change = begin_change(store, function);
     for (const StoredSecret &old : rows_of(*change.rows, id)) {
-        const bool verifies = expiry_of(old) > now && !is_same(old.secret, made.secret);
+        const bool verifies = is_intact(old) && expiry_of(old) > now && !is_same(old.secret, made.secret);
         if (verifies && expiry_of(old) <= old_until)
             continue;
         delete_secret(change, old);

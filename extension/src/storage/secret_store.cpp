@@ -55,6 +55,7 @@ void read_row(HeapTuple tuple, TupleDesc layout, StoredSecret *row) {
     row->version = tuple->t_self;
 }
 
+// Unchecked: what is damaged can be deleted.
 SecretRows *read_table(const SecretStore &store, Relation table) {
     SecretRows *rows = make_rows();
     SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
@@ -65,7 +66,6 @@ SecretRows *read_table(const SecretStore &store, Relation table) {
         const MemoryContext caller = MemoryContextSwitchTo(rows->memory);
         read_row(tuple, RelationGetDescr(table), row);
         MemoryContextSwitchTo(caller);
-        store.check(*row);
     }
     systable_endscan(scan);
     qsort(rows->list, rows->count, sizeof(StoredSecret), store.compare);
@@ -82,6 +82,8 @@ const SecretRows &current_secrets(SecretStore &store) {
     Relation table = open_member(store.table, AccessShareLock);
     SecretRows *rows = read_table(store, table);
     table_close(table, AccessShareLock);
+    for (int i = 0; i < rows->count; i++)
+        store.check(rows->list[i]);
     MemoryContextSetParent(rows->memory, CacheMemoryContext);
     if (store.rows != nullptr)
         MemoryContextDelete(store.rows->memory);

@@ -15,7 +15,7 @@
 namespace idem {
 
 struct Secret {
-    int size;
+    int size; // more than kMostHmacKeyBytes: the row that it was read from is damaged
     uint8 bytes[kMostHmacKeyBytes];
 };
 
@@ -48,16 +48,17 @@ struct SecretStore {
     uint64 generation;
 };
 
-// The rows as they are now. Valid until the next call.
+// The rows as they are now, checked. Valid until the next call.
 const SecretRows &current_secrets(SecretStore &store);
 
 // A change of the table. It holds from this transaction's commit on, and for this transaction at once.
 struct SecretChange {
     Relation table;
-    SecretRows *rows; // before the change
+    SecretRows *rows; // before the change, unchecked
 };
 // 25006 in a read-only transaction or on a standby. `function`: for the message.
 SecretChange begin_change(const SecretStore &store, const char *function);
+// REQUIRES: not damaged.
 void insert_secret(const SecretChange &change, const StoredSecret &row);
 void delete_secret(const SecretChange &change, const StoredSecret &row);
 void end_change(const SecretChange &change);
