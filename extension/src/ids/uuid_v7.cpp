@@ -17,7 +17,7 @@ PG_FUNCTION_INFO_V1(idem_uuid_v7);
 
 PGDLLEXPORT Datum idem_uuid_v7([[maybe_unused]] PG_FUNCTION_ARGS) {
     uint8 random[core::kUuidRandomBytes];
-    fill_nonce(random, sizeof random);
+    fill_random(random, sizeof random);
     last_stamp = core::next_uuid_stamp(last_stamp, core::uuid_stamp(clock_now()));
     const core::Uuid made = core::make_uuid_v7(last_stamp, random);
     auto *uuid = static_cast<pg_uuid_t *>(palloc(sizeof(pg_uuid_t)));

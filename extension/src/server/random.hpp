@@ -1,15 +1,11 @@
-// Random bytes that nobody can foretell.
+// Random bytes that nobody can predict.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// From the server's generator. For secrets.
+// From the server's generator.
 void fill_random(void *bytes, Size size);
-
-// For what everybody gets to see (nonces, UUIDs): the same, but asked for many bytes at a time, as asking costs more than the
-// bytes do. REQUIRES: size <= 64.
-void fill_nonce(void *bytes, Size size);
 
 } // namespace idem

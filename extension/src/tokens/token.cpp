@@ -66,7 +66,7 @@ text *issue(const text *scope, const text *subject, Micros life) {
     Token token;
     token.key_id = signing.key_id;
     token.expires_at = deadline_after(clock_now(), life, "ttl");
-    fill_nonce(token.nonce.data(), token.nonce.size());
+    fill_random(token.nonce.data(), token.nonce.size());
     token.mac = mac_of(token, signing.secret, scope, subject);
     const auto characters = core::encode_token(token);
     return cstring_to_text_with_len(characters.data(), characters.size());
