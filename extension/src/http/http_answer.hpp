@@ -1,4 +1,4 @@
-// idem_http_answer of sql/http.sql: what idem_http_begin returns.
+// The type that idem_http_begin returns: idem_http_answer of sql/http.sql.
 #pragma once
 
 #include "server/row_answer.hpp"

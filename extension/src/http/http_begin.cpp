@@ -1,4 +1,4 @@
-// idem_http_begin: what to do with an HTTP request; idem_http_key: the key in its header.
+// idem_http_begin: whether to run, replay or reject an HTTP request. idem_http_key: the key in its header.
 #include "core/http_key.hpp"
 #include "core/http_message.hpp"
 #include "http/http_answer.hpp"
@@ -16,55 +16,58 @@ using namespace idem;
 
 static_assert(core::kMaxHttpKeyBytes == kMaxKeyBytes);
 
-enum Argument { method, route, idempotency_key, body, lease, wait, ttl, scope };
+struct Argument {
+    enum { method, route, idempotency_key, body, lease, wait, ttl, scope };
+};
 
-// Columns of the answer's type, in order.
-enum AnswerColumn { action, status, headers, answer_body, fence, columns };
+struct HttpAnswerColumn {
+    enum { action, status, headers, body, fence, count };
+};
 
 struct Answer {
-    Datum values[columns] = {};
-    bool nulls[columns] = {true, true, true, true, true};
+    Datum values[HttpAnswerColumn::count] = {};
+    bool nulls[HttpAnswerColumn::count] = {true, true, true, true, true};
 
-    explicit Answer(const char *what) { set(action, CStringGetTextDatum(what)); }
-    void set(AnswerColumn column, Datum value) {
+    explicit Answer(const char *action) { set(HttpAnswerColumn::action, CStringGetTextDatum(action)); }
+    void set(int column, Datum value) {
         values[column] = value;
         nulls[column] = false;
     }
 };
 
-Datum made(const Answer &answer) {
-    Assert(http_answer_type.count == columns);
+Datum composite(const Answer &answer) {
+    static_assert(http_answer_type.count == HttpAnswerColumn::count);
     return make_composite(http_answer_type, answer.values, answer.nulls);
 }
 
 std::string_view view_of(const text *string) { return {VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string)}; }
 
 const text *method_argument(FunctionCallInfo fcinfo) {
-    const text *given = required_text(fcinfo, method, "method");
+    const text *given = required_text(fcinfo, Argument::method, "method");
     if (!core::is_http_token(view_of(given)))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no HTTP method", text_to_cstring(given)),
                         errhint("Give the method of the request, such as 'POST'.")));
     return given;
 }
 
-const text *find_key(FunctionCallInfo fcinfo, int arg) {
+const text *parse_key(FunctionCallInfo fcinfo, int arg) {
     core::HttpKey key;
     if (!core::parse_http_key(view_of(PG_GETARG_TEXT_PP(arg)), &key))
         return nullptr;
     return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
 }
 
-// No method has a blank in it, and no text a zero byte: no two requests make the same bytes.
-const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *of_method, const text *of_route) {
+// No method contains a blank and no text a zero byte, so two requests never give the same bytes.
+const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *method, const text *route) {
     using namespace std::string_view_literals;
-    const bytea *given = optional_text(fcinfo, body);
-    const std::string_view pieces[] = {view_of(of_method), " "sv,
-                                       as_utf8(VARDATA_ANY(of_route), static_cast<int>(VARSIZE_ANY_EXHDR(of_route))), "\0"sv,
+    const bytea *given = optional_text(fcinfo, Argument::body);
+    const std::string_view pieces[] = {view_of(method), " "sv,
+                                       as_utf8(VARDATA_ANY(route), static_cast<int>(VARSIZE_ANY_EXHDR(route))), "\0"sv,
                                        given == nullptr ? std::string_view() : view_of(given)};
     return fingerprint_of_pieces(pieces, lengthof(pieces));
 }
 
-Datum rejected(const text *of_scope, HttpRefusal refusal, int64 retry_after = 0) {
+Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
     struct Words {
         const char *code;
         const char *detail;
@@ -77,59 +80,59 @@ Datum rejected(const text *of_scope, HttpRefusal refusal, int64 retry_after = 0)
         {"in_doubt", "What became of the request with this Idempotency-Key is not known yet. An operator has to decide."},
     };
     const Words &words = kWords[static_cast<int>(refusal)];
-    const HttpProblem problem{http_policy(of_scope).statuses[static_cast<int>(refusal)], words.code, words.detail, retry_after};
+    const HttpProblem problem{http_policy(scope).statuses[static_cast<int>(refusal)], words.code, words.detail, retry_after};
     Answer answer("reject");
-    answer.set(status, Int32GetDatum(problem.status));
-    answer.set(headers, PointerGetDatum(problem_headers(problem)));
-    answer.set(answer_body, PointerGetDatum(problem_body(problem)));
-    return made(answer);
+    answer.set(HttpAnswerColumn::status, Int32GetDatum(problem.status));
+    answer.set(HttpAnswerColumn::headers, PointerGetDatum(problem_headers(problem)));
+    answer.set(HttpAnswerColumn::body, PointerGetDatum(problem_body(problem)));
+    return composite(answer);
 }
 
-Datum replayed(const KeyRow &row) {
+Datum replay(const KeyRow &row) {
     constexpr int32 kOk = 200, kNoContent = 204;
     Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
-    const ReplayedResponse replay = replayed_response(stored);
+    const ReplayedResponse response = replayed_response(stored);
     Answer answer("replay");
     if (!row.is_null(KeyColumn::status_code))
-        answer.set(status, row.get(KeyColumn::status_code));
+        answer.set(HttpAnswerColumn::status, row.get(KeyColumn::status_code));
     else
-        answer.set(status, Int32GetDatum(stored == nullptr && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk));
-    answer.set(headers, PointerGetDatum(replay.headers));
-    if (replay.body != nullptr)
-        answer.set(answer_body, PointerGetDatum(replay.body));
-    return made(answer);
+        answer.set(HttpAnswerColumn::status,
+                   Int32GetDatum(stored == nullptr && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk));
+    answer.set(HttpAnswerColumn::headers, PointerGetDatum(response.headers));
+    if (response.body != nullptr)
+        answer.set(HttpAnswerColumn::body, PointerGetDatum(response.body));
+    return composite(answer);
 }
 
-// Whole seconds until the holder may be done; 1 when nobody can tell.
+// Whole seconds until the holder's lease ends; 1 when that is not known.
 int64 retry_after(const Claimed &claimed) {
     const core::Micros left = claimed.has_row ? claimed.row.time(KeyColumn::lease_until) - claimed.at : 0;
     return Max((left + USECS_PER_SEC - 1) / USECS_PER_SEC, int64{1});
 }
 
-// A key without a fingerprint is no request's, but something else that was claimed in this scope: who sends its name is told
-// nothing of it.
+// A key without a fingerprint was not claimed by a request. A request that sends such a key must not learn anything about it.
 core::Outcome outcome_for_request(const Claimed &claimed) {
     const bool is_foreign = !is_granted(claimed.outcome) && claimed.has_row && claimed.row.is_null(KeyColumn::fingerprint);
     return is_foreign ? core::Outcome::mismatch : claimed.outcome;
 }
 
-Datum answer_to(const text *of_scope, const Claimed &claimed) {
+Datum answer_to(const text *scope, const Claimed &claimed) {
     switch (outcome_for_request(claimed)) {
     case core::Outcome::acquired:
     case core::Outcome::taken_over: {
         Answer answer("run");
         if (!claimed.row.is_null(KeyColumn::fence))
-            answer.set(fence, claimed.row.get(KeyColumn::fence));
-        return made(answer);
+            answer.set(HttpAnswerColumn::fence, claimed.row.get(KeyColumn::fence));
+        return composite(answer);
     }
     case core::Outcome::completed:
-        return replayed(claimed.row);
+        return replay(claimed.row);
     case core::Outcome::mismatch:
-        return rejected(of_scope, HttpRefusal::mismatch);
+        return reject(scope, HttpRefusal::mismatch);
     case core::Outcome::in_flight:
-        return rejected(of_scope, HttpRefusal::in_flight, retry_after(claimed));
+        return reject(scope, HttpRefusal::in_flight, retry_after(claimed));
     case core::Outcome::in_doubt:
-        return rejected(of_scope, HttpRefusal::in_doubt);
+        return reject(scope, HttpRefusal::in_doubt);
     }
     pg_unreachable();
 }
@@ -142,29 +145,29 @@ PG_FUNCTION_INFO_V1(idem_http_begin);
 PG_FUNCTION_INFO_V1(idem_http_key);
 
 PGDLLEXPORT Datum idem_http_begin(PG_FUNCTION_ARGS) {
-    const text *of_method = method_argument(fcinfo);
-    const text *of_route = required_text(fcinfo, route, "route");
+    const text *method = method_argument(fcinfo);
+    const text *route = required_text(fcinfo, Argument::route, "route");
     ClaimRequest request{};
     request.function = "idem_http_begin()";
-    request.scope = scope_argument(fcinfo, scope);
-    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, ttl));
-    if (!PG_ARGISNULL(lease))
-        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease");
-    request.wait_until = wait_argument(fcinfo, wait);
-    if (!core::needs_http_key(view_of(of_method)))
-        return made(Answer("run"));
-    if (PG_ARGISNULL(idempotency_key))
-        return rejected(request.scope, HttpRefusal::missing_key);
-    request.key = find_key(fcinfo, idempotency_key);
+    request.scope = scope_argument(fcinfo, Argument::scope);
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
+    if (!PG_ARGISNULL(Argument::lease))
+        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+    request.wait_until = wait_argument(fcinfo, Argument::wait);
+    if (!core::needs_http_key(view_of(method)))
+        return composite(Answer("run"));
+    if (PG_ARGISNULL(Argument::idempotency_key))
+        return reject(request.scope, HttpRefusal::missing_key);
+    request.key = parse_key(fcinfo, Argument::idempotency_key);
     if (request.key == nullptr)
-        return rejected(request.scope, HttpRefusal::malformed_key);
-    request.fingerprint = request_fingerprint(fcinfo, of_method, of_route);
+        return reject(request.scope, HttpRefusal::malformed_key);
+    request.fingerprint = request_fingerprint(fcinfo, method, route);
     request.records_doubt = true;
     return answer_to(request.scope, claim_key(request));
 }
 
 PGDLLEXPORT Datum idem_http_key(PG_FUNCTION_ARGS) {
-    const text *key = find_key(fcinfo, 0);
+    const text *key = parse_key(fcinfo, 0);
     if (key == nullptr)
         PG_RETURN_NULL();
     PG_RETURN_TEXT_P(key);

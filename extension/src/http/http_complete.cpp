@@ -9,10 +9,12 @@ namespace {
 
 using namespace idem;
 
-enum Argument { idempotency_key, status, headers, body, fence, scope };
+struct Argument {
+    enum { idempotency_key, status, headers, body, fence, scope };
+};
 
 const text *held_key(FunctionCallInfo fcinfo) {
-    const text *field = PG_GETARG_TEXT_PP(idempotency_key);
+    const text *field = PG_GETARG_TEXT_PP(Argument::idempotency_key);
     core::HttpKey key;
     if (!core::parse_http_key({VARDATA_ANY(field), VARSIZE_ANY_EXHDR(field)}, &key))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("idempotency key is malformed"),
@@ -32,24 +34,24 @@ PGDLLEXPORT Datum idem_http_complete(PG_FUNCTION_ARGS) {
     HolderCall call{};
     call.function = "idem_http_complete()";
     call.change = core::Change::complete;
-    call.scope = scope_argument(fcinfo, scope);
+    call.scope = scope_argument(fcinfo, Argument::scope);
     call.policy = scope_policy(call.scope);
-    if (PG_ARGISNULL(idempotency_key)) // of a method that claims none
+    if (PG_ARGISNULL(Argument::idempotency_key)) // the method needs no key
         PG_RETURN_VOID();
-    if (PG_ARGISNULL(status))
+    if (PG_ARGISNULL(Argument::status))
         raise_null_argument("status");
     call.response.has_status_code = true;
-    call.response.status_code = PG_GETARG_INT32(status);
+    call.response.status_code = PG_GETARG_INT32(Argument::status);
     if (call.response.status_code < 100 || call.response.status_code > 599)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 100 to 599")));
     const char *fields = http_policy(call.scope).stored_fields;
-    const Jsonb *given_headers = optional_json(fcinfo, headers);
-    call.response.body = stored_response(given_headers, optional_json(fcinfo, body), fields);
+    const Jsonb *given_headers = optional_json(fcinfo, Argument::headers);
+    call.response.body = stored_response(given_headers, optional_json(fcinfo, Argument::body), fields);
     call.key = held_key(fcinfo);
-    call.has_fence = !PG_ARGISNULL(fence);
+    call.has_fence = !PG_ARGISNULL(Argument::fence);
     if (call.has_fence)
-        call.fence = PG_GETARG_INT64(fence);
-    if (!PG_ARGISNULL(body) && response_size(call.response.body) > call.policy.max_response_size)
+        call.fence = PG_GETARG_INT64(Argument::fence);
+    if (!PG_ARGISNULL(Argument::body) && response_size(call.response.body) > call.policy.max_response_size)
         call.response.rest = stored_response(given_headers, nullptr, fields);
     change_as_holder(call);
     PG_RETURN_VOID();

@@ -20,7 +20,7 @@ JsonbValue string_value(std::string_view text) {
     return value;
 }
 
-// An object that is being made.
+// Builds a JSON object.
 class Object {
   public:
     Object() { pushJsonbValue(&state_, WJB_BEGIN_OBJECT, nullptr); }
@@ -49,7 +49,7 @@ class Object {
     JsonbParseState *state_ = nullptr;
 };
 
-// The members of an object, one by one.
+// Visits the members of a JSON object.
 class Members {
   public:
     explicit Members(JsonbContainer *object) : members_(JsonbIteratorInit(object)) {
@@ -74,7 +74,7 @@ class Members {
     pg_unreachable();
 }
 
-// What is wrong with it; nullptr: nothing.
+// What is wrong with the value, or nullptr.
 const char *fault_of_text(const JsonbValue &value) {
     if (value.type != jbvString)
         return "The value of a field is a string or an array of strings.";
@@ -101,7 +101,7 @@ bool is_stored(std::string_view name, const char *fields) {
 }
 
 Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
-    Object kept;
+    Object stored;
     if (headers != nullptr) {
         if (!JB_ROOT_IS_OBJECT(headers))
             raise_malformed("They are not a JSON object.");
@@ -110,17 +110,17 @@ Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
             if (const char *fault = fault_of_field(field))
                 raise_malformed(fault);
             if (is_stored(text_of(field.name), fields))
-                kept.add(text_of(field.name), &field.value);
+                stored.add(text_of(field.name), &field.value);
         }
     }
-    return kept.finish();
+    return stored.finish();
 }
 
 JsonbValue *member(JsonbContainer *object, std::string_view name, JsonbValue *value) {
     return getKeyJsonValueFromContainer(object, name.data(), static_cast<int>(name.size()), value);
 }
 
-// Whether idem_http_complete could have stored them.
+// Whether idem_http_complete could have stored the object as headers.
 bool are_headers(JsonbContainer *object) {
     Members field(object);
     while (field.next())
@@ -129,7 +129,7 @@ bool are_headers(JsonbContainer *object) {
     return true;
 }
 
-// The headers of what idem_http_complete stored, or nullptr when it was not that which stored it.
+// The headers in a document that idem_http_complete stored; nullptr for any other document.
 JsonbContainer *headers_of(Jsonb *stored, JsonbValue *body, bool *has_body) {
     if (!JB_ROOT_IS_OBJECT(stored))
         return nullptr;
