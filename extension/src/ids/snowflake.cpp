@@ -11,7 +11,7 @@ namespace idem {
 
 namespace {
 
-// One reservation serves about a second of wall clock, and at least four million numbers.
+// One reservation lasts for about a second, or for four million numbers when they are taken faster.
 constexpr int64 kReserveAhead = int64{1000} << (core::kNodeBits + core::kSequenceBits);
 
 [[noreturn]] void raise_used_up() {
@@ -42,7 +42,9 @@ namespace {
 
 using namespace idem;
 
-enum PartColumn { at, node, seq, columns };
+struct PartColumn {
+    enum { at, node, seq, count };
+};
 
 constexpr Oid kPartTypes[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
 
@@ -65,11 +67,11 @@ PGDLLEXPORT Datum idem_id_parts(PG_FUNCTION_ARGS) {
     if (id < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("id must not be negative")));
     const core::IdParts parts = core::id_parts(id);
-    Datum values[columns];
-    bool nulls[columns] = {};
-    values[at] = TimestampTzGetDatum(core::kIdEpoch + parts.millis * 1000);
-    values[node] = Int32GetDatum(parts.node);
-    values[seq] = Int32GetDatum(parts.sequence);
+    Datum values[PartColumn::count];
+    bool nulls[PartColumn::count] = {};
+    values[PartColumn::at] = TimestampTzGetDatum(core::kIdEpoch + parts.millis * 1000);
+    values[PartColumn::node] = Int32GetDatum(parts.node);
+    values[PartColumn::seq] = Int32GetDatum(parts.sequence);
     return make_record(fcinfo, kPartTypes, values, nulls);
 }
 

@@ -7,7 +7,7 @@ namespace idem {
 
 extern Member id_high_water;
 
-// The next number, with idem.node_id in it. Never rolls back, and makes no other caller wait for this transaction's end.
+// The next number; it contains idem.node_id. Never rolls back, and makes no other caller wait for this transaction's end.
 // REQUIRES: a transaction that may write.
 int64 next_id();
 

@@ -1,4 +1,4 @@
-// idem_uuid_v7: UUIDs that sort by the time they were made. Keeps nothing but this backend's last stamp.
+// idem_uuid_v7: UUIDs that sort by the time at which they were generated. The only state is this backend's last stamp.
 #include "core/uuid_v7.hpp"
 #include "server/arguments.hpp"
 #include "server/random.hpp"
@@ -19,9 +19,9 @@ PGDLLEXPORT Datum idem_uuid_v7([[maybe_unused]] PG_FUNCTION_ARGS) {
     uint8 random[core::kUuidRandomBytes];
     fill_random(random, sizeof random);
     last_stamp = core::next_uuid_stamp(last_stamp, core::uuid_stamp(clock_now()));
-    const core::Uuid made = core::make_uuid_v7(last_stamp, random);
+    const core::Uuid bytes = core::make_uuid_v7(last_stamp, random);
     auto *uuid = static_cast<pg_uuid_t *>(palloc(sizeof(pg_uuid_t)));
-    memcpy(uuid->data, made.data(), sizeof uuid->data);
+    memcpy(uuid->data, bytes.data(), sizeof uuid->data);
     PG_RETURN_UUID_P(uuid);
 }
 

@@ -32,7 +32,7 @@ int by_id(const void *left, const void *right) {
     return compare_bytes(id_of(*static_cast<const StoredSecret *>(left)), id_of(*static_cast<const StoredSecret *>(right)));
 }
 
-bool is_intact(const StoredSecret &row) { return row.secret.size <= kMostHmacKeyBytes; }
+bool is_intact(const StoredSecret &row) { return row.secret.size <= kMaxHmacKeyBytes; }
 
 void check_row(const StoredSecret &row) {
     if (!is_intact(row))
@@ -57,7 +57,7 @@ Secret stored_form(const bytea *given) {
     Secret stored{};
     const Size size = VARSIZE_ANY_EXHDR(given);
     stored.size = static_cast<int>(size);
-    if (size <= kMostHmacKeyBytes) {
+    if (size <= kMaxHmacKeyBytes) {
         memcpy(stored.bytes, VARDATA_ANY(given), size);
         return stored;
     }
@@ -82,14 +82,14 @@ bool find_api_secret(const text *id, int n, Micros now, Secret *found) {
 }
 
 void set_api_secret(const text *id, const bytea *given, Micros now, Micros old_until, const char *function) {
-    StoredSecret made{};
-    made.set(ApiKeyColumn::key_id, PointerGetDatum(id));
-    made.set(ApiKeyColumn::created_at, TimestampTzGetDatum(now));
-    made.set(ApiKeyColumn::expires_at, TimestampTzGetDatum(core::kForever));
-    made.secret = stored_form(given);
+    StoredSecret added{};
+    added.set(ApiKeyColumn::key_id, PointerGetDatum(id));
+    added.set(ApiKeyColumn::created_at, TimestampTzGetDatum(now));
+    added.set(ApiKeyColumn::expires_at, TimestampTzGetDatum(core::kForever));
+    added.secret = stored_form(given);
     const SecretChange change = begin_change(store, function);
     for (const StoredSecret &old : rows_of(*change.rows, id)) {
-        const bool verifies = is_intact(old) && expiry_of(old) > now && !is_same(old.secret, made.secret);
+        const bool verifies = is_intact(old) && expiry_of(old) > now && !is_same(old.secret, added.secret);
         if (verifies && expiry_of(old) <= old_until)
             continue;
         delete_secret(change, old);
@@ -100,8 +100,8 @@ void set_api_secret(const text *id, const bytea *given, Micros now, Micros old_u
             explicit_bzero(&shortened, sizeof shortened);
         }
     }
-    insert_secret(change, made);
-    explicit_bzero(&made, sizeof made);
+    insert_secret(change, added);
+    explicit_bzero(&added, sizeof added);
     end_change(change);
 }
 

@@ -1,5 +1,5 @@
 // The secrets that requests are signed with: rows of idem_api_keys. A key id has one secret that signs. Its earlier secrets
-// verify for as long as the operator said. The operator keeps a copy of them elsewhere.
+// verify for as long as the operator has chosen. The operator keeps a copy of them elsewhere.
 #pragma once
 
 #include "core/key_state.hpp"

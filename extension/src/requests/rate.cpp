@@ -1,9 +1,9 @@
 // idem_allow: a token bucket for each name. Its row says when the bucket will be full again (nanoseconds since PostgreSQL's
 // epoch) and when that was computed, and expires when the bucket is full.
 //
-// A call that is refused writes nothing and locks nothing, unless the clock was set back. A call that is let through replaces
-// the very version that was looked at, so each unit is given out once. What counts is the bucket as it is, not as the
-// transaction's snapshot has it.
+// A call that is rejected writes nothing and locks nothing, unless the clock was set back. A call that is allowed replaces the
+// row version that it has read, so each unit is given out once. It reads the latest version, whatever the transaction's
+// snapshot sees.
 #include "core/token_bucket.hpp"
 
 #include "keys/ticket.hpp"
@@ -21,7 +21,9 @@ using core::BucketState;
 using core::Micros;
 using core::TokenBucket;
 
-enum Argument { name, rate, burst, cost, scope };
+struct Argument {
+    enum { name, rate, burst, cost, scope };
+};
 
 constexpr const char *kFunction = "idem_allow()";
 
@@ -42,10 +44,10 @@ int32 positive_argument(FunctionCallInfo fcinfo, int arg, const char *what) {
 }
 
 TokenBucket bucket_arguments(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(rate))
+    if (PG_ARGISNULL(Argument::rate))
         raise_null_argument("rate");
-    const float8 per_second = PG_GETARG_FLOAT8(rate);
-    const auto bucket = core::token_bucket(per_second, positive_argument(fcinfo, burst, "burst"));
+    const float8 per_second = PG_GETARG_FLOAT8(Argument::rate);
+    const auto bucket = core::token_bucket(per_second, positive_argument(fcinfo, Argument::burst, "burst"));
     if (!bucket)
         ereport(
             ERROR,
@@ -56,15 +58,15 @@ TokenBucket bucket_arguments(FunctionCallInfo fcinfo) {
 
 Request request_arguments(FunctionCallInfo fcinfo) {
     Request request;
-    request.name = key_argument(fcinfo, name, "name");
+    request.name = key_argument(fcinfo, Argument::name, "name");
     request.bucket = bucket_arguments(fcinfo);
-    request.cost = positive_argument(fcinfo, cost, "cost");
+    request.cost = positive_argument(fcinfo, Argument::cost, "cost");
     if (request.cost > request.bucket.burst)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("cost must not be more than burst"),
                  errdetail("A cost of %d would never be allowed by a burst of %d.", request.cost, request.bucket.burst)));
-    request.scope = scope_argument(fcinfo, scope);
-    (void)scope_policy(request.scope); // may the caller use it?
+    request.scope = scope_argument(fcinfo, Argument::scope);
+    (void)scope_policy(request.scope); // raises unless the caller may use it
     return request;
 }
 

@@ -1,4 +1,4 @@
-// Signed requests: idem_verify_request, and the keys that they are signed with.
+// Signed requests: idem_verify_request, idem_request_message, and the keys that requests are signed with.
 #include "keys/claim.hpp"
 #include "keys/composite_key.hpp"
 #include "requests/api_key.hpp"
@@ -13,10 +13,12 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-constexpr int kLeastSecretBytes = 16;
-constexpr int kMostSecretBytes = 1024;
+constexpr int kMinSecretBytes = 16;
+constexpr int kMaxSecretBytes = 1024;
 
-enum VerifyArgument { params, signature, key_id, signed_at, nonce, tolerance };
+struct VerifyArgument {
+    enum { params, signature, key_id, signed_at, nonce, tolerance };
+};
 
 Jsonb *object_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
@@ -45,9 +47,9 @@ const text *id_argument(FunctionCallInfo fcinfo, int arg) {
 const bytea *secret_argument(FunctionCallInfo fcinfo, int arg) {
     const bytea *secret = required_text(fcinfo, arg, "secret");
     const Size bytes = VARSIZE_ANY_EXHDR(secret);
-    if (bytes < kLeastSecretBytes || bytes > kMostSecretBytes)
+    if (bytes < kMinSecretBytes || bytes > kMaxSecretBytes)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("secret must have from %d to %d bytes", kLeastSecretBytes, kMostSecretBytes),
+                        errmsg("secret must have from %d to %d bytes", kMinSecretBytes, kMaxSecretBytes),
                         errhint("Make one of 32 random bytes.")));
     return secret;
 }
@@ -75,15 +77,13 @@ bool read_mac(const text *hex, core::Mac *mac) {
     return true;
 }
 
-// Whether one of the key id's secrets signed it. An unknown key id takes as long as a known one.
+// Whether one of the key id's secrets signed the request. An unknown key id takes as long as a known one.
 bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now) {
     StringInfoData message;
     if (request_message(request, &message) != MessageFault::none)
         return false;
     const Bytes covered{message.data, static_cast<Size>(message.len)};
-    const auto is_signed_by = [&](const Secret &secret) {
-        return core::same_mac(hmac({secret.bytes, static_cast<Size>(secret.size)}, covered, {"", 0}), given);
-    };
+    const auto is_signed_by = [&](const Secret &secret) { return core::same_mac(hmac(secret.key(), covered, {"", 0}), given); };
     Secret secret{kSecretBytes, {}};
     if (!find_api_secret(request.key_id, 0, now, &secret)) {
         (void)is_signed_by(secret);
@@ -103,8 +103,8 @@ bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
              fault == MessageFault::too_deep ? errmsg("the request is nested too deep") : errmsg("the request is too large"),
              fault == MessageFault::too_deep
-                 ? errdetail("Objects and arrays must not be nested more than %d deep.", kDeepestParams)
-                 : errdetail("What is signed must not have more than %d bytes.", kMostMessageBytes)));
+                 ? errdetail("Objects and arrays must not be nested more than %d deep.", kMaxParamsDepth)
+                 : errdetail("What is signed must not have more than %d bytes.", kMaxMessageBytes)));
     pg_unreachable();
 }
 
@@ -112,9 +112,9 @@ bool is_fresh(const SignedRequest &request, Micros now, Micros allowed) {
     return request.signed_at >= now - allowed && request.signed_at <= now + allowed;
 }
 
-// A request can be accepted until its time of signing and the tolerance are over, which is at most twice the tolerance from
-// now; the nonce is remembered for longer than that. Who waited for somebody else's claim may find that forgotten, but comes
-// too late.
+// A request can be accepted until its time of signing plus the tolerance. That is at most twice the tolerance from now, and the
+// nonce is kept for longer. A call that has waited for another claim of the nonce may find that claim expired, but then the
+// request is stale.
 RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name, const text *scope, const ScopePolicy &policy,
                            Micros allowed) {
     ClaimRequest request{};
@@ -158,14 +158,14 @@ PG_FUNCTION_INFO_V1(idem_api_key_drop);
 
 PGDLLEXPORT Datum idem_verify_request(PG_FUNCTION_ARGS) {
     SignedRequest request;
-    request.params = object_argument(fcinfo, params);
-    const text *hex = required_text(fcinfo, signature, "signature");
-    request.key_id = required_text(fcinfo, key_id, "key_id");
-    request.signed_at = time_argument(fcinfo, signed_at);
-    request.nonce = required_text(fcinfo, nonce, "nonce");
-    if (PG_ARGISNULL(tolerance))
+    request.params = object_argument(fcinfo, VerifyArgument::params);
+    const text *hex = required_text(fcinfo, VerifyArgument::signature, "signature");
+    request.key_id = required_text(fcinfo, VerifyArgument::key_id, "key_id");
+    request.signed_at = time_argument(fcinfo, VerifyArgument::signed_at);
+    request.nonce = required_text(fcinfo, VerifyArgument::nonce, "nonce");
+    if (PG_ARGISNULL(VerifyArgument::tolerance))
         raise_null_argument("tolerance");
-    const Micros allowed = positive_span_of(PG_GETARG_INTERVAL_P(tolerance), "tolerance");
+    const Micros allowed = positive_span_of(PG_GETARG_INTERVAL_P(VerifyArgument::tolerance), "tolerance");
     if (allowed > 7 * USECS_PER_DAY)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
     PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, allowed))));

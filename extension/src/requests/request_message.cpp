@@ -11,21 +11,21 @@ namespace {
 
 constexpr core::Micros kMicrosFrom1970 = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
-struct Member {
+struct JsonMember {
     std::string_view name;
     JsonbValue value;
 };
 
 int by_code_point(const void *left, const void *right) {
-    return static_cast<const Member *>(left)->name.compare(static_cast<const Member *>(right)->name);
+    return static_cast<const JsonMember *>(left)->name.compare(static_cast<const JsonMember *>(right)->name);
 }
 
-// A message being written. Once it has a fault, nobody will see it, and nothing more is written.
+// Writes a message. After a fault, nothing more is written, and the message is not used.
 struct Writer {
     StringInfo out;
     MessageFault fault;
 
-    bool goes_on() const { return fault == MessageFault::none; }
+    bool is_ok() const { return fault == MessageFault::none; }
 };
 
 void append_varlena(StringInfo out, struct varlena *piece) {
@@ -33,13 +33,13 @@ void append_varlena(StringInfo out, struct varlena *piece) {
     pfree(piece);
 }
 
-// In UTF-8. A text that alone is too long is not converted.
+// The text in UTF-8. A text that is too long by itself is not converted.
 bool read_text(Writer *writer, const char *data, Size size, std::string_view *utf8) {
-    if (size > kMostMessageBytes)
+    if (size > kMaxMessageBytes)
         writer->fault = MessageFault::too_large;
     else if (!find_utf8(data, static_cast<int>(size), utf8))
         writer->fault = MessageFault::no_text;
-    return writer->goes_on();
+    return writer->is_ok();
 }
 
 void append_string(Writer *writer, std::string_view utf8) {
@@ -62,9 +62,9 @@ void append_number(StringInfo out, Numeric number) {
 void append_container(Writer *writer, JsonbContainer *container, int depth);
 
 void append_value(Writer *writer, const JsonbValue &value, int depth) {
-    if (writer->goes_on() && writer->out->len > kMostMessageBytes)
+    if (writer->is_ok() && writer->out->len > kMaxMessageBytes)
         writer->fault = MessageFault::too_large;
-    if (!writer->goes_on())
+    if (!writer->is_ok())
         return;
     switch (value.type) {
     case jbvString:
@@ -93,12 +93,12 @@ void append_array(Writer *writer, JsonbIterator *iterator, int depth) {
 }
 
 void append_object(Writer *writer, JsonbIterator *iterator, int count, int depth) {
-    // A member takes five bytes at least; a sender is not to say how much memory is taken.
-    if (count > kMostMessageBytes / 5) {
+    // A member takes at least five bytes. Without this check, the sender would choose how much memory is allocated.
+    if (count > kMaxMessageBytes / 5) {
         writer->fault = MessageFault::too_large;
         return;
     }
-    auto *members = static_cast<Member *>(palloc(sizeof(Member) * Max(count, 1)));
+    auto *members = static_cast<JsonMember *>(palloc(sizeof(JsonMember) * Max(count, 1)));
     for (int i = 0; i < count; i++) {
         JsonbValue name;
         (void)JsonbIteratorNext(&iterator, &name, true);
@@ -106,9 +106,9 @@ void append_object(Writer *writer, JsonbIterator *iterator, int count, int depth
             return;
         (void)JsonbIteratorNext(&iterator, &members[i].value, true);
     }
-    qsort(members, count, sizeof(Member), by_code_point);
+    qsort(members, count, sizeof(JsonMember), by_code_point);
     appendStringInfoChar(writer->out, '{');
-    for (int i = 0; i < count && writer->goes_on(); i++) {
+    for (int i = 0; i < count && writer->is_ok(); i++) {
         if (i > 0)
             appendStringInfoChar(writer->out, ',');
         append_string(writer, members[i].name);
@@ -119,7 +119,7 @@ void append_object(Writer *writer, JsonbIterator *iterator, int count, int depth
 }
 
 void append_container(Writer *writer, JsonbContainer *container, int depth) {
-    if (depth > kDeepestParams) {
+    if (depth > kMaxParamsDepth) {
         writer->fault = MessageFault::too_deep;
         return;
     }
@@ -146,10 +146,10 @@ MessageFault request_message(const SignedRequest &request, StringInfoData *messa
     appendStringInfo(message, "," INT64_FORMAT ",", request.signed_at + kMicrosFrom1970);
     append_text(&writer, VARDATA_ANY(request.nonce), VARSIZE_ANY_EXHDR(request.nonce));
     appendStringInfoChar(message, ',');
-    if (writer.goes_on())
+    if (writer.is_ok())
         append_container(&writer, &request.params->root, 1);
     appendStringInfoChar(message, ']');
-    return writer.goes_on() && message->len > kMostMessageBytes ? MessageFault::too_large : writer.fault;
+    return writer.is_ok() && message->len > kMaxMessageBytes ? MessageFault::too_large : writer.fault;
 }
 
 } // namespace idem

@@ -1,8 +1,8 @@
 // What the signature of a request covers: one line of JSON, an array of
 //   "idem1", the key id, the time of signing (microseconds since 1970), the nonce, the parameters
 // without white space, members of objects sorted by code point, strings as RFC 8785 writes them, numbers in plain decimal
-// notation without superfluous zeros. RFC 8785 itself sorts by UTF-16 unit, and makes doubles of numbers: 2^53 and 2^53 + 1
-// would have one message. The array tells where each part ends, so no two requests have one.
+// notation without superfluous zeros. RFC 8785 itself sorts by UTF-16 unit and turns numbers into doubles, so 2^53 and 2^53 + 1
+// would have the same message. The array shows where each part ends, so no two requests have the same message.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -17,20 +17,21 @@ struct SignedRequest {
     const text *nonce;
 };
 
-// A number of a few characters can be a very long one in plain decimal notation: what anybody may send must not take all
-// memory.
-inline constexpr int kMostMessageBytes = 1024 * 1024;
+// A number of a few characters can be very long in plain decimal notation. This bounds the memory that a sender can make the
+// server use.
+inline constexpr int kMaxMessageBytes = 1024 * 1024;
 
-// Whether there is a number for this time.
+// Whether the time is finite and can be written in microseconds since 1970.
 bool can_be_signed(core::Micros signed_at);
 
-// How deep objects and arrays may be nested, the outermost object included: senders choose the depth, and the stack is finite.
-inline constexpr int kDeepestParams = 100;
+// How deep objects and arrays may be nested, including the outermost object. The sender chooses the depth, and the stack is
+// finite.
+inline constexpr int kMaxParamsDepth = 100;
 
-// Why there is no message: longer than kMostMessageBytes, nested deeper than kDeepestParams, or text that has no form in UTF-8.
+// Why there is no message: longer than kMaxMessageBytes, nested deeper than kMaxParamsDepth, or text that has no form in UTF-8.
 enum class MessageFault { none, too_large, too_deep, no_text };
 
-// In UTF-8, whatever the server's encoding. Raises nothing that a sender could bring about. REQUIRES: can_be_signed.
+// In UTF-8, whatever the server's encoding. No request that a sender makes up raises an error. REQUIRES: can_be_signed.
 MessageFault request_message(const SignedRequest &request, StringInfoData *message);
 
 } // namespace idem

@@ -1,11 +1,11 @@
-// What becomes of a signed request: idem_request_outcome of sql/types.sql.
+// The outcome of verifying a signed request: idem_request_outcome of sql/types.sql.
 #pragma once
 
 #include "server/row_answer.hpp"
 
 namespace idem {
 
-enum class RequestOutcome : int { accepted, replayed, stale, invalid };
+enum class RequestOutcome { accepted, replayed, stale, invalid };
 
 inline constinit EnumType request_outcome_enum = {
     "idem_request_outcome", {"accepted", "replayed", "stale", "invalid"}, 4, InvalidOid, {}, 0}; // by RequestOutcome

@@ -1,4 +1,4 @@
-// HMAC-SHA256 by the server's own crypto (common/hmac.h).
+// HMAC-SHA256 by the server's own implementation (common/hmac.h).
 #pragma once
 
 #include "core/token.hpp"
@@ -9,17 +9,17 @@ namespace idem {
 inline constexpr int kSecretBytes = 32;
 
 // A longer key has the same MACs as its SHA-256 (RFC 2104).
-inline constexpr int kMostHmacKeyBytes = 64;
+inline constexpr int kMaxHmacKeyBytes = 64;
 
 struct Bytes {
-    const void *at;
+    const void *data;
     Size size;
 };
 
-// The MAC of `first` and then `second`. REQUIRES: key.size <= kMostHmacKeyBytes.
+// The MAC of `first` and then `second`. REQUIRES: key.size <= kMaxHmacKeyBytes.
 //
-// The key that was used last is kept, in its digested form too: with OpenSSL 3, taking up a key costs several times what the
-// MAC of a token does, for the digest's implementation is looked up anew.
+// The last key is cached, also in its digested form. With OpenSSL 3, setting a key costs several times as much as the MAC of a
+// token, because it looks up the digest's implementation again.
 core::Mac hmac(Bytes key, Bytes first, Bytes second);
 
 } // namespace idem

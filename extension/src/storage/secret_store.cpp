@@ -40,9 +40,9 @@ void grow(SecretRows *rows) {
 
 void read_row(HeapTuple tuple, TupleDesc layout, StoredSecret *row) {
     const int others = layout->natts - 1;
-    Datum values[StoredSecret::kMostValues + 1];
-    bool nulls[StoredSecret::kMostValues + 1];
-    Assert(others <= StoredSecret::kMostValues);
+    Datum values[StoredSecret::kMaxValues + 1];
+    bool nulls[StoredSecret::kMaxValues + 1];
+    Assert(others <= StoredSecret::kMaxValues);
     heap_deform_tuple(tuple, layout, values, nulls);
     for (int i = 0; i < others; i++) {
         Form_pg_attribute column = TupleDescAttr(layout, i);
@@ -51,11 +51,11 @@ void read_row(HeapTuple tuple, TupleDesc layout, StoredSecret *row) {
     }
     const bytea *bytes = DatumGetByteaPP(values[others]);
     row->secret.size = static_cast<int>(VARSIZE_ANY_EXHDR(bytes));
-    memcpy(row->secret.bytes, VARDATA_ANY(bytes), Min(row->secret.size, kMostHmacKeyBytes));
+    memcpy(row->secret.bytes, VARDATA_ANY(bytes), Min(row->secret.size, kMaxHmacKeyBytes));
     row->version = tuple->t_self;
 }
 
-// Unchecked: what is damaged can be deleted.
+// Does not check the rows, so that a change can delete a damaged one.
 SecretRows *read_table(const SecretStore &store, Relation table) {
     SecretRows *rows = make_rows();
     SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
@@ -102,12 +102,12 @@ void insert_secret(const SecretChange &change, const StoredSecret &row) {
     TupleDesc layout = RelationGetDescr(change.table);
     struct {
         alignas(int32) char header[VARHDRSZ];
-        uint8 bytes[kMostHmacKeyBytes];
+        uint8 bytes[kMaxHmacKeyBytes];
     } secret;
     SET_VARSIZE(&secret, VARHDRSZ + row.secret.size);
     memcpy(secret.bytes, row.secret.bytes, row.secret.size);
-    Datum values[StoredSecret::kMostValues + 1];
-    bool nulls[StoredSecret::kMostValues + 1] = {};
+    Datum values[StoredSecret::kMaxValues + 1];
+    bool nulls[StoredSecret::kMaxValues + 1] = {};
     memcpy(values, row.values, sizeof row.values);
     values[layout->natts - 1] = PointerGetDatum(&secret);
     HeapTuple tuple = heap_form_tuple(layout, values, nulls);

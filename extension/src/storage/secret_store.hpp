@@ -1,11 +1,11 @@
 // Tables of secrets that sign or verify: a few rows each, read as a whole and cached by every session.
 //
 // A secret is written past the executor and past logical decoding, into a table without indexes and statistics. So no
-// statement, parameter, trigger, error message, publication or view ever has one in it. The tables are not dumped. What a
-// session has read is overwritten when it is freed, also after an error.
+// statement, parameter, trigger, error message, publication or view ever has one in it. The tables are not dumped. The rows
+// that a session has read are overwritten when they are freed, also after an error.
 //
-// Reading takes AccessShareLock for its own duration. It sees what has committed by now and this transaction's own changes,
-// whatever the isolation level: a secret that was taken away is out of use at once. A change holds ShareRowExclusiveLock until
+// Reading takes AccessShareLock for its own duration. It sees all that has committed by now and this transaction's own
+// changes, whatever the isolation level: a deleted secret is out of use at once. A change holds ShareRowExclusiveLock until
 // the transaction ends: two changes wait for each other, and no reader waits for a change.
 #pragma once
 
@@ -15,14 +15,16 @@
 namespace idem {
 
 struct Secret {
-    int size; // more than kMostHmacKeyBytes: the row that it was read from is damaged
-    uint8 bytes[kMostHmacKeyBytes];
+    int size; // more than kMaxHmacKeyBytes: the row that it was read from is damaged
+    uint8 bytes[kMaxHmacKeyBytes];
+
+    Bytes key() const { return {bytes, static_cast<Size>(size)}; }
 };
 
-// A row. The secret is the last column of its table.
+// A row. The secret is its last column.
 struct StoredSecret {
-    static constexpr int kMostValues = 3;
-    Datum values[kMostValues]; // of the other columns; a text lives as long as the SecretRows
+    static constexpr int kMaxValues = 3;
+    Datum values[kMaxValues]; // of the other columns; a text lives as long as the SecretRows
     Secret secret;
     ItemPointerData version;
 
@@ -43,7 +45,7 @@ struct SecretStore {
     Member &table;
     int (*compare)(const void *left, const void *right); // two StoredSecret, for qsort
     void (*check)(const StoredSecret &row);              // raises when the secret does not have a size that it may have
-    // What is cached.
+    // The cache.
     SecretRows *rows;
     uint64 generation;
 };

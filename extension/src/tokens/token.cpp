@@ -17,11 +17,11 @@ using core::Outcome;
 using core::Token;
 using core::TokenOutcome;
 
-// A redeemed token's row outlives the token by that much, so that a clock set back does not bring a token back to life whose
-// row was swept.
-constexpr Micros kRowOutlives = USECS_PER_DAY;
+// The row of a redeemed token is kept for this much longer than the token, so that a clock that is set back does not make a
+// token valid again whose row was swept.
+constexpr Micros kRowOutlivesToken = USECS_PER_DAY;
 
-// What the MAC covers up to the bytes of the subject, in one piece.
+// What the MAC covers before the bytes of the subject, in one piece.
 struct Covered {
     uint8 bytes[core::kSignedBytes + 4 + kMaxScopeBytes + 4];
     Size size;
@@ -45,11 +45,10 @@ Covered cover(const Token &token, const text *scope, const text *subject) {
     return covered;
 }
 
-// REQUIRES: a scope that scope_argument let through.
+// REQUIRES: a scope that scope_argument accepted.
 core::Mac mac_of(const Token &token, const Secret &secret, const text *scope, const text *subject) {
     const Covered covered = cover(token, scope, subject);
-    return hmac({secret.bytes, static_cast<Size>(secret.size)}, {covered.bytes, covered.size},
-                {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
+    return hmac(secret.key(), {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
 Micros life_argument(FunctionCallInfo fcinfo, int arg) {
@@ -95,7 +94,7 @@ TokenOutcome outcome_of(Outcome claimed) {
     pg_unreachable();
 }
 
-// The claim of a token's name counts as completed when it commits, as that of a key in transactional mode.
+// The claim of a token's name is completed when it commits, as that of a key in transactional mode.
 TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     const auto name = core::redemption_name(token);
     ClaimRequest request{};
@@ -103,7 +102,7 @@ TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     request.space = KeySpace::tokens;
     request.scope = scope;
     request.key = cstring_to_text_with_len(name.data(), name.size());
-    request.ttl = token.expires_at - now + kRowOutlives;
+    request.ttl = token.expires_at - now + kRowOutlivesToken;
     return outcome_of(claim_key(request).outcome);
 }
 
@@ -129,7 +128,7 @@ PGDLLEXPORT Datum idem_token_issue(PG_FUNCTION_ARGS) {
     const text *subject = required_text(fcinfo, 0, "subject");
     const Micros life = life_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
-    (void)scope_policy(scope); // may the caller use it?
+    (void)scope_policy(scope); // raises unless the caller may use it
     PG_RETURN_TEXT_P(issue(scope, subject, life));
 }
 

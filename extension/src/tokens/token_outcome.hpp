@@ -1,4 +1,4 @@
-// What becomes of a token that is redeemed: idem_token_outcome of sql/types.sql.
+// The outcome of redeeming a token: idem_token_outcome of sql/types.sql.
 #pragma once
 
 #include "core/token.hpp"

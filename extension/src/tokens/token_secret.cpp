@@ -73,7 +73,7 @@ void insert_new(const SecretChange &change, Micros now) {
     explicit_bzero(&row, sizeof row);
 }
 
-// Those that verify nothing any more, or all. REQUIRES: a newer one was inserted at `now`.
+// Deletes the secrets that verify nothing any more, or all. REQUIRES: a newer one was inserted at `now`.
 void delete_old(const SecretChange &change, bool all, Micros now) {
     Micros verifies_until = core::kForever;
     for (int i = 0; i < change.rows->count; i++) {
