@@ -2,9 +2,9 @@
 
 #include "rows/target.hpp"
 #include "rows/unique_key.hpp"
-#include "server/compat.hpp"
 #include "server/type_of_call.hpp"
 #include "server/writable.hpp"
+#include "storage/heap_table.hpp"
 
 namespace idem {
 
@@ -47,26 +47,6 @@ Datum key_of_row(LoggedTable *logged, HeapTuple row, TupleDesc layout) {
     return FunctionCall1(&logged->jsonb_of_key, heap_copy_tuple_as_datum(key, logged->key));
 }
 
-void insert_index_entries(Relation log, TupleTableSlot *slot) {
-    EState *state = CreateExecutorState();
-    ResultRelInfo *target = makeNode(ResultRelInfo);
-    InitResultRelInfo(target, log, 1, nullptr, 0);
-    ExecOpenIndices(target, false);
-    compat_insert_index_tuples(target, slot, state, false, nullptr, NIL, false);
-    ExecCloseIndices(target);
-    FreeExecutorState(state);
-}
-
-void insert_row(Relation log, const Datum *values, const bool *nulls) {
-    TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(log), table_slot_callbacks(log));
-    memcpy(slot->tts_values, values, sizeof(Datum) * LogColumn::count);
-    memcpy(slot->tts_isnull, nulls, sizeof(bool) * LogColumn::count);
-    ExecStoreVirtualTuple(slot);
-    table_tuple_insert(log, slot, GetCurrentCommandId(true), 0, nullptr);
-    insert_index_entries(log, slot);
-    ExecDropSingleTupleTableSlot(slot);
-}
-
 Datum text_datum(std::string_view bytes) { return PointerGetDatum(cstring_to_text_with_len(bytes.data(), bytes.size())); }
 
 } // namespace
@@ -97,9 +77,9 @@ void log_transition(LoggedTable *logged, HeapTuple row, TupleDesc layout, const 
     values[LogColumn::to_state - 1] = text_datum(to);
     values[LogColumn::at - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
     values[LogColumn::by - 1] = text_datum(GetUserNameFromId(GetUserId(), false));
-    Relation log = open_member(transition_log, RowExclusiveLock);
+    const HeapTable log = open_heap(transition_log, RowExclusiveLock);
     insert_row(log, values, nulls);
-    table_close(log, NoLock);
+    close_heap(log);
     CommandCounterIncrement();
 }
 
