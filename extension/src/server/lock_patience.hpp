@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/key_state.hpp"
+#include "server/own_settings.hpp"
 #include "server/subtransaction.hpp"
 
 namespace idem {
@@ -26,15 +27,16 @@ template <typename Attempt> bool within_patience(core::Micros patience, Attempt 
         attempt();
         return true;
     }
-    const int own_timeout = LockTimeout;
+    char *timeout = psprintf("%d", static_cast<int>(milliseconds));
     ErrorData *error = try_in_subtransaction([&] {
-        LockTimeout = static_cast<int>(milliseconds);
-        attempt();
-        // Patience that was used up in the moment in which the lock was had has its error pending: nobody else is to meet it.
-        check_for_interrupts();
+        with_settings({{"lock_timeout", timeout}}, [&] {
+            attempt();
+            // A timeout in the very moment in which the lock was granted has its error pending: raise it here.
+            check_for_interrupts();
+        });
         return true;
     });
-    LockTimeout = own_timeout;
+    pfree(timeout);
     if (error != nullptr && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
         ReThrowError(error);
     return error == nullptr;
