@@ -10,7 +10,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { key, statement, args, fingerprint, ttl, scope };
+struct Argument {
+    enum { key, statement, args, fingerprint, ttl, scope };
+};
 
 // The parameters of one execution. A text becomes a value of the type that the plan then wants, when it is first used.
 struct TextParameters {
@@ -152,14 +154,14 @@ PG_FUNCTION_INFO_V1(idem_execute);
 PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     ClaimRequest request{};
     request.function = "idem_execute()";
-    request.key = key_argument(fcinfo, key);
-    const text *source = required_text(fcinfo, statement, "statement");
-    if (PG_ARGISNULL(args))
+    request.key = key_argument(fcinfo, Argument::key);
+    const text *source = required_text(fcinfo, Argument::statement, "statement");
+    if (PG_ARGISNULL(Argument::args))
         raise_null_argument("args");
-    request.scope = scope_argument(fcinfo, scope);
-    request.fingerprint = fingerprint_argument(fcinfo, fingerprint);
+    request.scope = scope_argument(fcinfo, Argument::scope);
+    request.fingerprint = fingerprint_argument(fcinfo, Argument::fingerprint);
     const ScopePolicy policy = scope_policy(request.scope);
-    apply_policy(&request, policy, optional_interval(fcinfo, ttl));
+    apply_policy(&request, policy, optional_interval(fcinfo, Argument::ttl));
     request.records_doubt = true;
     const KeyTable table = open_keys(Access::write, KeySpace::keys);
     const Claimed claimed = claim_key(table, request);
@@ -168,7 +170,7 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
         close_keys(table);
         return make_ticket(claimed);
     }
-    const Jsonb *response = run(source, PG_GETARG_ARRAYTYPE_P(args));
+    const Jsonb *response = run(source, PG_GETARG_ARRAYTYPE_P(Argument::args));
     attach(table, request, policy, claimed, response);
     close_keys(table);
     return make_ticket(claimed, response, response_size(response) > policy.max_response_size);

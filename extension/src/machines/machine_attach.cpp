@@ -113,13 +113,15 @@ void lock_machines() { table_close(open_member(machines_table, ShareRowExclusive
 
 namespace {
 
-enum Argument { target, state_column_name, machine, wants_log };
+struct Argument {
+    enum { target, state_column_name, machine, wants_log };
+};
 
 // Before anything is locked; CREATE TRIGGER asks again.
 void check_may_attach(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(target))
+    if (PG_ARGISNULL(Argument::target))
         raise_null_argument("target");
-    const Oid table = PG_GETARG_OID(target);
+    const Oid table = PG_GETARG_OID(Argument::target);
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table)))
         return; // open_target says so
     const AclResult may = pg_class_aclcheck(table, GetUserId(), ACL_TRIGGER);
@@ -220,19 +222,20 @@ PG_FUNCTION_INFO_V1(idem_machine_detach);
 PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
     using namespace idem;
     check_may_attach(fcinfo);
-    const char *machine_name = machine_argument(fcinfo, machine);
-    if (PG_ARGISNULL(wants_log))
+    const char *machine_name = machine_argument(fcinfo, Argument::machine);
+    if (PG_ARGISNULL(Argument::wants_log))
         raise_null_argument("log");
     prevent_unless_writable("idem_machine_attach()");
     lock_machines();
-    Relation table = open_target(fcinfo, target, ShareRowExclusiveLock);
+    Relation table = open_target(fcinfo, Argument::target, ShareRowExclusiveLock);
     check_not_partition(table);
-    if (PG_ARGISNULL(state_column_name))
+    if (PG_ARGISNULL(Argument::state_column_name))
         raise_null_argument("state_column");
-    const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(state_column_name)));
-    check_attachable(table, column, machine_name, PG_GETARG_BOOL(wants_log));
+    const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(Argument::state_column_name)));
+    check_attachable(table, column, machine_name, PG_GETARG_BOOL(Argument::wants_log));
     warn_of_children(table, "idem_machine_attach");
-    const char *statement = guard_statement(table, column_name(table, column.number), machine_name, PG_GETARG_BOOL(wants_log));
+    const char *statement =
+        guard_statement(table, column_name(table, column.number), machine_name, PG_GETARG_BOOL(Argument::wants_log));
     table_close(table, NoLock);
     run_as_caller(statement);
     PG_RETURN_VOID();
@@ -240,11 +243,11 @@ PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
 
 PGDLLEXPORT Datum idem_machine_detach(PG_FUNCTION_ARGS) {
     using namespace idem;
-    if (PG_ARGISNULL(state_column_name))
+    if (PG_ARGISNULL(Argument::state_column_name))
         raise_null_argument("state_column");
-    const char *column = NameStr(*PG_GETARG_NAME(state_column_name));
+    const char *column = NameStr(*PG_GETARG_NAME(Argument::state_column_name));
     prevent_unless_writable("idem_machine_detach()");
-    Relation table = open_own_target(fcinfo, target, AccessExclusiveLock);
+    Relation table = open_own_target(fcinfo, Argument::target, AccessExclusiveLock);
     const List *statements = drop_statements(table, column);
     if (statements == NIL)
         raise_not_attached(table, column);

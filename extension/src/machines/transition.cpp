@@ -10,7 +10,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { target, key, to_state, expected_state };
+struct Argument {
+    enum { target, key, to_state, expected_state };
+};
 
 void build(RowStatement *statement, const RowCall &call) {
     const AttrNumber column = column_number(call.table, call.name[0]);
@@ -104,12 +106,13 @@ PG_FUNCTION_INFO_V1(idem_transition);
 PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     RowCall call{};
     call.function = "idem_transition";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
     call.objects = 1;
-    call.object[0] = row_object_argument(fcinfo, key, "key");
+    call.object[0] = row_object_argument(fcinfo, Argument::key, "key");
     Move move{};
-    move.to = text_to_cstring(required_text(fcinfo, to_state, "to_state"));
-    move.expected = PG_ARGISNULL(expected_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(expected_state));
+    move.to = text_to_cstring(required_text(fcinfo, Argument::to_state, "to_state"));
+    move.expected =
+        PG_ARGISNULL(Argument::expected_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(Argument::expected_state));
     move.machine = attached_machine(call.table);
     move.call = &call;
     const char *column = column_name(call.table, move.machine.column);

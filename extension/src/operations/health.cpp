@@ -9,7 +9,9 @@ namespace {
 
 using namespace idem;
 
-enum LibraryColumn { version, is_preloaded, trouble, library_columns };
+struct LibraryColumn {
+    enum { version, is_preloaded, trouble, count };
+};
 
 } // namespace
 
@@ -18,10 +20,10 @@ extern "C" {
 PG_FUNCTION_INFO_V1(idem_health_library);
 
 PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
-    Datum values[library_columns];
-    bool nulls[library_columns] = {};
-    values[version] = CStringGetTextDatum(library_version());
-    values[is_preloaded] = BoolGetDatum(stats::is_available());
+    Datum values[LibraryColumn::count];
+    bool nulls[LibraryColumn::count] = {};
+    values[LibraryColumn::version] = CStringGetTextDatum(library_version());
+    values[LibraryColumn::is_preloaded] = BoolGetDatum(stats::is_available());
     ErrorData *error = try_in_subtransaction([] {
         check_members();
         return true;
@@ -29,9 +31,10 @@ PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
     // Any other error, a cancel or a lack of memory, says nothing about the tables.
     if (error != nullptr && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
         ReThrowError(error);
-    nulls[trouble] = error == nullptr;
+    nulls[LibraryColumn::trouble] = error == nullptr;
     if (error != nullptr)
-        values[trouble] = CStringGetTextDatum(psprintf("%s: %s", error->message, error->detail ? error->detail : ""));
+        values[LibraryColumn::trouble] =
+            CStringGetTextDatum(psprintf("%s: %s", error->message, error->detail ? error->detail : ""));
     constexpr Oid kTypes[] = {TEXTOID, BOOLOID, TEXTOID};
     return make_record(fcinfo, kTypes, values, nulls);
 }

@@ -11,9 +11,11 @@ namespace {
 using namespace idem;
 using core::State;
 
-enum InFlightColumn { scope, key, mode, pid, since, lease_until, columns };
+struct InFlightColumn {
+    enum { scope, key, mode, pid, since, lease_until, count };
+};
 constexpr Oid kTypes[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID};
-static_assert(lengthof(kTypes) == columns);
+static_assert(lengthof(kTypes) == InFlightColumn::count);
 
 // A row version that may be in flight. It was copied, as nothing but a copy can be made while its page is locked.
 struct Candidate {
@@ -85,17 +87,17 @@ bool find_process(TransactionId holder, int *process) {
 }
 
 void put_row(const AnswerRows &result, const KeyRow &row, int process) {
-    Datum values[columns];
-    bool nulls[columns] = {};
+    Datum values[InFlightColumn::count];
+    bool nulls[InFlightColumn::count] = {};
     // Not by reference to what a rollback may take away.
-    values[scope] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::scope)));
-    values[key] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::key)));
-    values[mode] = CStringGetTextDatum(row.is_null(KeyColumn::fence) ? "transactional" : "leased");
-    values[pid] = Int32GetDatum(process);
-    nulls[pid] = process == 0;
-    values[since] = row.get(KeyColumn::created_at);
-    values[lease_until] = row.get(KeyColumn::lease_until);
-    nulls[lease_until] = row.is_null(KeyColumn::lease_until);
+    values[InFlightColumn::scope] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::scope)));
+    values[InFlightColumn::key] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::key)));
+    values[InFlightColumn::mode] = CStringGetTextDatum(row.is_null(KeyColumn::fence) ? "transactional" : "leased");
+    values[InFlightColumn::pid] = Int32GetDatum(process);
+    nulls[InFlightColumn::pid] = process == 0;
+    values[InFlightColumn::since] = row.get(KeyColumn::created_at);
+    values[InFlightColumn::lease_until] = row.get(KeyColumn::lease_until);
+    nulls[InFlightColumn::lease_until] = row.is_null(KeyColumn::lease_until);
     put_answer_row(result, values, nulls);
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { consumer, message_id, ttl };
+struct Argument {
+    enum { consumer, message_id, ttl };
+};
 
 const text *nonempty_text(FunctionCallInfo fcinfo, int arg, const char *name) {
     const text *value = required_text(fcinfo, arg, name);
@@ -27,10 +29,11 @@ PG_FUNCTION_INFO_V1(idem_consume);
 PGDLLEXPORT Datum idem_consume(PG_FUNCTION_ARGS) {
     ClaimRequest request{};
     request.function = "idem_consume()";
-    request.key = composite_key(nonempty_text(fcinfo, consumer, "consumer"), nonempty_text(fcinfo, message_id, "message_id"));
+    request.key = composite_key(nonempty_text(fcinfo, Argument::consumer, "consumer"),
+                                nonempty_text(fcinfo, Argument::message_id, "message_id"));
     check_key(request.key, "consumer with message_id");
     request.scope = cstring_to_text("inbox");
-    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, ttl));
+    apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     request.waits_for_commit = true;
     const Claimed claimed = claim_key(request);
     raise_if_held(claimed, request.key);

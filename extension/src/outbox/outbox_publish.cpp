@@ -7,10 +7,12 @@ namespace {
 
 using namespace idem;
 
-enum Argument { topic, payload, key, headers };
+struct Argument {
+    enum { topic, payload, key, headers };
+};
 
 const text *message_key(FunctionCallInfo fcinfo) {
-    const text *given = optional_text(fcinfo, key);
+    const text *given = optional_text(fcinfo, Argument::key);
     if (given != nullptr)
         check_key(given);
     return given;
@@ -26,9 +28,9 @@ void insert_message(int64 id, const text *to, const text *ordered_by, FunctionCa
     values[MessageColumn::topic - 1] = PointerGetDatum(to);
     values[MessageColumn::key - 1] = PointerGetDatum(ordered_by);
     nulls[MessageColumn::key - 1] = ordered_by == nullptr;
-    values[MessageColumn::payload - 1] = PG_GETARG_DATUM(payload);
-    values[MessageColumn::headers - 1] = PG_ARGISNULL(headers) ? Datum{0} : PG_GETARG_DATUM(headers);
-    nulls[MessageColumn::headers - 1] = PG_ARGISNULL(headers);
+    values[MessageColumn::payload - 1] = PG_GETARG_DATUM(Argument::payload);
+    values[MessageColumn::headers - 1] = PG_ARGISNULL(Argument::headers) ? Datum{0} : PG_GETARG_DATUM(Argument::headers);
+    nulls[MessageColumn::headers - 1] = PG_ARGISNULL(Argument::headers);
     const HeapTable messages = open_messages();
     insert_row(messages, values, nulls);
     close_heap(messages);
@@ -41,8 +43,8 @@ extern "C" {
 PG_FUNCTION_INFO_V1(idem_publish);
 
 PGDLLEXPORT Datum idem_publish(PG_FUNCTION_ARGS) {
-    const text *to = topic_argument(fcinfo, topic);
-    if (PG_ARGISNULL(payload))
+    const text *to = topic_argument(fcinfo, Argument::topic);
+    if (PG_ARGISNULL(Argument::payload))
         raise_null_argument("payload");
     const text *ordered_by = message_key(fcinfo);
     prevent_unless_writable("idem_publish()");

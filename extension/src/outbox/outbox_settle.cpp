@@ -11,7 +11,9 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-enum Argument { ids_given, fence_given, retry_after };
+struct Argument {
+    enum { ids, fence, retry_after };
+};
 
 // Those that are in both. REQUIRES: sorted.
 Numbers common(const Numbers &left, const Numbers &right) {
@@ -78,13 +80,13 @@ template <typename Settle, typename After> int settle(const Numbers &ids, int64 
 }
 
 int64 fence_argument(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(fence_given))
+    if (PG_ARGISNULL(Argument::fence))
         raise_null_argument("fence");
-    return PG_GETARG_INT64(fence_given);
+    return PG_GETARG_INT64(Argument::fence);
 }
 
 Micros rest_argument(FunctionCallInfo fcinfo) {
-    const Micros rest = span_of(PG_GETARG_INTERVAL_P(retry_after), "retry_after");
+    const Micros rest = span_of(PG_GETARG_INTERVAL_P(Argument::retry_after), "retry_after");
     if (rest < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry_after must not be negative"),
                         errhint("Use '0' for at once, NULL for a rest that grows with the failures.")));
@@ -100,7 +102,7 @@ PG_FUNCTION_INFO_V1(idem_outbox_ack);
 PG_FUNCTION_INFO_V1(idem_outbox_nack);
 
 PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
-    const Numbers ids = ids_argument(fcinfo, ids_given);
+    const Numbers ids = ids_argument(fcinfo, Argument::ids);
     const int64 fence = fence_argument(fcinfo);
     prevent_unless_writable("idem_outbox_ack()");
     PG_RETURN_INT32(settle(
@@ -110,9 +112,9 @@ PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
 }
 
 PGDLLEXPORT Datum idem_outbox_nack(PG_FUNCTION_ARGS) {
-    const Numbers ids = ids_argument(fcinfo, ids_given);
+    const Numbers ids = ids_argument(fcinfo, Argument::ids);
     const int64 fence = fence_argument(fcinfo);
-    const bool by_default = PG_ARGISNULL(retry_after);
+    const bool by_default = PG_ARGISNULL(Argument::retry_after);
     const Micros rest = by_default ? 0 : rest_argument(fcinfo);
     prevent_unless_writable("idem_outbox_nack()");
     const Micros now = clock_now();

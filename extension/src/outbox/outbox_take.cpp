@@ -13,10 +13,14 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-enum Argument { topic_given, max_messages, lease_given };
-enum TakenColumn { id, topic, key, payload, headers, attempt, fence, columns };
+struct Argument {
+    enum { topic, max_messages, lease };
+};
+struct TakenColumn {
+    enum { id, topic, key, payload, headers, attempt, fence, count };
+};
 constexpr Oid kTypes[] = {INT8OID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT4OID, INT8OID};
-static_assert(lengthof(kTypes) == columns);
+static_assert(lengthof(kTypes) == TakenColumn::count);
 
 // So many messages are taken back in one call at most; the rest stays with its leases for the next.
 constexpr int kMostReturned = 10'000;
@@ -146,15 +150,15 @@ bool is_eligible(Taker *taker, Snapshot snapshot, const Message &message) {
 }
 
 void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &message, int64 by) {
-    Datum values[columns];
-    bool nulls[columns] = {};
-    values[id] = Int64GetDatum(message.id);
-    values[topic] = slot_getattr(slot, MessageColumn::topic, &nulls[topic]);
-    values[key] = slot_getattr(slot, MessageColumn::key, &nulls[key]);
-    values[payload] = slot_getattr(slot, MessageColumn::payload, &nulls[payload]);
-    values[headers] = slot_getattr(slot, MessageColumn::headers, &nulls[headers]);
-    values[attempt] = Int32GetDatum(message.failures == PG_INT32_MAX ? message.failures : message.failures + 1);
-    values[fence] = Int64GetDatum(by);
+    Datum values[TakenColumn::count];
+    bool nulls[TakenColumn::count] = {};
+    values[TakenColumn::id] = Int64GetDatum(message.id);
+    values[TakenColumn::topic] = slot_getattr(slot, MessageColumn::topic, &nulls[TakenColumn::topic]);
+    values[TakenColumn::key] = slot_getattr(slot, MessageColumn::key, &nulls[TakenColumn::key]);
+    values[TakenColumn::payload] = slot_getattr(slot, MessageColumn::payload, &nulls[TakenColumn::payload]);
+    values[TakenColumn::headers] = slot_getattr(slot, MessageColumn::headers, &nulls[TakenColumn::headers]);
+    values[TakenColumn::attempt] = Int32GetDatum(message.failures == PG_INT32_MAX ? message.failures : message.failures + 1);
+    values[TakenColumn::fence] = Int64GetDatum(by);
     put_answer_row(result, values, nulls);
 }
 
@@ -206,9 +210,9 @@ void take(Taker *taker, Micros span, const AnswerRows &result) {
 Numbers room_for(int count) { return {static_cast<int64 *>(palloc(count * sizeof(int64))), 0}; }
 
 int most_argument(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(max_messages))
+    if (PG_ARGISNULL(Argument::max_messages))
         raise_null_argument("max_messages");
-    const int most = PG_GETARG_INT32(max_messages);
+    const int most = PG_GETARG_INT32(Argument::max_messages);
     if (most < 1 || most > kMaxBatch)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_messages must be from 1 to %d", kMaxBatch)));
     return Min(most, kMostInLease);
@@ -222,11 +226,11 @@ PG_FUNCTION_INFO_V1(idem_outbox_take);
 
 PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
     Taker taker{};
-    taker.topic = topic_argument(fcinfo, topic_given);
+    taker.topic = topic_argument(fcinfo, Argument::topic);
     taker.most = most_argument(fcinfo);
-    if (PG_ARGISNULL(lease_given))
+    if (PG_ARGISNULL(Argument::lease))
         raise_null_argument("lease");
-    const Micros span = positive_span_of(PG_GETARG_INTERVAL_P(lease_given), "lease");
+    const Micros span = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     if (span > kLongestLease)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("lease must not be longer than 7 days")));
     prevent_unless_writable("idem_outbox_take()");

@@ -11,7 +11,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { target, new_row, match_columns };
+struct Argument {
+    enum { target, new_row, match_columns };
+};
 
 struct Guard {
     Foreseen *match;
@@ -172,12 +174,12 @@ PG_FUNCTION_INFO_V1(guarded_insert);
 PGDLLEXPORT Datum guarded_insert(PG_FUNCTION_ARGS) {
     RowCall call{};
     call.function = "guarded_insert";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
     call.objects = 1;
-    call.object[0] = row_object_argument(fcinfo, new_row, "new_row");
-    if (PG_ARGISNULL(match_columns))
+    call.object[0] = row_object_argument(fcinfo, Argument::new_row, "new_row");
+    if (PG_ARGISNULL(Argument::match_columns))
         raise_null_argument("match_columns");
-    column_names_argument(fcinfo, match_columns, "match_columns", &call);
+    column_names_argument(fcinfo, Argument::match_columns, "match_columns", &call);
     call.visible = selectable_columns(call.table);
     PreventCommandIfReadOnly("guarded_insert()");
     PreventCommandDuringRecovery("guarded_insert()");

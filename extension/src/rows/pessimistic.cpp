@@ -7,7 +7,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { target, key, wait };
+struct Argument {
+    enum { target, key, wait };
+};
 
 const char *outcome_of(Locked what) {
     switch (what) {
@@ -201,9 +203,9 @@ PG_FUNCTION_INFO_V1(pessimistic_lock_many);
 
 PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
     PreventCommandIfParallelMode("pessimistic_lock()");
-    const RowObject object = row_object_argument(fcinfo, key, "key");
-    const core::Micros wait_until = wait_argument(fcinfo, wait);
-    Relation table = open_target_within(fcinfo, target, wait_until);
+    const RowObject object = row_object_argument(fcinfo, Argument::key, "key");
+    const core::Micros wait_until = wait_argument(fcinfo, Argument::wait);
+    Relation table = open_target_within(fcinfo, Argument::target, wait_until);
     if (table == nullptr)
         return make_answer(fcinfo, outcome_of(Locked::busy), row_column(nullptr));
     const RowCall call = call_for("pessimistic_lock", table, object);
@@ -216,11 +218,11 @@ PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
 
 PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
     PreventCommandIfParallelMode("pessimistic_lock_many()");
-    if (PG_ARGISNULL(key))
+    if (PG_ARGISNULL(Argument::key))
         raise_null_argument("keys");
-    const core::Micros wait_until = wait_argument(fcinfo, wait);
-    const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(key));
-    Relation table = open_target_within(fcinfo, target, wait_until);
+    const core::Micros wait_until = wait_argument(fcinfo, Argument::wait);
+    const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(Argument::key));
+    Relation table = open_target_within(fcinfo, Argument::target, wait_until);
     constexpr Oid kTypes[] = {TEXTOID, JSONBOID};
     const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
     if (table != nullptr) {

@@ -8,7 +8,9 @@ namespace {
 
 using namespace idem;
 
-enum Argument { target, new_row, conflict_columns };
+struct Argument {
+    enum { target, new_row, conflict_columns };
+};
 
 // A duplicate that is gone when we look for it is nothing unusual; one that is gone this often was never there.
 constexpr int kMostAttempts = 100;
@@ -96,11 +98,11 @@ PG_FUNCTION_INFO_V1(unique_insert);
 PGDLLEXPORT Datum unique_insert(PG_FUNCTION_ARGS) {
     RowCall call{};
     call.function = "unique_insert";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
     call.objects = 1;
-    call.object[0] = row_object_argument(fcinfo, new_row, "new_row");
-    if (!PG_ARGISNULL(conflict_columns))
-        column_names_argument(fcinfo, conflict_columns, "conflict_columns", &call);
+    call.object[0] = row_object_argument(fcinfo, Argument::new_row, "new_row");
+    if (!PG_ARGISNULL(Argument::conflict_columns))
+        column_names_argument(fcinfo, Argument::conflict_columns, "conflict_columns", &call);
     call.visible = selectable_columns(call.table);
     const RowRun run = begin_run(call, build, FirstObject::row);
     RowResult result{};
