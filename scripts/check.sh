@@ -51,14 +51,14 @@ judge() { ctest --test-dir build/cmake --output-on-failure --label-regex judge; 
 # The fuzz targets on their seeds, with AddressSanitizer.
 fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
-# test_client DATABASE [ARGUMENT of ctest ...]: in a cluster of its own. Where these tests stop servers, they make them inside the
-# cluster's directory.
-test_client() {
-    local database=$1
+# test_client DATABASE [ARGUMENT of ctest ...]: in a cluster of its own, and in a subshell, so that the lane's other suites do not
+# meet that cluster's environment. Where these tests stop servers, they make them inside the cluster's directory.
+test_client() (
+    database=$1
     shift
     start_cluster "client-$$" && eval "$(scripts/cluster.sh env "client-$$")" && "$bindir/createdb" "$database" &&
         PGDATABASE=$database ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)" "$@"
-}
+)
 
 client() { test_client client; }
 
