@@ -2,18 +2,19 @@
 # Builds with warnings as errors, installs, and runs suites against private clusters. Suites that have clusters of their own run side by
 # side. Logs are kept in build/check.
 #
-#   check.sh quick    what guards the guarantees of the README: `make check`
-#   check.sh rest     every other suite that fits the time
-#   check.sh all      both: `make check-all`
-#   check.sh long     what takes hours: `make check-long`
+#   check.sh quick      what guards the guarantees of the README: `make check`
+#   check.sh rest       every other suite that fits the time
+#   check.sh all        both: `make check-all`
+#   check.sh long       what takes hours: `make check-long`
+#   check.sh SUITE ...  these suites, one after the other: `check.sh pgtap isolation`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
-selection=${1:-quick}
+build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$")
+clusters=("$cluster" "client-$$" "cuts-$$")
 lanes=()
 
 # Whatever way out is taken, nothing that was started stays.
@@ -51,12 +52,12 @@ judge() { ctest --test-dir build/cmake --output-on-failure --label-regex judge; 
 # The fuzz targets on their seeds, with AddressSanitizer.
 fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
-# test_client DATABASE [ARGUMENT of ctest ...]: in a cluster of its own, and in a subshell, so that the lane's other suites do not
-# meet that cluster's environment. Where these tests stop servers, they make them inside the cluster's directory.
+# test_client NAME [ARGUMENT of ctest ...]: in a database and a cluster of that name, and in a subshell, so that the lane's other
+# suites do not meet that cluster's environment. Where these tests stop servers, they make them inside the cluster's directory.
 test_client() (
     database=$1
     shift
-    start_cluster "client-$$" && eval "$(scripts/cluster.sh env "client-$$")" && "$bindir/createdb" "$database" &&
+    start_cluster "$database-$$" && eval "$(scripts/cluster.sh env "$database-$$")" && "$bindir/createdb" "$database" &&
         PGDATABASE=$database ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)" "$@"
 )
 
@@ -288,11 +289,22 @@ for name in tree pgtap pooled cli bench consumer examples browser chaos recovery
     counters[$name]=count_tap
 done
 
-case $selection in
-    quick) scripts/deps.sh ;;
-    rest | all | long) scripts/deps.sh --examples ;;
-    *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
+# A lane each. Suites of one lane share the cluster; `cli` restarts it.
+quick=("client" "tree unit regress isolation pgtap cli recovery")
+rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser")
+case ${1:-quick} in
+    quick) plan=("${quick[@]}") build=build ;;
+    rest) plan=("${rest[@]}") ;;
+    all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
+    long) plan=("chaos_long cuts_long faults_long matrix_long") ;;
+    *)
+        for name in "$@"; do
+            [[ -v counters[$name] ]] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; echo "Suites: ${!counters[*]}"; exit 2; } >&2
+        done
+        plan=("$*")
+        ;;
 esac
+if [ "$build" = build ]; then scripts/deps.sh; else scripts/deps.sh --examples; fi
 SECONDS=0
 bindir=$("$PG_CONFIG" --bindir)
 pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
@@ -302,12 +314,9 @@ trap stop_everything EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-if [ "$selection" = quick ]; then require build build; else require build build_all; fi
+require build "$build"
 require cluster start_cluster "$cluster"
 eval "$(scripts/cluster.sh env "$cluster")"
 
-# Suites of one lane share the cluster; `cli` restarts it.
-case $selection in quick | all) side_by_side "client" "tree unit regress isolation pgtap cli recovery" ;; esac
-case $selection in rest | all) side_by_side "recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser" ;; esac
-if [ "$selection" = long ]; then side_by_side "chaos_long cuts_long faults_long matrix_long"; fi
+side_by_side "${plan[@]}"
 summarize
