@@ -69,10 +69,11 @@ MODULE_big  = idem
 OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 
 # In the order in which CREATE EXTENSION runs them.
-SQL_FILES   = sql/types.sql sql/tables.sql sql/scopes.sql sql/fingerprint.sql sql/keys.sql sql/execute.sql \
-              sql/counters.sql sql/ids.sql sql/tokens.sql sql/locks.sql sql/rows.sql sql/machines.sql \
-              sql/http.sql sql/inbox.sql sql/outbox.sql sql/requests.sql sql/rates.sql \
-              sql/sweep.sql sql/replication.sql sql/statistics.sql sql/in_flight.sql sql/health.sql sql/privileges.sql
+SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
+                storage/definitions storage/high_water scopes/scopes statistics/statistics ids/ids \
+                keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
+                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/rates \
+                operations/sweep operations/replication operations/in_flight operations/health operations/privileges))
 DATA_built  = build/idem--$(EXTVERSION).sql
 DATA        = $(wildcard sql/idem--*--*.sql)
 

@@ -88,7 +88,7 @@ ALTER DATABASE pgtap SET search_path = idem, tap, public;
 SQL
 }
 
-pgtap() { make_pgtap_database && pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*.sql; }
+pgtap() { make_pgtap_database && pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*/*.sql; }
 
 # The same tests through a pooler in transaction mode. pgTAP itself keeps its plan in the session, so each file has a backend of its own.
 pooled() (
@@ -96,7 +96,7 @@ pooled() (
         eval "$(scripts/pooler.sh env "$cluster")" || exit
     trap 'scripts/pooler.sh stop "$cluster"' EXIT
     status=0
-    for test in tests/pgtap/*.sql; do
+    for test in tests/pgtap/*/*.sql; do
         "$bindir/psql" --no-psqlrc --quiet --dbname=pgbouncer --command=RECONNECT &&
             pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose "$test" || status=1
     done

@@ -94,7 +94,7 @@ run_isolation() {
 select_tests() {
     local name
     files=() specs=()
-    if [ $# -eq 0 ]; then set -- tests/pgtap/*.sql tests/isolation/specs/*.spec; fi
+    if [ $# -eq 0 ]; then set -- tests/pgtap/*/*.sql tests/isolation/specs/*.spec; fi
     for name in "$@"; do
         case $name in
             *.sql) files+=("$name") ;;

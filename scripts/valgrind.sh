@@ -22,7 +22,7 @@ suppressions=${VALGRIND_SUPPRESSIONS:-$("$PG_CONFIG" --sharedir)/valgrind.supp}
     echo "valgrind.sh: $PG_CONFIG is of a server built without USE_VALGRIND: within memory contexts, no error is seen" >&2
 
 prepare valgrind
-if [ $# -eq 0 ]; then set -- tests/pgtap/*.sql; fi
+if [ $# -eq 0 ]; then set -- tests/pgtap/*/*.sql; fi
 select_tests "$@"
 # shellcheck disable=SC2119  # not a matter of tests
 build_extension

@@ -1,5 +1,5 @@
 # The code of docs/requests.md makes the signatures that idem_verify_request wants: tests/vectors/signed_requests.json, which
-# tests/pgtap/102_verify_request.sql checks against the functions. No server.
+# tests/pgtap/requests/verify_request.sql checks against the functions. No server.
 
 load helper
 

@@ -1,4 +1,4 @@
-// The type that idem_http_begin returns: idem_http_answer of sql/http.sql.
+// The type that idem_http_begin returns: idem_http_answer of sql/http/http.sql.
 #pragma once
 
 #include "server/row_answer.hpp"

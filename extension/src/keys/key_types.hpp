@@ -1,4 +1,4 @@
-// The types of sql/types.sql that functions on keys return.
+// The types of sql/keys/types.sql that functions on keys return.
 #pragma once
 
 #include "core/key_state.hpp"

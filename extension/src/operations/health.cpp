@@ -1,4 +1,4 @@
-// What idem_health (sql/health.sql) cannot ask in SQL: which library this is, and whether the tables are those it made.
+// What idem_health (sql/operations/health.sql) cannot ask in SQL: which library this is, and whether the tables are those it made.
 #include "operations/members.hpp"
 #include "server/extension.hpp"
 #include "server/row_answer.hpp"

@@ -1,4 +1,4 @@
-// The outcome of verifying a signed request: idem_request_outcome of sql/types.sql.
+// The outcome of verifying a signed request: idem_request_outcome of sql/requests/requests.sql.
 #pragma once
 
 #include "server/row_answer.hpp"

@@ -1,4 +1,4 @@
-// The outcome of redeeming a token: idem_token_outcome of sql/types.sql.
+// The outcome of redeeming a token: idem_token_outcome of sql/tokens/tokens.sql.
 #pragma once
 
 #include "core/token.hpp"

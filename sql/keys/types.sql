@@ -1,0 +1,51 @@
+-- What the functions on keys answer with.
+
+CREATE TYPE idem_outcome AS ENUM ('acquired', 'taken_over', 'in_flight', 'completed', 'mismatch', 'in_doubt');
+COMMENT ON TYPE idem_outcome IS
+'What became of a claim. acquired, taken_over: the caller does the work; in_flight: somebody else is doing it; completed: it is done and committed; mismatch: the key belongs to a different request; in_doubt: its holder vanished and an operator has to decide.';
+
+CREATE TYPE idem_ticket AS (
+    outcome          idem_outcome,
+    fence            bigint,
+    attempt          integer,
+    lease_until      timestamptz,
+    status_code      integer,
+    response         jsonb,
+    response_omitted boolean,
+    recovery_point   text,
+    retry_after      interval
+);
+COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(...).';
+COMMENT ON COLUMN idem_ticket.outcome IS 'What the caller is to do.';
+COMMENT ON COLUMN idem_ticket.fence IS 'Fencing token of the holder, leased mode only: give it to idem_complete and the others. Greater than every earlier one in this database.';
+COMMENT ON COLUMN idem_ticket.attempt IS 'Which attempt at the work this is, from 1.';
+COMMENT ON COLUMN idem_ticket.lease_until IS 'When the holder''s lease ends; leased mode only.';
+COMMENT ON COLUMN idem_ticket.status_code IS 'Status code stored with the response; outcome completed.';
+COMMENT ON COLUMN idem_ticket.response IS 'The stored response; outcome completed (idem_execute: also acquired).';
+COMMENT ON COLUMN idem_ticket.response_omitted IS 'True when the response was too large to be stored: the work is done, its response is not here.';
+COMMENT ON COLUMN idem_ticket.recovery_point IS 'Where the last attempt said it had come to (idem_checkpoint).';
+COMMENT ON COLUMN idem_ticket.retry_after IS 'What is left of the holder''s lease; outcome in_flight. NULL when the holder''s transaction has not ended: then nobody can tell.';
+
+CREATE TYPE idem_key_info AS (
+    state            text,
+    status_code      integer,
+    response         jsonb,
+    response_omitted boolean,
+    attempt          integer,
+    recovery_point   text,
+    created_at       timestamptz,
+    expires_at       timestamptz,
+    lease_until      timestamptz,
+    is_owner         boolean
+);
+COMMENT ON TYPE idem_key_info IS 'A key as idem_lookup shows it. Neither the fence nor the owner: those are the holder''s credentials.';
+COMMENT ON COLUMN idem_key_info.state IS 'in_progress, completed, released or in_doubt.';
+COMMENT ON COLUMN idem_key_info.status_code IS 'Status code stored with the response.';
+COMMENT ON COLUMN idem_key_info.response IS 'The stored response.';
+COMMENT ON COLUMN idem_key_info.response_omitted IS 'True when the response was too large to be stored.';
+COMMENT ON COLUMN idem_key_info.attempt IS 'Which attempt at the work this is, from 1.';
+COMMENT ON COLUMN idem_key_info.recovery_point IS 'Where the attempt said it had come to.';
+COMMENT ON COLUMN idem_key_info.created_at IS 'When this attempt was claimed.';
+COMMENT ON COLUMN idem_key_info.expires_at IS 'When the retention ends; infinity: never.';
+COMMENT ON COLUMN idem_key_info.lease_until IS 'When the holder''s lease ends, or ended; leased mode only.';
+COMMENT ON COLUMN idem_key_info.is_owner IS 'Whether the owner given to idem_lookup is the one that claimed the key.';

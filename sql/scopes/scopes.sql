@@ -1,0 +1,51 @@
+-- Scopes: retention, lease and response policy, and who may use them.
+
+CREATE TABLE idem_scopes (
+    scope                text COLLATE "C" PRIMARY KEY,
+    ttl                  interval,
+    keep_forever         boolean,
+    lease                interval,
+    on_lease_expiry      text CHECK (on_lease_expiry IN ('takeover', 'manual')),
+    max_response_size    integer CHECK (max_response_size >= 0),
+    owner                regrole,
+    missing_key_status   integer CHECK (missing_key_status BETWEEN 400 AND 599),
+    malformed_key_status integer CHECK (malformed_key_status BETWEEN 400 AND 599),
+    mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
+    in_flight_status     integer CHECK (in_flight_status BETWEEN 400 AND 599),
+    in_doubt_status      integer CHECK (in_doubt_status BETWEEN 400 AND 599),
+    stored_headers       text[]
+);
+COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set, idem_http_scope_set). NULL: the setting applies.';
+COMMENT ON COLUMN idem_scopes.scope IS 'The scope.';
+COMMENT ON COLUMN idem_scopes.ttl IS 'How long its keys stay unique; NULL: idem.default_ttl.';
+COMMENT ON COLUMN idem_scopes.keep_forever IS 'True: its keys never expire, whatever ttl a call gives.';
+COMMENT ON COLUMN idem_scopes.lease IS 'How long a lease lasts when the call does not say; NULL: idem.default_lease.';
+COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes a lapsed key over; manual: it is in doubt until an operator decides.';
+COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
+COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
+COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
+COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
+COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
+COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores; NULL: those that docs/http.md lists.';
+
+SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
+
+CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_scopes
+    FOR EACH ROW EXECUTE FUNCTION idem_definitions_changed();
+CREATE TRIGGER idem_definitions_truncated AFTER TRUNCATE ON idem_scopes
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_scopes ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE ALWAYS TRIGGER idem_definitions_truncated;
+COMMENT ON TRIGGER idem_definitions_changed ON idem_scopes IS 'Makes every session read the table again.';
+COMMENT ON TRIGGER idem_definitions_truncated ON idem_scopes IS 'Makes every session read the table again.';
+
+CREATE FUNCTION idem_scope_set(scope text, ttl interval DEFAULT NULL, keep_forever boolean DEFAULT NULL, lease interval DEFAULT NULL,
+                               on_lease_expiry text DEFAULT NULL, max_response_size integer DEFAULT NULL, owner regrole DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole) IS
+'Registers a scope, or changes its policy; NULL leaves as is, owner ''-'' takes the owner away. Holds for every session at once. Operators.
+Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl or lease not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size; 42501 the scope has an owner whose privileges the caller lacks.';
+
+CREATE FUNCTION idem_scope_drop(scope text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if there was one. Operators.';
