@@ -15,20 +15,11 @@ child= shop=
 
 # The browser goes when node does, however that ends. The shop ends what it has started.
 finish() {
-    trap '' INT TERM HUP
-    if [ -n "$child" ]; then
-        kill -KILL -- "-$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
-    if [ -n "$shop" ]; then
-        kill -TERM -- "-$shop" 2>/dev/null || true
-        wait "$shop" 2>/dev/null || true
-    fi
+    end_group KILL "$child"
+    end_group TERM "$shop"
     rm -rf "$kept/tmp"
 }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit finish
 
 mkdir -p "$kept/tmp"
 scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {

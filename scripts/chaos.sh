@@ -18,14 +18,11 @@ breaks=$PWD/tests/chaos/breaks
 broken=
 
 finish() {
-    trap '' INT TERM HUP
     cp "${PGHOST:-}/server.log" "$kept/server.log" 2>/dev/null || true
     scripts/cluster.sh stop "$cluster" || true
     if [ -n "$broken" ]; then rm -rf "$broken"; fi
 }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit finish
 
 build() {
     mkdir -p "$kept"

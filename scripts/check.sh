@@ -20,11 +20,7 @@ lanes=()
 # Whatever way out is taken, nothing that was started stays.
 stop_everything() {
     local lane name
-    trap '' INT TERM HUP
-    for lane in "${lanes[@]}"; do
-        kill -TERM -- "-$lane" 2>/dev/null || true
-        wait "$lane" 2>/dev/null || true
-    done
+    for lane in "${lanes[@]}"; do end_group TERM "$lane"; done
     cp "${PGHOST:-}/server.log" "$logs/server.log" 2>/dev/null || true
     for name in "${clusters[@]}"; do scripts/cluster.sh stop "$name"; done
 }
@@ -75,18 +71,6 @@ consumer() { tests/consumer/run.sh build/cmake; }
 regress() { make --silent installcheck ISOLATION=; }
 
 isolation() { make --silent installcheck REGRESS=; }
-
-make_pgtap_database() {
-    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
-SELECT 'CREATE DATABASE pgtap' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'pgtap') \gexec
-\connect pgtap
-CREATE SCHEMA IF NOT EXISTS tap;
-CREATE EXTENSION IF NOT EXISTS pgtap SCHEMA tap;
-CREATE SCHEMA IF NOT EXISTS idem;
-CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
-ALTER DATABASE pgtap SET search_path = idem, tap, public;
-SQL
-}
 
 pgtap() { make_pgtap_database && pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*/*.sql; }
 
@@ -310,9 +294,7 @@ bindir=$("$PG_CONFIG" --bindir)
 pgxs=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
 rm -rf build/check build/regress build/isolation
 mkdir -p "$logs"
-trap stop_everything EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit stop_everything
 
 require build "$build"
 require cluster start_cluster "$cluster"

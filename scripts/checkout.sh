@@ -42,7 +42,6 @@ done
 if [ -z "$port" ]; then port=$([ ${#test[@]} -gt 0 ] && echo 0 || echo 8080); fi
 
 clean_up() {
-    trap '' INT TERM HUP
     local child
     for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
     for child in "${children[@]}"; do wait "$child" 2>/dev/null || true; done
@@ -104,9 +103,7 @@ try_pages() {
 }
 
 if [ -n "$build" ]; then build; fi
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit clean_up
 start_cluster
 start_gateway
 start_shop

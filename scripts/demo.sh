@@ -9,7 +9,6 @@ child=
 
 # The way out may be an interrupt in the middle of the load.
 clean_up() {
-    trap '' INT TERM HUP
     if [ -n "$child" ]; then
         kill "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
@@ -62,9 +61,7 @@ SQL
 }
 
 build
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit clean_up
 start_cluster
 
 echo "By hand: a claim, a duplicate that gets the stored response, the same key for another request,"

@@ -14,18 +14,12 @@ child= watchdog=
 # All that a test starts is in one process group. What a server would write if it were asked to end is about to be removed; and
 # RabbitMQ would start another epmd in the place of one that ended before it.
 finish() {
-    trap '' INT TERM HUP
-    if [ -n "$child" ]; then
-        kill -KILL -- "-$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    end_group KILL "$child"
     cp "${IDEM_SOCKETS:-}"/server.log "${IDEM_SOCKETS:-}"/examples/*.log "$kept" 2>/dev/null || true
-    if [ -n "$watchdog" ]; then kill -KILL -- "-$watchdog" 2>/dev/null || true; fi
+    end_group KILL "$watchdog"
     scripts/cluster.sh stop "$cluster" || true
 }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit finish
 
 mkdir -p "$kept"
 if ! { scripts/deps.sh --examples && scripts/install.sh; } >"$kept/build.log" 2>&1; then

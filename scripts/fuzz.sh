@@ -146,16 +146,13 @@ SQL
 # -------------------------------------------------------------------------------------------------------------------------
 
 finish() {
-    trap '' INT TERM HUP
     cp "${PGHOST:-}/server.log" "$build/server.log" 2>/dev/null || true
     scripts/cluster.sh stop "$cluster"
 }
 
 selection=${1:-all}
 [ $# -eq 0 ] || shift
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+at_exit finish
 mkdir -p "$build"
 echo "seed $seed, $minutes min a target"
 case $selection in

@@ -8,9 +8,7 @@ prepare() {
     cluster=$1-$$
     work=$(mktemp -d "/tmp/idem-$1.XXXXXX")
     root=$work/root reports=$work/reports kept=build/$1
-    trap finish EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
+    at_exit finish
     chmod 755 "$work"
     mkdir -m 777 "$reports"
     rm -rf "${kept:?}/reports" && mkdir -p "$kept"
@@ -21,7 +19,6 @@ prepare() {
 }
 
 finish() {
-    trap '' INT TERM HUP
     cp "/tmp/idem-$(id -u)/$cluster/server.log" "$kept/server.log" 2>/dev/null || true
     scripts/cluster.sh stop "$cluster" || true
     cp -R "$reports" "$kept/" 2>/dev/null || true
@@ -64,15 +61,7 @@ start_server() {
         extension_destdir="$root" dynamic_library_path="$root$("$PG_CONFIG" --pkglibdir):\$libdir" \
         shared_preload_libraries=idem "$@"
     eval "$(scripts/cluster.sh env "$cluster")"
-    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
-CREATE DATABASE pgtap;
-\connect pgtap
-CREATE SCHEMA tap;
-CREATE EXTENSION pgtap SCHEMA tap;
-CREATE SCHEMA idem;
-CREATE EXTENSION idem SCHEMA idem;
-ALTER DATABASE pgtap SET search_path = idem, tap, public;
-SQL
+    make_pgtap_database
     "$bindir/psql" --no-psqlrc --quiet --tuples-only --command="SELECT pg_read_file('/proc/self/maps')" | grep "$root.*/idem\.so" >/dev/null || {
         echo "$(basename "$0"): the server did not load the library that was built for this" >&2
         exit 1

@@ -21,3 +21,31 @@ as_server() {
         env -u PGDATA -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u PGOPTIONS "$@"
     fi
 }
+
+# at_exit FUNCTION: what ends all that the script has started, whatever way out is taken.
+at_exit() {
+    # shellcheck disable=SC2064 # now
+    trap "trap '' INT TERM HUP; $1" EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+# end_group SIGNAL [PID]: ends a process group of this script, if there is one.
+end_group() {
+    [ -n "${2:-}" ] || return 0
+    kill "-$1" -- "-$2" 2>/dev/null || true
+    wait "$2" 2>/dev/null || true
+}
+
+# In the cluster of the environment: a database that has pgTAP and idem, a schema each.
+make_pgtap_database() {
+    "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
+SELECT 'CREATE DATABASE pgtap' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'pgtap') \gexec
+\connect pgtap
+CREATE SCHEMA IF NOT EXISTS tap;
+CREATE EXTENSION IF NOT EXISTS pgtap SCHEMA tap;
+CREATE SCHEMA IF NOT EXISTS idem;
+CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
+ALTER DATABASE pgtap SET search_path = idem, tap, public;
+SQL
+}

@@ -29,9 +29,8 @@ case ${1:-} in threads | memory) selection=$1; shift ;; esac
 
 scripts/deps.sh
 scripts/install.sh
-trap 'trap "" INT TERM HUP; scripts/cluster.sh stop "$cluster"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+finish() { scripts/cluster.sh stop "$cluster"; }
+at_exit finish
 scripts/cluster.sh start "$cluster" fsync=off max_prepared_transactions=10 statement_timeout=5min
 eval "$(scripts/cluster.sh env "$cluster")"
 
