@@ -5,8 +5,8 @@
 namespace idem::core {
 
 Micros backoff(std::int32_t failures) {
-    constexpr std::int32_t kMostDoublings = 20; // more than it takes to the longest
-    const std::int32_t doublings = std::clamp(failures - 1, 0, kMostDoublings);
+    constexpr std::int32_t kMaxDoublings = 20; // more than kLongestBackoff takes
+    const std::int32_t doublings = std::clamp(failures - 1, 0, kMaxDoublings);
     return std::min(kFirstBackoff << doublings, kLongestBackoff);
 }
 

@@ -8,12 +8,12 @@ namespace {
 
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-constexpr std::uint8_t kNoDigit = 0x80;
+constexpr std::uint8_t kInvalidDigit = 0x80;
 
-// The six bits of each character.
+// The six-bit value of each character.
 constexpr std::array<std::uint8_t, 256> kDigits = [] {
     std::array<std::uint8_t, 256> digits{};
-    digits.fill(kNoDigit);
+    digits.fill(kInvalidDigit);
     for (std::uint8_t i = 0; i < 64; i++)
         digits[static_cast<unsigned char>(kAlphabet[i])] = i;
     return digits;
@@ -44,10 +44,10 @@ bool decode_base64url(std::string_view text, std::uint8_t *out, std::size_t size
     if (text.size() != base64url_size(size))
         return false;
     const char *in = text.data();
-    unsigned seen = 0;
+    unsigned all_digits = 0;
     for (; size >= 3; size -= 3, in += 4) {
         const unsigned digits[] = {digit(in[0]), digit(in[1]), digit(in[2]), digit(in[3])};
-        seen |= digits[0] | digits[1] | digits[2] | digits[3];
+        all_digits |= digits[0] | digits[1] | digits[2] | digits[3];
         const unsigned three = digits[0] << 18 | digits[1] << 12 | digits[2] << 6 | digits[3];
         *out++ = static_cast<std::uint8_t>(three >> 16);
         *out++ = static_cast<std::uint8_t>(three >> 8);
@@ -56,14 +56,14 @@ bool decode_base64url(std::string_view text, std::uint8_t *out, std::size_t size
     unsigned left_over = 0;
     if (size > 0) {
         const unsigned digits[] = {digit(in[0]), digit(in[1]), size == 2 ? digit(in[2]) : 0};
-        seen |= digits[0] | digits[1] | digits[2];
+        all_digits |= digits[0] | digits[1] | digits[2];
         const unsigned rest = digits[0] << 18 | digits[1] << 12 | digits[2] << 6;
         *out++ = static_cast<std::uint8_t>(rest >> 16);
         if (size == 2)
             *out++ = static_cast<std::uint8_t>(rest >> 8);
         left_over = rest & (size == 2 ? 0xFF : 0xFFFF);
     }
-    return (seen & kNoDigit) == 0 && left_over == 0;
+    return (all_digits & kInvalidDigit) == 0 && left_over == 0;
 }
 
 } // namespace idem::core

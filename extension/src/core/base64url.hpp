@@ -1,5 +1,5 @@
-// Base64 with the URL-safe alphabet and without padding (RFC 4648, section 5). Each text decodes to at most one value and each
-// value has exactly one text: a stray character, a length that cannot be and bits left over are refused.
+// Base64 with the URL-safe alphabet and without padding (RFC 4648, section 5). Each text decodes to at most one value, and each
+// value has exactly one text. Decoding rejects stray characters, impossible lengths and leftover bits.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t base64url_size(std::size_t bytes) { return (bytes *
 // Writes base64url_size(size) characters.
 void encode_base64url(const std::uint8_t *bytes, std::size_t size, char *out);
 
-// Writes `size` bytes; false when `text` is not the text of that many.
+// Writes `size` bytes. Returns false when `text` does not encode exactly that many.
 bool decode_base64url(std::string_view text, std::uint8_t *out, std::size_t size);
 
 } // namespace idem::core

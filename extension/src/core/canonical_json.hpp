@@ -1,12 +1,12 @@
 // The canonical form of a JSON value, the text that idem_fingerprint hashes (algorithm version 1).
 //
-// UTF-8, no white space; object members in the order in which they are fed (jsonb's: by length of the name in bytes, then
-// bytewise; each name once); array elements in their order; numbers in plain decimal notation without leading or trailing
-// zeros, sign only when negative, zero as 0; strings quoted, with `"` and `\` escaped by a backslash and control characters as
-// \u00xx. Locale and settings play no part.
+// UTF-8 without white space. Object members keep the order in which they are fed: jsonb's, by length of the name in bytes, then
+// bytewise, each name once. Array elements keep their order. Numbers are in plain decimal notation without leading or trailing
+// zeros; only negative numbers have a sign, and zero is 0. Strings are quoted, with `"` and `\` escaped by a backslash and
+// control characters as \u00xx. Locale and settings have no effect.
 //
-// The value is fed as events, in document order; nesting is the caller's to balance. Each event appends its piece of the form
-// to `out`, which the caller may hash and empty at any time: the whole form is never needed at once.
+// The caller feeds the value as events in document order, and balances the nesting. Each event appends its part of the form to
+// `out`. The caller may hash and empty `out` at any time, so the whole form is never needed at once.
 #pragma once
 
 #include <string>
@@ -37,7 +37,7 @@ class CanonicalJson {
     bool needs_comma_ = false;
 };
 
-// Number `decimal` as the canonical form writes it. Throws std::invalid_argument for anything but a plain decimal.
+// Returns `decimal` in the canonical form. Throws std::invalid_argument for anything but a plain decimal.
 std::string canonical_number(std::string_view decimal);
 
 } // namespace idem::core

@@ -5,7 +5,7 @@ namespace idem::core {
 std::optional<Micros> duration(std::int32_t months, std::int32_t days, Micros time) {
     std::int64_t whole_days = std::int64_t{months} * 30 + days + time / kMicrosPerDay;
     Micros rest = time % kMicrosPerDay;
-    // Of one sign, lest one be out of range where the sum is not.
+    // Days and rest get the same sign; otherwise one could overflow although the sum does not.
     if (whole_days < 0 && rest > 0) {
         ++whole_days;
         rest -= kMicrosPerDay;

@@ -1,7 +1,7 @@
-// The arithmetic of a generator whose values only ever grow, through crashes and clock steps, without writing WAL for each.
+// The arithmetic of a generator whose values only grow, even across crashes and clock steps, without WAL for each value.
 //
-// `last` is the last value handed out; `reserved` is a mark that is durable before any value up to it is used. After a
-// restart nobody can know how far `last` had come, so the next value starts beyond `reserved`.
+// `last` is the last value issued. `reserved` is a mark that is durable before any value up to it is used. After a restart the
+// true `last` is unknown, so the next value starts beyond `reserved`.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct HighWater {
     std::int64_t reserved;
 };
 
-// The greatest value that may have been handed out. restarted: `last` may be behind what was really handed out.
+// The greatest value that may have been issued. `restarted`: `last` may be behind the last value that was issued.
 inline std::int64_t greatest_used(HighWater mark, bool restarted) {
     return restarted ? std::max(mark.last, mark.reserved) : mark.last;
 }
@@ -26,10 +26,11 @@ inline std::int64_t next_value(std::int64_t last, std::int64_t clock, std::int64
 
 struct HighWaterStep {
     HighWater mark;
-    bool reserve; // `mark.reserved` has to be made durable before the value is used
+    bool reserve; // `mark.reserved` must be made durable before the value is used
 };
 
-// The mark once `value` is handed out. ahead: how far to reserve at a time. REQUIRES: value > greatest_used(mark, restarted).
+// Returns the mark after `value` is issued. `ahead`: values to reserve at a time. REQUIRES: value > greatest_used(mark,
+// restarted).
 HighWaterStep advance(HighWater mark, std::int64_t value, std::int64_t ahead, bool restarted);
 
 } // namespace idem::core

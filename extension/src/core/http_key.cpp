@@ -11,8 +11,8 @@ bool is_printable(char c) { return c >= 0x20 && c <= 0x7e; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
 
-// The grammar of RFC 9651, section 4.2, as far as an item needs it. Every function consumes what it accepts, and returns
-// false where the field is none.
+// The grammar of RFC 9651, section 4.2, as far as an item needs it. Every function consumes the text that it accepts, and
+// returns false when the field is malformed.
 class Reader {
   public:
     explicit Reader(std::string_view rest) : rest_(rest) {}

@@ -4,7 +4,7 @@ namespace idem::core {
 
 namespace {
 
-// The letter of a two-character escape; 0: it has none.
+// Returns the letter of a two-character escape, or 0 for a character that has none.
 char short_escape(char c) {
     switch (c) {
     case '"':

@@ -1,5 +1,5 @@
-// Strings as RFC 8785 (JSON Canonicalization Scheme) writes them, and with it JSON.stringify of JavaScript and Python's
-// json.dumps(ensure_ascii=False): quoted, `"` and `\` escaped, control characters as \b \t \n \f \r or \u00xx, all else as is.
+// Strings as RFC 8785 (JSON Canonicalization Scheme), JavaScript's JSON.stringify and Python's json.dumps(ensure_ascii=False)
+// write them: quoted, `"` and `\` escaped, control characters as \b \t \n \f \r or \u00xx, all others unchanged.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ ClaimDecision decide_in_progress(const KeyFacts &key, const ClaimRequest &reques
 bool is_expired(const KeyFacts &key, Micros now) {
     if (key.expires_at > now || key.state == State::in_doubt || lease_is_live(key, now))
         return false;
-    // A lapsed lease under the manual policy is in doubt, whether or not somebody has yet asked and had it written down.
+    // Under the manual policy an expired lease means in doubt, even when no call has recorded that yet.
     return !(key.state == State::in_progress && key.manual_policy);
 }
 

@@ -1,12 +1,12 @@
-// The state table of an idempotency key (contract, section 3) as two pure functions: what a claim is answered, and what a
-// holder's change may do. Everything that touches storage asks here first, so that the table exists once.
+// The state table of an idempotency key (contract, section 3) as two pure functions: the outcome of a claim, and the effect of
+// a holder's change. All code that changes a stored key asks here first, so the table exists only once.
 #pragma once
 
 #include <cstdint>
 
 namespace idem::core {
 
-// Microseconds of database time, and the value that stands for "never" (PostgreSQL's timestamptz 'infinity').
+// Microseconds of database time. kForever means "never" (PostgreSQL's timestamptz 'infinity').
 using Micros = std::int64_t;
 inline constexpr Micros kForever = INT64_MAX;
 
@@ -16,16 +16,16 @@ enum class State : char { in_progress = 'p', completed = 'c', released = 'r', in
 enum class Outcome : int { acquired, taken_over, in_flight, completed, mismatch, in_doubt };
 inline constexpr int kOutcomes = 6;
 
-// What a stored, conclusively visible version of the row says, as far as the table needs it.
+// The facts of a stored row version whose visibility is settled, as far as the table needs them.
 struct KeyFacts {
     State state;
-    bool own_transaction; // written by the transaction that asks
+    bool own_transaction; // written by the calling transaction
     bool has_fence;       // false: claimed in transactional mode
     Micros expires_at;
     Micros lease_until;       // meaningful in state in_progress
     bool fingerprints_differ; // both are given, are comparable, and differ
     bool same_owner;          // both owners are given and equal
-    bool manual_policy;       // the scope says: on lease expiry, ask an operator
+    bool manual_policy;       // the scope leaves an expired lease to an operator
 };
 
 struct ClaimRequest {
@@ -33,12 +33,12 @@ struct ClaimRequest {
     bool leased;
 };
 
-// What has to be written for a claim's outcome.
+// The write that a claim's outcome requires.
 enum class ClaimWrite {
     none,
-    restart,      // the row is void: start over, attempt 1
-    next_attempt, // a new attempt at the same work, with the recovery point of the last one
-    renew,        // the same holder again: only the lease moves
+    restart,      // the row no longer counts: start over with attempt 1
+    next_attempt, // a new attempt at the same work, with the last attempt's recovery point
+    renew,        // the same holder again: its lease restarts
     mark_in_doubt
 };
 
@@ -47,13 +47,13 @@ struct ClaimDecision {
     ClaimWrite write;
 };
 
-// Retention is over, nobody's lease is live, and no operator's word is awaited.
+// True when the retention is over, no lease is live, and the key does not wait for an operator's decision.
 bool is_expired(const KeyFacts &key, Micros now);
 
 ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request);
 
-// The fenced changes a holder makes. The fence alone is the arbiter: a lease or a retention that ran out takes nothing from a
-// holder whom nobody replaced. For `complete`, `same_response` tells whether what is stored equals what is given.
+// The fenced changes of a holder. Only the fence decides: after the lease or the retention has ended, a holder keeps the key
+// until another claim replaces it. `same_response`: for `complete`, the stored response equals the given one.
 enum class Change { renew, checkpoint, complete, release };
 
 struct HolderFacts {
@@ -61,7 +61,7 @@ struct HolderFacts {
     bool own_transaction;
     bool has_fence; // the row carries a fence
     bool fence_given;
-    bool fence_matches; // both there and equal
+    bool fence_matches; // both are present and equal
     bool same_response;
 };
 

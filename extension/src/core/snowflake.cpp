@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kSequences = 1 << kSequenceBits;
 
-// The least id of `node` greater than `last`. Other sessions, or this server in former times, may have had another node.
+// The least id of `node` greater than `last`. Another session, or this server earlier, may have issued `last` as another node.
 IdParts successor(IdParts last, int node) {
     if (node > last.node)
         return {last.millis, node, 0};

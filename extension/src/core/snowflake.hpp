@@ -1,5 +1,5 @@
-// The arithmetic of idem_next_id: 64-bit numbers of 41 bits milliseconds since 2024-01-01 UTC, 10 bits node and 12 bits
-// sequence, as Twitter's Snowflake laid them out. The sign bit stays clear.
+// The arithmetic of idem_next_id, in the layout of Twitter's Snowflake: 41 bits of milliseconds since 2024-01-01 UTC, 10 bits
+// of node and 12 bits of sequence. The sign bit stays clear.
 #pragma once
 
 #include "key_state.hpp"
@@ -23,7 +23,7 @@ struct IdParts {
     int sequence;
 };
 
-// A moment of database time in milliseconds of an id; negative before the epoch.
+// Converts database time to the milliseconds of an id; negative before the epoch.
 inline constexpr std::int64_t id_millis(Micros time) { return (time - kIdEpoch) / 1000 - ((time - kIdEpoch) % 1000 < 0); }
 
 // REQUIRES: parts within their bits.
@@ -32,9 +32,9 @@ std::int64_t compose_id(IdParts parts);
 // REQUIRES: id >= 0.
 IdParts id_parts(std::int64_t id);
 
-// The least id of `node` that is greater than `last` and not from before `clock` (milliseconds of an id). When the clock stands
-// still or steps back, or a millisecond's sequence is used up, that is one of a later millisecond: the numbers borrow from the
-// future, and the clock catches up. Nothing when the 41 bits are used up. REQUIRES: last >= 0.
+// Returns the least id of `node` that is greater than `last` and not earlier than `clock` (milliseconds of an id). When the
+// clock stands still or steps back, or a millisecond's sequence is used up, the id takes a later millisecond. The clock then
+// catches up. Returns nullopt when the 41 bits are used up. REQUIRES: last >= 0.
 std::optional<std::int64_t> next_id(std::int64_t last, std::int64_t clock, int node);
 
 } // namespace idem::core

@@ -30,7 +30,7 @@ bool is_plain_in_mermaid(unsigned char c) {
            c == '.' || c >= 0x80;
 }
 
-// Mermaid has no escapes in quoted strings, but entities by number; everything it might take for syntax becomes one.
+// Mermaid's quoted strings have no escapes, only numbered entities. Every character that could be syntax becomes an entity.
 std::string mermaid_string(std::string_view text) {
     std::string quoted = "\"";
     for (char c : text) {

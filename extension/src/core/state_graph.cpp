@@ -9,31 +9,31 @@ namespace idem::core {
 
 namespace {
 
-constexpr std::size_t kMostBytesQuoted = 80;
+constexpr std::size_t kMaxQuotedBytes = 80;
 
-// A name in a message. A long one is cut, and not in the middle of a UTF-8 character.
+// A name in a message. A long name is cut, but not inside a UTF-8 character.
 std::string quoted(const std::string &name) {
     std::size_t end = name.size();
-    if (end > kMostBytesQuoted) {
-        end = kMostBytesQuoted;
+    if (end > kMaxQuotedBytes) {
+        end = kMaxQuotedBytes;
         while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80)
             end--;
     }
     return '"' + name.substr(0, end) + (end < name.size() ? "...\"" : "\"");
 }
 
-[[noreturn]] void refuse(const std::string &why) { throw std::invalid_argument(why); }
+[[noreturn]] void reject(const std::string &reason) { throw std::invalid_argument(reason); }
 
 void check_name(const std::string &name) {
     if (name.empty())
-        refuse("state must not be empty");
+        reject("state must not be empty");
 }
 
 bool contains(const std::vector<std::string> &names, const std::string &name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The first one that is there twice, or nullptr.
+// Returns the first repeated name, or nullptr.
 const std::string *duplicate_in(const std::vector<std::string> &names) {
     std::set<std::string_view> seen;
     for (const auto &name : names)
@@ -44,60 +44,60 @@ const std::string *duplicate_in(const std::vector<std::string> &names) {
 
 } // namespace
 
-void StateGraph::Builder::state(std::string_view name) { list_.emplace_back(name); }
+void StateGraph::Builder::state(std::string_view name) { state_list_.emplace_back(name); }
 
-void StateGraph::Builder::states_are_listed() { listed_ = true; }
+void StateGraph::Builder::states_are_listed() { has_state_list_ = true; }
 
 void StateGraph::Builder::initial(std::string_view name) { initial_.emplace_back(name); }
 
-void StateGraph::Builder::transitions(std::string_view from) { mentioned_.emplace_back(from); }
+void StateGraph::Builder::transitions(std::string_view from) { sources_.emplace_back(from); }
 
 void StateGraph::Builder::transition(std::string_view from, std::string_view to) {
     edges_.push_back({std::string(from), std::string(to)});
 }
 
 bool StateGraph::Builder::mentions(const std::string &name) const {
-    return contains(mentioned_, name) ||
+    return contains(sources_, name) ||
            std::any_of(edges_.begin(), edges_.end(), [&](const Edge &edge) { return edge.to == name; });
 }
 
 void StateGraph::Builder::check_list() const {
-    if (const auto *twice = duplicate_in(list_))
-        refuse("state " + quoted(*twice) + " is listed twice in \"states\"");
-    if (!listed_)
+    if (const auto *duplicate = duplicate_in(state_list_))
+        reject("state " + quoted(*duplicate) + " is listed twice in \"states\"");
+    if (!has_state_list_)
         return;
-    const std::set<std::string_view> known(list_.begin(), list_.end());
+    const std::set<std::string_view> known(state_list_.begin(), state_list_.end());
     for (const auto &name : all_names())
         if (!known.contains(name))
-            refuse("state " + quoted(name) + " is not in \"states\"");
+            reject("state " + quoted(name) + " is not in \"states\"");
 }
 
 void StateGraph::Builder::check_initial() const {
     if (initial_.empty())
-        refuse("machine has no initial state");
-    if (const auto *twice = duplicate_in(initial_))
-        refuse("initial state " + quoted(*twice) + " is listed twice");
+        reject("machine has no initial state");
+    if (const auto *duplicate = duplicate_in(initial_))
+        reject("initial state " + quoted(*duplicate) + " is listed twice");
     for (const auto &name : initial_)
-        if (!listed_ && !mentions(name))
-            refuse("unknown initial state " + quoted(name) + ": neither \"transitions\" nor \"states\" has it");
+        if (!has_state_list_ && !mentions(name))
+            reject("unknown initial state " + quoted(name) + ": neither \"transitions\" nor \"states\" has it");
 }
 
 void StateGraph::Builder::check_edges() const {
     std::set<std::pair<std::string_view, std::string_view>> seen;
     for (const auto &edge : edges_)
         if (!seen.emplace(edge.from, edge.to).second)
-            refuse("transition from " + quoted(edge.from) + " to " + quoted(edge.to) + " is listed twice");
+            reject("transition from " + quoted(edge.from) + " to " + quoted(edge.to) + " is listed twice");
 }
 
-// In the order in which they are met; not necessarily once.
+// All names of the definition. A name may appear more than once.
 std::vector<std::string> StateGraph::Builder::all_names() const {
     std::vector<std::string> names = initial_;
-    names.insert(names.end(), mentioned_.begin(), mentioned_.end());
+    names.insert(names.end(), sources_.begin(), sources_.end());
     for (const auto &edge : edges_) {
         names.push_back(edge.from);
         names.push_back(edge.to);
     }
-    names.insert(names.end(), list_.begin(), list_.end());
+    names.insert(names.end(), state_list_.begin(), state_list_.end());
     return names;
 }
 
@@ -122,7 +122,7 @@ void StateGraph::add_names(std::vector<std::string> names) {
             states_.emplace_back().name = std::move(name);
 }
 
-// The same graph with its states in the order of a walk from the initial ones. Throws if the walk does not come everywhere.
+// Returns the same graph, its states in breadth-first order from the initial ones. Throws when a state cannot be reached.
 StateGraph StateGraph::breadth_first() const {
     std::vector<std::size_t> walk = initial_;
     std::vector<bool> seen(states_.size());
@@ -136,7 +136,7 @@ StateGraph StateGraph::breadth_first() const {
             }
     for (std::size_t i = 0; i < states_.size(); i++)
         if (!seen[i])
-            refuse("state " + quoted(states_[i].name) + " cannot be reached from an initial state");
+            reject("state " + quoted(states_[i].name) + " cannot be reached from an initial state");
 
     StateGraph ordered;
     for (std::size_t state : walk)
@@ -147,11 +147,11 @@ StateGraph StateGraph::breadth_first() const {
     for (std::size_t state : ordered.initial_)
         ordered.states_[state].initial = true;
     for (std::size_t i = 0; i < walk.size(); i++) {
-        State &made = ordered.states_[i];
+        State &ordered_state = ordered.states_[i];
         for (std::size_t next : states_[walk[i]].next)
-            made.next.push_back(renumber(next));
-        made.next_sorted = made.next;
-        std::sort(made.next_sorted.begin(), made.next_sorted.end());
+            ordered_state.next.push_back(renumber(next));
+        ordered_state.next_sorted = ordered_state.next;
+        std::sort(ordered_state.next_sorted.begin(), ordered_state.next_sorted.end());
     }
     return ordered;
 }

@@ -1,4 +1,4 @@
-// The graph of a state machine: which states there are, which of them a new row may have, and which may follow which.
+// The graph of a state machine: its states, the initial states of a new row, and the allowed transitions.
 //
 // A graph is built once, checked as a whole, and never changes. Names are opaque bytes in an encoding that contains ASCII.
 #pragma once
@@ -13,17 +13,17 @@ namespace idem::core {
 
 class StateGraph {
   public:
-    // What a definition says, member by member in its order. Nothing is checked before build().
+    // Receives a definition member by member, in its order. Nothing is checked before build().
     class Builder {
       public:
-        void state(std::string_view name);       // a member of "states", which lists them all
-        void states_are_listed();                // there is such a list, be it empty
+        void state(std::string_view name);       // a member of "states", the list of all states
+        void states_are_listed();                // there is such a list, possibly empty
         void initial(std::string_view name);     // a member of "initial"
-        void transitions(std::string_view from); // `from` has a list of transitions, be it empty
+        void transitions(std::string_view from); // `from` has a list of transitions, possibly empty
         void transition(std::string_view from, std::string_view to);
 
-        // Throws std::invalid_argument, naming the culprit: an empty name, a state, initial state or transition given twice, no
-        // initial state, one that nothing else mentions, a state that is not in the list, a state that cannot be reached.
+        // Throws std::invalid_argument, which names the culprit: an empty name; a repeated state, initial state or transition;
+        // no initial state; an initial state that nothing else mentions; a state missing from the list; an unreachable state.
         StateGraph build() const;
 
       private:
@@ -36,26 +36,26 @@ class StateGraph {
         bool mentions(const std::string &name) const;
         std::vector<std::string> all_names() const;
 
-        bool listed_ = false;
-        std::vector<std::string> list_, initial_, mentioned_;
+        bool has_state_list_ = false;
+        std::vector<std::string> state_list_, initial_, sources_;
         std::vector<Edge> edges_;
     };
 
-    // Questions by name; a name that is no state has no answer but "no". They neither throw nor allocate.
+    // Questions by name. They return false for a name that is not a state, and neither throw nor allocate.
     bool is_state(std::string_view name) const noexcept;
     bool is_initial(std::string_view name) const noexcept;
     bool can(std::string_view from, std::string_view to) const noexcept;
 
-    // By number, from 0: breadth first from the initial states, which is the order in which a reader meets them.
+    // States by number, from 0: breadth first from the initial states, the order that a reader expects.
     std::size_t size() const noexcept { return states_.size(); }
     const std::string &name(std::size_t state) const noexcept { return states_[state].name; }
 
-    // What can be reached in one step, as the definition lists it; empty for what is no state.
+    // The states that can follow `from`, in the definition's order; empty when `from` is not a state.
     std::vector<std::string> successors(std::string_view from) const;
-    // As the definition lists them.
+    // In the definition's order.
     std::vector<std::string> initial_states() const;
 
-    // The graph as text for Graphviz, and for Mermaid. Initial states are entered from a point; terminal ones have a double
+    // The graph as text for Graphviz, and for Mermaid. A point leads to the initial states. Terminal states have a double
     // border, or lead to Mermaid's end state.
     std::string dot(std::string_view title) const;
     std::string mermaid() const;

@@ -1,7 +1,7 @@
 // One-time tokens as texts: base64url of
 //   version (1 byte) | key id (4) | expiry (8, microseconds of database time) | nonce (16) | MAC (32)
-// with numbers in network order. The MAC is HMAC-SHA256, with the secret of that key id, over what precedes it and then the
-// scope and the subject, each behind its length (4 bytes): those two are bound by the token, but not in it.
+// with numbers in network order. The MAC is HMAC-SHA256 with the secret of that key id. It covers the preceding fields, then
+// the scope and the subject, each after its length (4 bytes). The token is bound to those two but does not contain them.
 #pragma once
 
 #include "key_state.hpp"
@@ -33,21 +33,21 @@ struct Token {
 enum class TokenOutcome : int { accepted, duplicate, in_flight, expired, invalid };
 inline constexpr int kTokenOutcomes = 5;
 
-// What the MAC covers of the token itself.
+// The token's own part of the MAC's input.
 std::array<std::uint8_t, kSignedBytes> signed_part(const Token &token);
 
-// A length as the MAC covers it.
+// A length in the MAC's input.
 std::array<std::uint8_t, 4> length_prefix(std::uint32_t length);
 
 std::array<char, kTokenChars> encode_token(const Token &token);
 
-// Nothing for whatever encode_token does not write. The MAC is not looked at.
+// Returns nullopt for any text that encode_token does not write. Does not check the MAC.
 std::optional<Token> decode_token(std::string_view text);
 
-// The name under which a token is redeemed: expiry and nonce, so that tokens of one time lie side by side in an index.
+// The name of the token's redemption: expiry and nonce, so that tokens with the same expiry are adjacent in an index.
 std::array<char, kRedemptionChars> redemption_name(const Token &token);
 
-// Takes the same time wherever they differ.
+// Constant time: the duration does not depend on where the two differ.
 bool same_mac(const Mac &left, const Mac &right);
 
 } // namespace idem::core

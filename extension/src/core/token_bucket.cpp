@@ -22,18 +22,19 @@ std::optional<TokenBucket> token_bucket(double rate, std::int32_t burst) {
 }
 
 Admission admit(const TokenBucket &bucket, const BucketState &before, Micros now, std::int32_t cost) {
-    const Nanos at = now * kNanosPerMicro;
+    const Nanos now_nanos = now * kNanosPerMicro;
     const Nanos capacity = bucket.interval * bucket.burst;
-    // No debt is older than that, and times a clock may have shown are numbers in nanoseconds.
+    // No debt is older than kLongestFill. The limits also keep the nanoseconds in range, whatever time the clock has shown.
     const Nanos as_of = std::clamp(before.as_of, now - kLongestFillMicros, now + kLongestFillMicros) * kNanosPerMicro;
-    const Nanos owed = std::clamp(before.full_at, as_of, as_of + capacity) - as_of;
-    const Nanos full_at = std::max(at, std::min(as_of, at) + owed);
+    const Nanos debt = std::clamp(before.full_at, as_of, as_of + capacity) - as_of;
+    const Nanos full_at = std::max(now_nanos, std::min(as_of, now_nanos) + debt);
     const Nanos after = full_at + bucket.interval * cost;
-    const bool allowed = after - at <= capacity;
-    const Nanos taken = (allowed ? after : full_at) - at;
+    const bool allowed = after - now_nanos <= capacity;
+    const Nanos used = (allowed ? after : full_at) - now_nanos;
     const bool clock_was_set_back = !allowed && before.as_of > now;
     return {allowed, allowed || clock_was_set_back ? BucketState{allowed ? after : full_at, now} : before, clock_was_set_back,
-            static_cast<std::int32_t>((capacity - taken) / bucket.interval), allowed ? 0 : micros_after(after - at - capacity)};
+            static_cast<std::int32_t>((capacity - used) / bucket.interval),
+            allowed ? 0 : micros_after(after - now_nanos - capacity)};
 }
 
 Micros micros_after(Nanos at) { return at / kNanosPerMicro + (at % kNanosPerMicro > 0 ? 1 : 0); }

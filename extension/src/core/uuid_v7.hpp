@@ -12,13 +12,13 @@ namespace idem::core {
 using Uuid = std::array<std::uint8_t, 16>;
 inline constexpr int kUuidRandomBytes = 8;
 
-// What a UUID says of its time: milliseconds and 12 bits of fraction, 60 bits in all.
+// The time in a UUID: 48 bits of milliseconds and 12 bits of fraction.
 using UuidStamp = std::uint64_t;
 
-// A moment of database time, which counts from 2000-01-01; 0 before 1970.
+// Returns the stamp of a database time, which counts from 2000-01-01; 0 before 1970.
 UuidStamp uuid_stamp(Micros time);
 
-// The stamp to use now: one that was used already is followed by the next, so that a process's UUIDs grow.
+// The stamp to use now. It is always greater than `last`, so that the UUIDs of a process grow.
 inline UuidStamp next_uuid_stamp(UuidStamp last, UuidStamp now) { return now > last ? now : last + 1; }
 
 Uuid make_uuid_v7(UuidStamp stamp, const std::uint8_t (&random)[kUuidRandomBytes]);
