@@ -52,7 +52,7 @@ PGDLLEXPORT Datum idem_http_complete(PG_FUNCTION_ARGS) {
     if (call.has_fence)
         call.fence = PG_GETARG_INT64(Argument::fence);
     if (!PG_ARGISNULL(Argument::body) && response_size(call.response.body) > call.policy.max_response_size)
-        call.response.rest = stored_response(given_headers, nullptr, fields);
+        call.response.fallback = stored_response(given_headers, nullptr, fields);
     change_as_holder(call);
     PG_RETURN_VOID();
 }

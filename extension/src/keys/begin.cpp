@@ -1,4 +1,4 @@
-// idem_begin: claim with everything the answer can carry.
+// idem_begin: a claim with every option, answered by a ticket.
 #include "keys/claim.hpp"
 #include "keys/ticket.hpp"
 #include "server/arguments.hpp"
@@ -8,7 +8,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { key, fingerprint, ttl, lease, owner, wait, scope };
+    static constexpr int key = 0, fingerprint = 1, ttl = 2, lease = 3, owner = 4, wait = 5, scope = 6;
 };
 
 } // namespace

@@ -32,13 +32,13 @@ Claimed outcome_with(Outcome outcome, const KeyRow &row, const ItemPointerData &
     return claimed;
 }
 
-// One claim of one key. Each step either sets the outcome or asks for another look at the key.
+// One claim of one key. Each try either sets the outcome or requests another try.
 class Claim {
   public:
     Claim(const KeyTable &table, const ClaimRequest &request) : table_(table), request_(request), patience_(request) {}
 
     Claimed run() {
-        while (!look())
+        while (!try_once())
             check_for_interrupts();
         patience_.end();
         return claimed_;
@@ -46,7 +46,7 @@ class Claim {
 
   private:
     // True: the outcome is known.
-    bool look() {
+    bool try_once() {
         const Probe found = probe(table_, request_.scope, request_.key);
         const core::Micros now = clock_now();
         switch (found.presence) {
@@ -61,7 +61,7 @@ class Claim {
         const core::KeyFacts facts = claim_facts(request_, found, stored);
         const core::ClaimDecision decision = core::decide_claim(facts, {now, request_.lease != 0});
         if (decision.outcome == Outcome::in_flight) {
-            // A wait for one's own transaction would never end, nor would one on a standby, whose snapshot stays.
+            // A wait for the own transaction would never end, and neither would one on a standby, whose snapshot stays.
             const bool may_wait = !found.own_transaction && !RecoveryInProgress();
             return !(may_wait && patience_.wait_for_lease(facts.lease_until - now)) &&
                    decide(outcome_with(decision.outcome, stored, found.tid, now));
@@ -84,7 +84,7 @@ class Claim {
         return insert_key(table_, row, &version) && decide(outcome_with(Outcome::acquired, row, version, now));
     }
 
-    // A doubt that cannot be recorded is reported all the same.
+    // Whether the claim writes. A doubt that cannot be recorded is still reported.
     bool writes(ClaimWrite write) const {
         return write != ClaimWrite::none && (write != ClaimWrite::mark_in_doubt || (request_.records_doubt && !XactReadOnly));
     }
@@ -97,7 +97,7 @@ class Claim {
         if (is_takeover_asserted(stored, decision.write)) {
             write = patience_.wait_for_asserters(table_, &version);
             now = clock_now();
-            blocks = true; // nobody is left to wait for
+            blocks = true; // the row lock is held, so nothing is left to wait for
         }
         KeyRow row;
         if (write == Write::done) {

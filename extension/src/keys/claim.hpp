@@ -11,24 +11,24 @@ struct Claimed {
     core::Outcome outcome;
     bool has_row;
     KeyRow row;              // has_row: the row that the outcome rests on, as it is after the call
-    ItemPointerData version; // has_row: where it is
+    ItemPointerData version; // has_row: its location
     core::Micros at;         // when the outcome was decided
 };
 
-// Claims within an open table, or in one that is opened for it. Counted is the outcome of the latter, which answers a call by
-// itself; who makes an answer of the former counts it.
+// Claims a key in an open table, or opens the table of `request.space` for the call. The second form counts the outcome for
+// idem_stats. With the first form, the caller counts the outcome that it returns.
 Claimed claim_key(const KeyTable &table, const ClaimRequest &request);
 Claimed claim_key(const ClaimRequest &request);
 
-// For idem_stats.
+// Counts the outcome for idem_stats.
 void count_outcome(const ClaimRequest &request, core::Outcome outcome);
 
-// Whether the outcome makes the caller the one who does the work.
+// Whether the outcome makes the caller do the work.
 inline bool is_granted(core::Outcome outcome) {
     return outcome == core::Outcome::acquired || outcome == core::Outcome::taken_over;
 }
 
-// ID005 for a caller whose answer has no room for "in flight" or "in doubt".
+// Raises ID005 when the key is in flight or in doubt, for functions that cannot return these outcomes.
 void raise_if_held(const Claimed &claimed, const text *key);
 
 } // namespace idem

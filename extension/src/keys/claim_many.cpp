@@ -1,5 +1,5 @@
-// idem_claim_many: which of these keys are new? Sorted, one scan probes for all of them, and runs of absent keys are written
-// in bulk; whatever is not plainly absent or plainly done goes the way of a single claim.
+// idem_claim_many: claims many keys and returns the new ones. One scan probes the sorted keys, and runs of absent keys are
+// inserted in bulk. A key that is neither plainly absent nor plainly completed is claimed singly.
 #include "keys/claim.hpp"
 #include "keys/key_row.hpp"
 #include "server/arguments.hpp"
@@ -19,7 +19,7 @@ struct Candidate {
     int position; // in the array
 };
 
-// Bytewise, as the index is; equal keys by position, so that the first of them stands for all.
+// Bytewise order, as in the index. Equal keys are ordered by position, so that the first represents them all.
 bool before(const Candidate &left, const Candidate &right) {
     if (left.prefix != right.prefix)
         return left.prefix < right.prefix;
@@ -49,7 +49,7 @@ Candidate *candidates_of(ArrayType *array, int *count) {
     return candidates;
 }
 
-// Sorted, each key once; returns how many are left.
+// Sorts the candidates and removes duplicates. Returns how many remain.
 int sort_unique(Candidate *candidates, int count) {
     std::sort(candidates, candidates + count, before);
     auto *end = std::unique(candidates, candidates + count, [](const Candidate &left, const Candidate &right) {
@@ -58,15 +58,15 @@ int sort_unique(Candidate *candidates, int count) {
     return static_cast<int>(end - candidates);
 }
 
-// Claims the candidates in order, marking by position those that are new.
+// Claims the candidates in order and marks the new ones by position.
 class BatchClaim {
   public:
     BatchClaim(const KeyTable &table, const ClaimRequest &request, int candidates, bool *is_new)
-        : table_(table), request_(request), is_new_(is_new), least_bulk_(Max(kLeastBulk, candidates / kMostBulks)),
-          most_bulk_(Max(kMostBulk, candidates / kMostBulks)) {
-        const int room = Min(most_bulk_, candidates);
-        run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (room + 1)));
-        keys_ = static_cast<const text **>(palloc(sizeof(text *) * (room + 1)));
+        : table_(table), request_(request), is_new_(is_new), min_run_(Max(kMinRun, candidates / kMaxRuns)),
+          max_run_(Max(kMaxRun, candidates / kMaxRuns)) {
+        const int capacity = Min(max_run_, candidates);
+        run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (capacity + 1)));
+        keys_ = static_cast<const text **>(palloc(sizeof(text *) * (capacity + 1)));
     }
 
     void claim(const Candidate *candidates, int count) {
@@ -83,7 +83,7 @@ class BatchClaim {
             const Probe found = probe_next(&prober, request_.scope, candidate.key);
             if (found.presence == Presence::absent) {
                 run_[run_length_++] = &candidate;
-                if (run_length_ < most_bulk_)
+                if (run_length_ < max_run_)
                     continue;
                 end_probing(&prober);
                 flush();
@@ -91,7 +91,7 @@ class BatchClaim {
                 continue;
             } else {
                 end_probing(&prober);
-                flush(); // in order: what sorts before must be ours before we wait for this one
+                flush(); // in order: the keys before this one must be claimed before any wait for it
                 claim_one(candidate);
             }
             begin_probing(&prober, table_);
@@ -100,7 +100,7 @@ class BatchClaim {
         flush();
     }
 
-    // Once the whole batch is answered. A key that comes again in the array is a duplicate each time.
+    // Called once, after the whole batch. A repeated key in the array counts as a duplicate each time.
     void count_answers(int keys) const {
         stats::count(request_.scope, stats::Counter::acquired, granted_ - taken_over_);
         stats::count(request_.scope, stats::Counter::takeovers, taken_over_);
@@ -108,11 +108,11 @@ class BatchClaim {
     }
 
   private:
-    // Below this, single insertions are cheaper than a subtransaction; and no call makes more than some tens of those, as
-    // snapshots of other sessions pay for each beyond 64.
-    static constexpr int kLeastBulk = 8;
-    static constexpr int kMostBulks = 32;
-    static constexpr int kMostBulk = 4096;
+    // Below kMinRun, single insertions are cheaper than a subtransaction. A call makes only some tens of subtransactions,
+    // because each one beyond 64 slows the snapshots of other sessions.
+    static constexpr int kMinRun = 8;
+    static constexpr int kMaxRuns = 32;
+    static constexpr int kMaxRun = 4096;
     static constexpr int kClockEvery = 64;
 
     void claim_each(const Candidate *candidates, int count) {
@@ -138,7 +138,7 @@ class BatchClaim {
         if (count == 0)
             return;
         prevent_unless_writable(request_.function);
-        if (count >= least_bulk_ && insert_run(count))
+        if (count >= min_run_ && insert_run(count))
             return;
         for (int i = 0; i < count; i++)
             claim_one(*run_[i]);
@@ -160,8 +160,8 @@ class BatchClaim {
     const KeyTable &table_;
     const ClaimRequest &request_;
     bool *is_new_;
-    const int least_bulk_;
-    const int most_bulk_;
+    const int min_run_;
+    const int max_run_;
     const Candidate **run_;
     const text **keys_;
     int run_length_ = 0;

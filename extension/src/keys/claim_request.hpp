@@ -1,4 +1,4 @@
-// What a claim asks for.
+// The parameters of a claim.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -21,16 +21,16 @@ struct ClaimRequest {
     bool manual_policy;
     bool records_doubt;                // false: the caller raises instead, which would undo the record
     bool is_queued;                    // the caller is at the head of the queue for the key (wake_up.hpp)
-    bool renewal_extends_ttl;          // a renewed lease also counts the ttl anew
-    bool takeover_waits_for_asserters; // transactions that lock the row FOR KEY SHARE keep it from being taken over
+    bool renewal_extends_ttl;          // a renewal also restarts the ttl
+    bool takeover_waits_for_asserters; // a takeover waits for transactions that lock the row FOR KEY SHARE
     bool waits_for_commit;             // wait without bound for an uncommitted holder
-    core::Micros wait_until;           // else: wait until then for any holder of the key; 0: never wait
+    core::Micros wait_until;           // otherwise: the end of the wait for any holder; 0: no wait
 };
 
 // The retention that applies: keep_forever, else the explicit ttl, else the scope's.
 core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl);
 
-// Fills in what the scope's policy and the call's ttl decide.
+// Sets the fields that the scope's policy and the call's ttl decide.
 void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl);
 
 } // namespace idem

@@ -1,4 +1,4 @@
-// Keys that idem itself makes of two texts, as idem_key would.
+// A key from two texts, in the form of idem_key.
 #pragma once
 
 #include "core/composite_key.hpp"

@@ -1,4 +1,4 @@
-// idem_hit: how often a key was seen within its window. A counter's row expires with its window, and starts again in place.
+// idem_hit: counts how often a key was seen within its window. A counter's row expires with its window, and restarts in place.
 #include "keys/claim_request.hpp"
 #include "server/arguments.hpp"
 #include "server/writable.hpp"
@@ -23,7 +23,7 @@ int64 one_more(int64 hits) {
     return sum;
 }
 
-// The counter with one more hit; a found one counts until its window ends.
+// Returns the counter with one more hit. A stored counter counts until its window ends.
 Counter next_counter(const KeyTable &table, const Probe &found, Micros window) {
     const Micros now = clock_now();
     if (found.presence == Presence::found) {

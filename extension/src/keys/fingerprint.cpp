@@ -10,7 +10,7 @@ namespace {
 
 using namespace idem;
 
-// SHA-256 of what is fed to it piece by piece. The server releases the context itself if an error comes in between.
+// SHA-256 over several pieces. The server frees the context when an error is raised in between.
 struct Sha256 {
     pg_cryptohash_ctx *context;
 };
@@ -53,9 +53,9 @@ bytea *fingerprint_of(const void *data, Size size) {
     return end_fingerprint(hash);
 }
 
-// One step through a jsonb value, in terms that core code understands. The form's own state is trivially destructible.
-static_assert(std::is_trivially_destructible_v<core::CanonicalJson>);
+static_assert(std::is_trivially_destructible_v<core::CanonicalJson>); // it lives across calls that can ereport
 
+// One token of a jsonb value, in types that core code can use.
 struct Event {
     JsonbIteratorToken token;
     jbvType type;
@@ -106,9 +106,9 @@ void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
     }
 }
 
-// The canonical form is hashed event by event: a short document can be a very long one in plain decimal notation.
+// The canonical form is hashed event by event: in plain decimal notation, a short document can be very long.
 bytea *fingerprint_of_json(Jsonb *document) {
-    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored as an array of one, which is not part of it
+    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored in an array of one, which is not part of the document
     const Sha256 hash = begin_hash();
     core::CanonicalJson form;
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);

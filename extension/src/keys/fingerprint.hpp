@@ -1,4 +1,4 @@
-// Fingerprints, for functions that make one of more than one argument.
+// Fingerprints, for functions that compute one from several arguments.
 #pragma once
 
 #include "server/pg.hpp"
@@ -7,10 +7,10 @@
 
 namespace idem {
 
-// The SHA-256 of some bytes: PG_SHA256_DIGEST_LENGTH of them, into `digest`.
+// Writes the SHA-256 of `data` to `digest`, PG_SHA256_DIGEST_LENGTH bytes.
 void sha256_of(const void *data, Size size, uint8 *digest);
 
-// What idem_fingerprint_bytes makes of the pieces, joined without anything in between.
+// Returns the idem_fingerprint_bytes of the concatenated pieces.
 bytea *fingerprint_of_pieces(const std::string_view *pieces, int count);
 
 } // namespace idem

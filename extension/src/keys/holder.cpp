@@ -1,5 +1,5 @@
-// What the holder of a key does with it: checkpoint, renew, complete, release. The fence decides (core/key_state.hpp); a
-// change that it does not allow raises ID001, so that whatever else the transaction wrote is undone with it.
+// The changes that the holder of a key makes: checkpoint, renew, complete, release. The fence decides (core/key_state.hpp). A
+// change that it does not allow raises ID001, so that the transaction's other writes are undone as well.
 #include "keys/holder.hpp"
 
 #include "core/key_state.hpp"
@@ -32,7 +32,7 @@ bool equal_response(const KeyRow &row, const Response &response, int max_size) {
                                                     : row.is_null(KeyColumn::status_code);
     if (!same_code)
         return false;
-    if (!row.is_null(KeyColumn::response_omitted)) // what was omitted cannot be compared
+    if (!row.is_null(KeyColumn::response_omitted)) // an omitted response cannot be compared
         return response.body != nullptr && response_size(response.body) > max_size;
     if (response.body == nullptr || row.is_null(KeyColumn::response))
         return response.body == nullptr && row.is_null(KeyColumn::response);
@@ -70,14 +70,14 @@ void apply(KeyRow *row, const HolderCall &call) {
     }
 }
 
-// A lock is not let go while other transactions assert that it is held.
+// A lock is not released while other transactions assert its fence.
 Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPointer version) {
     if (!call.release_waits_for_asserters || call.change != Change::release)
         return Write::done;
     return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
 }
 
-// Not of a checkpoint, which nobody waits for, and not of a response to what this transaction did, as nobody can wait for that.
+// No caller waits for a checkpoint, or for a response to the calling transaction's own work, which has no fence.
 bool is_waited_for(const HolderCall &call) { return call.has_fence && call.change != Change::checkpoint; }
 
 } // namespace

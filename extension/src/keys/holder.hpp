@@ -1,4 +1,4 @@
-// Changes that a holder makes to its key, and what operators share with them.
+// The changes that a holder makes to its key. Functions for operators share parts of them.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -20,15 +20,15 @@ struct HolderCall {
     int64 fence;
     const text *recovery_point;       // checkpoint
     core::Micros lease_until;         // renew
-    core::Micros expires_at;          // renew: the end of the retention; 0: as it is
+    core::Micros expires_at;          // renew: the end of the retention; 0: unchanged
     Response response;                // complete
-    bool release_waits_for_asserters; // transactions that lock the row FOR KEY SHARE keep it from being released
+    bool release_waits_for_asserters; // a release waits for transactions that lock the row FOR KEY SHARE
 };
 
-// Makes the change; false when the fence is stale. Waits for an uncommitted change of the key by another transaction.
+// Makes the change. Returns false when the fence is stale. Waits for an uncommitted change of the key by another transaction.
 bool try_change_as_holder(const HolderCall &call);
 
-// The same, and raises ID001 when stale.
+// The same, but raises ID001 when the fence is stale.
 void change_as_holder(const HolderCall &call);
 
 // The optional arguments `response` and `status_code`.

@@ -1,5 +1,5 @@
-// idem_key: one text key from several values. Parts are compared by their text, so 1, 1::bigint and '1' are the same part;
-// what is written does not depend on any setting.
+// idem_key: one text key from several values. Parts are compared by their text, so 1, 1::bigint and '1' are the same part. The
+// text does not depend on any setting.
 #include "core/composite_key.hpp"
 #include "server/arguments.hpp"
 #include "server/guard.hpp"
@@ -24,7 +24,7 @@ const char *date_text(DateADT date) {
     return year > 0 ? psprintf("%04d-%02d-%02d", year, month, day) : psprintf("%04d-%02d-%02d BC", 1 - year, month, day);
 }
 
-// The text of one value; the same for equal values of the same type.
+// The text of one value; equal values of one type have the same text.
 std::string_view part_text(Oid type, Datum value) {
     const auto view = [](const char *text) { return std::string_view(text); };
     switch (getBaseType(type)) {

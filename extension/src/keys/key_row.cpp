@@ -18,7 +18,7 @@ bool is_standard(const bytea *fingerprint) {
     return VARSIZE_ANY_EXHDR(fingerprint) == kBytes && static_cast<uint8>(*VARDATA_ANY(fingerprint)) <= kGreatestVersion;
 }
 
-// Across versions nothing can be said; all else is compared byte by byte.
+// Fingerprints of different algorithm versions are not comparable, so they do not differ. All others are compared byte by byte.
 bool fingerprints_differ(Datum stored, const bytea *given) {
     const auto *left = reinterpret_cast<const bytea *>(PG_DETOAST_DATUM_PACKED(stored));
     if (is_standard(left) && is_standard(given) && *VARDATA_ANY(left) != *VARDATA_ANY(given))
@@ -47,7 +47,7 @@ void set_lease(KeyRow *row, const ClaimRequest &request, core::Micros now) {
     row->set(KeyColumn::lease_until, TimestampTzGetDatum(deadline_after(now, request.lease, "lease")));
 }
 
-// The part of a row that says who holds the key now, and until when.
+// Sets the columns of the key's present holder and its deadlines.
 void set_holder(KeyRow *row, const ClaimRequest &request, core::Micros now, int32 attempt, int64 fence_floor) {
     row->set(KeyColumn::created_at, TimestampTzGetDatum(now));
     row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, request.ttl, "ttl")));
@@ -56,7 +56,7 @@ void set_holder(KeyRow *row, const ClaimRequest &request, core::Micros now, int3
     set_optional(row, KeyColumn::owner, request.owner);
     set_optional(row, KeyColumn::fingerprint, request.fingerprint);
     if (request.lease == 0) {
-        // Completed as soon as it commits; until then nobody else can tell.
+        // The key is completed when the transaction commits. No other session sees this state before that.
         row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
         row->set_null(KeyColumn::fence);
         row->set_null(KeyColumn::lease_until);
@@ -108,7 +108,7 @@ KeyRow changed_key_row(const KeyRow &stored, ClaimWrite write, const ClaimReques
 int response_size(const Jsonb *body) { return static_cast<int>(VARSIZE(body) - VARHDRSZ); }
 
 void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now) {
-    // The claim was good for this long; completion counts it anew.
+    // The retention restarts, with the length that the claim set.
     const core::Micros expires_at = row->time(KeyColumn::expires_at);
     if (expires_at != core::kForever) {
         const core::Micros span = expires_at - row->time(KeyColumn::created_at);
@@ -128,8 +128,8 @@ void set_completed(KeyRow *row, const Response &response, const ScopePolicy &pol
         return;
     }
     row->set(KeyColumn::response_omitted, BoolGetDatum(true));
-    if (response.rest != nullptr && response_size(response.rest) <= policy.max_response_size)
-        row->set(KeyColumn::response, PointerGetDatum(response.rest));
+    if (response.fallback != nullptr && response_size(response.fallback) <= policy.max_response_size)
+        row->set(KeyColumn::response, PointerGetDatum(response.fallback));
     ereport(WARNING,
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
              errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),

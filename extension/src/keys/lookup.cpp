@@ -1,4 +1,4 @@
-// idem_lookup: what became of a key, as the caller's snapshot sees it. Writes nothing, waits for nobody, works on a standby.
+// idem_lookup: the state of a key as the caller's snapshot sees it. It writes nothing, never waits, and works on a standby.
 #include "keys/key_types.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
@@ -9,18 +9,10 @@ namespace {
 using namespace idem;
 using core::State;
 
-enum InfoColumn {
-    state,
-    status_code,
-    response,
-    response_omitted,
-    attempt,
-    recovery_point,
-    created_at,
-    expires_at,
-    lease_until,
-    is_owner,
-    columns
+// Columns of the result, in order.
+struct InfoColumn {
+    static constexpr int state = 0, status_code = 1, response = 2, response_omitted = 3, attempt = 4, recovery_point = 5,
+                         created_at = 6, expires_at = 7, lease_until = 8, is_owner = 9, count = 10;
 };
 
 const char *state_name(State value) {
@@ -38,10 +30,10 @@ const char *state_name(State value) {
 }
 
 struct Info {
-    Datum values[columns] = {};
-    bool nulls[columns] = {};
+    Datum values[InfoColumn::count] = {};
+    bool nulls[InfoColumn::count] = {};
 
-    void copy(InfoColumn column, const KeyRow &row, AttrNumber from) {
+    void copy(int column, const KeyRow &row, AttrNumber from) {
         values[column] = row.get(from);
         nulls[column] = row.is_null(from);
     }
@@ -49,16 +41,16 @@ struct Info {
 
 void put_info(const AnswerRows &rows, const KeyRow &row, const text *owner) {
     Info info;
-    info.values[state] = CStringGetTextDatum(state_name(state_of(row)));
-    info.copy(status_code, row, KeyColumn::status_code);
-    info.copy(response, row, KeyColumn::response);
-    info.values[response_omitted] = BoolGetDatum(!row.is_null(KeyColumn::response_omitted));
-    info.copy(attempt, row, KeyColumn::attempt);
-    info.copy(recovery_point, row, KeyColumn::recovery_point);
-    info.copy(created_at, row, KeyColumn::created_at);
-    info.copy(expires_at, row, KeyColumn::expires_at);
-    info.copy(lease_until, row, KeyColumn::lease_until);
-    info.values[is_owner] = BoolGetDatum(idem::is_owner(row, owner));
+    info.values[InfoColumn::state] = CStringGetTextDatum(state_name(state_of(row)));
+    info.copy(InfoColumn::status_code, row, KeyColumn::status_code);
+    info.copy(InfoColumn::response, row, KeyColumn::response);
+    info.values[InfoColumn::response_omitted] = BoolGetDatum(!row.is_null(KeyColumn::response_omitted));
+    info.copy(InfoColumn::attempt, row, KeyColumn::attempt);
+    info.copy(InfoColumn::recovery_point, row, KeyColumn::recovery_point);
+    info.copy(InfoColumn::created_at, row, KeyColumn::created_at);
+    info.copy(InfoColumn::expires_at, row, KeyColumn::expires_at);
+    info.copy(InfoColumn::lease_until, row, KeyColumn::lease_until);
+    info.values[InfoColumn::is_owner] = BoolGetDatum(is_owner(row, owner));
     put_answer_row(rows, info.values, info.nulls);
 }
 
@@ -73,7 +65,7 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     const text *owner = optional_text(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
     const ScopePolicy policy = scope_policy(scope);
-    Assert(key_info_type.count == columns);
+    static_assert(key_info_type.count == InfoColumn::count);
     const AnswerRows rows = begin_answer_rows(fcinfo, key_info_type);
     const KeyTable table = open_keys(Access::read, KeySpace::keys);
     const Probe found = probe_snapshot(table, scope, key);

@@ -1,4 +1,4 @@
-// What an operator does to somebody else's key: forget it, or settle one whose holder is gone.
+// Functions for an operator: forget a key, or settle one whose holder is gone.
 #include "keys/holder.hpp"
 #include "keys/wake_up.hpp"
 #include "scopes/scope.hpp"
@@ -48,7 +48,7 @@ Resolution resolution_argument(FunctionCallInfo fcinfo, int arg) {
     pg_unreachable();
 }
 
-// In doubt, or in progress with a lease that has run out.
+// Raises an error unless the key is in doubt, or in progress with an expired lease.
 void require_abandoned(const KeyRow &row, const text *key, Micros now) {
     const State state = state_of(row);
     if (state == State::in_doubt)
@@ -76,7 +76,7 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
         require_abandoned(row, key, now);
         prevent_unless_writable("idem_resolve()");
         require_in_snapshot(table, found);
-        // The holder may yet come back: with a new fence, it finds that it has lost the key.
+        // The holder may still come back. The new fence makes its changes stale.
         row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
         if (resolution == Resolution::completed)
             set_completed(&row, response, policy, now);

@@ -7,8 +7,8 @@ namespace idem {
 
 namespace {
 
-// Not every change of a row wakes the callers that wait for it, so a waiting caller looks again at least this often. The head
-// of a queue looks for all others in it, so it need not look often.
+// Microseconds. Not every change of a row wakes the callers that wait for it, so a waiting caller probes again at least this
+// often. The head of a queue probes for the whole queue, so it may sleep longer.
 constexpr core::Micros kLongestSleep = 100 * 1000;
 constexpr core::Micros kLongestSleepInQueue = 1000 * 1000;
 constexpr core::Micros kShortSleep = 1000;
@@ -35,8 +35,8 @@ bool Patience::wait_for_lease(core::Micros lease_left) {
         sleep_until_woken(Min(Min(longest, left), Max(lease_left, core::Micros{1})));
         return true;
     }
-    // A change made before this caller is known to wait wakes nobody: it looks once more before it sleeps.
-    waiters_ = waiters_of(request_.space, request_.scope, request_.key);
+    // A change before this point does not wake this caller, so it probes once more before it sleeps.
+    waiters_ = waiters_tag(request_.space, request_.scope, request_.key);
     start_waiting(waiters_);
     is_waiting_ = true;
     return true;
@@ -47,7 +47,7 @@ bool Patience::wait_for_row() { return wait_for_lease(kLongestSleep); }
 Write Patience::wait_for_asserters(const KeyTable &table, ItemPointer version) {
     if (blocks_on_rows())
         return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
-    // One by one: a wait for the row lock would grant the whole patience to each of them.
+    // The asserters are waited for one by one: a wait for the row lock would allow the whole patience to each of them.
     for (;; check_for_interrupts()) {
         const Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
         const core::Micros left = time_left();
@@ -55,7 +55,7 @@ Write Patience::wait_for_asserters(const KeyTable &table, ItemPointer version) {
             return write;
         const TransactionId asserter = locker_of(table, *version);
         if (!TransactionIdIsValid(asserter))
-            sleep_until_woken(Min(left, kShortSleep)); // a transaction in the act of locking the row cannot be waited for
+            sleep_until_woken(Min(left, kShortSleep)); // a transaction that is just locking the row cannot be waited for
         else if (!wait_for_transaction_within(table, asserter, *version, left))
             return Write::busy;
     }

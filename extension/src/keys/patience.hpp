@@ -1,4 +1,4 @@
-// How long a claim may still wait, and how it waits.
+// The waits of a claim and their time limit.
 #pragma once
 
 #include "keys/claim_request.hpp"
@@ -10,19 +10,19 @@ class Patience {
   public:
     explicit Patience(const ClaimRequest &request) : request_(request) {}
 
-    // Waits for an uncommitted holder. False: the caller may not wait (any longer).
+    // Waits for an uncommitted holder. Returns false when the caller may not wait, or not any longer.
     bool wait_for_commit(const KeyTable &table, const Probe &busy);
 
-    // Sleeps until the row is changed, a lease ends, or a while is over; the caller then looks again. False: as above.
+    // Sleeps until the row changes, the lease ends or a short time passes. The caller then probes again. False: as above.
     bool wait_for_lease(core::Micros lease_left);
 
-    // The same, for a row that another transaction held at the moment of the write.
+    // The same, for a row that another transaction had locked at the moment of the write.
     bool wait_for_row();
 
-    // Locks the row against the transactions that assert its fence: waits for the end of each.
+    // Waits for the end of each transaction that asserts the row's fence, and locks the row.
     Write wait_for_asserters(const KeyTable &table, ItemPointer version);
 
-    // Whether a lock on a row may be waited for without bound.
+    // Whether the caller may wait for a row lock without a time limit.
     bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }
 
     // REQUIRED at the end of a claim that raised no error.

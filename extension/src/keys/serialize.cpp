@@ -1,4 +1,4 @@
-// idem_serialize: transactions that ask for the same key queue up.
+// idem_serialize: transactions that name the same key run one after the other.
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/value_lock.hpp"
@@ -11,7 +11,7 @@ PGDLLEXPORT Datum idem_serialize(PG_FUNCTION_ARGS) {
     using namespace idem;
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 1);
-    scope_policy(scope); // for the right to use it
+    scope_policy(scope); // checks the right to use the scope
     const uint64 hash = hash_of(scope, key);
     PreventCommandIfParallelMode("idem_serialize()");
     lock_value(ValueLock::serialize, hash);

@@ -7,61 +7,54 @@ namespace idem {
 namespace {
 
 // Columns of the type, in order.
-enum TicketColumn {
-    outcome,
-    fence,
-    attempt,
-    lease_until,
-    status_code,
-    response,
-    response_omitted,
-    recovery_point,
-    retry_after,
-    columns
+struct TicketColumn {
+    static constexpr int outcome = 0, fence = 1, attempt = 2, lease_until = 3, status_code = 4, response = 5,
+                         response_omitted = 6, recovery_point = 7, retry_after = 8, count = 9;
 };
 
 struct Ticket {
-    Datum values[columns] = {};
-    bool nulls[columns];
+    Datum values[TicketColumn::count] = {};
+    bool nulls[TicketColumn::count];
 
-    explicit Ticket(core::Outcome answer) {
+    explicit Ticket(core::Outcome outcome) {
         memset(nulls, true, sizeof nulls);
-        set(outcome, outcome_datum(answer));
+        set(TicketColumn::outcome, outcome_datum(outcome));
     }
-    void set(TicketColumn column, Datum value) {
+    void set(int column, Datum value) {
         values[column] = value;
         nulls[column] = false;
     }
-    void copy(TicketColumn column, const KeyRow &row, AttrNumber from) {
+    void copy(int column, const KeyRow &row, AttrNumber from) {
         if (!row.is_null(from))
             set(column, row.get(from));
     }
 };
 
-// Which columns an outcome shows: credentials and progress to the holder, the response to a duplicate, and of somebody
-// else's running attempt only how long it may take.
+// Sets the columns that the outcome shows. The holder gets its credentials and progress, a duplicate gets the response, and
+// other callers get only the attempt and its lease.
 void show(Ticket *ticket, const Claimed &claimed) {
     const KeyRow &row = claimed.row;
     switch (claimed.outcome) {
     case core::Outcome::acquired:
     case core::Outcome::taken_over:
-        ticket->copy(fence, row, KeyColumn::fence);
-        ticket->copy(attempt, row, KeyColumn::attempt);
-        ticket->copy(lease_until, row, KeyColumn::lease_until);
-        ticket->copy(recovery_point, row, KeyColumn::recovery_point);
+        ticket->copy(TicketColumn::fence, row, KeyColumn::fence);
+        ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);
+        ticket->copy(TicketColumn::lease_until, row, KeyColumn::lease_until);
+        ticket->copy(TicketColumn::recovery_point, row, KeyColumn::recovery_point);
         break;
     case core::Outcome::completed:
-        ticket->copy(attempt, row, KeyColumn::attempt);
-        ticket->copy(status_code, row, KeyColumn::status_code);
-        ticket->copy(response, row, KeyColumn::response);
-        ticket->set(response_omitted, BoolGetDatum(!row.is_null(KeyColumn::response_omitted)));
+        ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);
+        ticket->copy(TicketColumn::status_code, row, KeyColumn::status_code);
+        ticket->copy(TicketColumn::response, row, KeyColumn::response);
+        ticket->set(TicketColumn::response_omitted, BoolGetDatum(!row.is_null(KeyColumn::response_omitted)));
         break;
     case core::Outcome::in_flight:
-        ticket->set(retry_after, interval_of(Max(row.time(KeyColumn::lease_until) - claimed.at, core::Micros{0})));
+        ticket->set(TicketColumn::retry_after,
+                    interval_of(Max(row.time(KeyColumn::lease_until) - claimed.at, core::Micros{0})));
         [[fallthrough]];
     case core::Outcome::in_doubt:
-        ticket->copy(attempt, row, KeyColumn::attempt);
-        ticket->copy(lease_until, row, KeyColumn::lease_until);
+        ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);
+        ticket->copy(TicketColumn::lease_until, row, KeyColumn::lease_until);
         break;
     case core::Outcome::mismatch:
         break;
@@ -69,7 +62,7 @@ void show(Ticket *ticket, const Claimed &claimed) {
 }
 
 Datum composite_of(const Ticket &ticket) {
-    Assert(ticket_type.count == columns);
+    static_assert(ticket_type.count == TicketColumn::count);
     return make_composite(ticket_type, ticket.values, ticket.nulls);
 }
 
@@ -88,11 +81,11 @@ Datum make_ticket(const Claimed &claimed) {
     return composite_of(ticket);
 }
 
-Datum make_ticket(const Claimed &claimed, const Jsonb *given, bool omitted) {
+Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted) {
     Ticket ticket(claimed.outcome);
     show(&ticket, claimed);
-    ticket.set(response, PointerGetDatum(given));
-    ticket.set(response_omitted, BoolGetDatum(omitted));
+    ticket.set(TicketColumn::response, PointerGetDatum(response));
+    ticket.set(TicketColumn::response_omitted, BoolGetDatum(omitted));
     return composite_of(ticket);
 }
 

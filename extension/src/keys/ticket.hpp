@@ -1,4 +1,4 @@
-// idem_ticket: what idem_begin and idem_execute answer.
+// idem_ticket: the result of idem_begin and idem_execute.
 #pragma once
 
 #include "keys/claim.hpp"
@@ -8,7 +8,7 @@ namespace idem {
 // The ticket as a composite value.
 Datum make_ticket(const Claimed &claimed);
 
-// The same for work that is already done: the ticket carries its response, also one too large to be stored.
+// The same for work that this call has done: the ticket has its response, even one that was too large to store.
 Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted);
 
 // A span of time as an interval of that many microseconds.

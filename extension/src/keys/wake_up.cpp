@@ -9,8 +9,8 @@ namespace idem {
 
 namespace {
 
-// Runs with the (sub)transaction as the owner of locks instead of the statement. A lock that was waited for within a
-// subtransaction becomes the outer one's when that ends well, and only its owner can release it.
+// Runs `callable` with the (sub)transaction as the owner of locks, in place of the statement. When a subtransaction commits,
+// its locks pass to the outer transaction, and only a lock's owner can release it.
 template <typename Callable> auto as_transaction(Callable callable) {
     const ResourceOwner statement = CurrentResourceOwner;
     CurrentResourceOwner = CurTransactionResourceOwner;
@@ -29,7 +29,7 @@ void release(const LOCKTAG &tag, LOCKMODE mode) {
 
 } // namespace
 
-LOCKTAG waiters_of(KeySpace space, const text *scope, const text *key) {
+LOCKTAG waiters_tag(KeySpace space, const text *scope, const text *key) {
     return value_tag(ValueLock::waiters, hash_of(scope, key, static_cast<uint64>(space)));
 }
 
@@ -37,7 +37,7 @@ void start_waiting(const LOCKTAG &waiters) { (void)acquire(waiters, ShareLock, t
 
 void stop_waiting(const LOCKTAG &waiters) { release(waiters, ShareLock); }
 
-bool enter_queue_at_once(const LOCKTAG &waiters) { return acquire(waiters, ExclusiveLock, false); }
+bool try_enter_queue(const LOCKTAG &waiters) { return acquire(waiters, ExclusiveLock, false); }
 
 bool enter_queue(const LOCKTAG &waiters, core::Micros until) {
     if (until == core::kForever)
@@ -57,11 +57,11 @@ void sleep_until_woken(core::Micros at_most) {
 }
 
 void wake_waiters(KeySpace space, const text *scope, const text *key) {
-    const LOCKTAG waiters = waiters_of(space, scope, key);
+    const LOCKTAG waiters = waiters_tag(space, scope, key);
     int count;
     VirtualTransactionId *holders = GetLockConflicts(&waiters, ExclusiveLock, &count);
     for (int i = 0; i < count; i++)
-        // Whoever has ended its wait meanwhile is woken for nothing.
+        // A process that has stopped waiting meanwhile is woken for nothing.
         if (PGPROC *process = compat_process_of(holders[i]))
             SetLatch(&process->procLatch);
     pfree(holders);

@@ -1,15 +1,15 @@
-// Waiting for the end of somebody's lease, and waking those who wait.
+// Waiting for the end of another caller's lease, and waking the waiters.
 //
-// Who waits for a name holds a heavyweight lock on its hash meanwhile; who changes the name's row asks the lock manager who
-// those are, and sets their latches. There is no shared memory of our own, so no need to be preloaded, and whatever ends the
-// waiter's transaction ends its waiting.
+// A caller that waits for a name holds a heavyweight lock on the name's hash. A caller that changes the name's row asks the
+// lock manager for these waiters, and sets their latches. That needs no shared memory of idem's own, and so no preload. A
+// waiter stops waiting when its transaction ends, for whatever reason.
 //
-// No wake-up is lost: a waiter takes that lock before it looks at the row, and a change is written before its author asks who
-// waits. The waiter is woken at once, before the change commits: what it then finds is an uncommitted change, and it waits for
-// that transaction like everybody, so that deadlocks, PREPARE TRANSACTION and rolled-back savepoints need no thought here.
+// No wake-up is lost: a waiter acquires that lock before it probes the row, and a change is written before its author asks for
+// waiters. A waiter is woken before the change commits. It then finds an uncommitted change, and waits for that transaction as
+// any caller does. Deadlocks, PREPARE TRANSACTION and rolled-back savepoints therefore need no code here.
 //
-// Those who wait for a key share the lock, and are all woken. Those who wait for a lock take it exclusively: the first looks at
-// the row, the others queue in the lock manager.
+// Waiters for a key share the lock, and all are woken. Waiters for a lock acquire it exclusively: the first probes the row, the
+// others queue in the lock manager.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -18,26 +18,26 @@
 
 namespace idem {
 
-// What those who wait for one name have in common.
-LOCKTAG waiters_of(KeySpace space, const text *scope, const text *key);
+// The lock tag that all waiters for one name share.
+LOCKTAG waiters_tag(KeySpace space, const text *scope, const text *key);
 
-// Among others, until `stop_waiting`. Never blocks.
+// Joins the waiters that share the lock, until stop_waiting. Never blocks.
 void start_waiting(const LOCKTAG &waiters);
 
-// Alone: false if somebody is before us.
-bool enter_queue_at_once(const LOCKTAG &waiters);
+// Becomes the head of the queue, without a wait. Returns false when another caller is the head.
+bool try_enter_queue(const LOCKTAG &waiters);
 
-// The same, in turn: a lock wait like any other. False: it was not our turn by `until` (0: do not wait).
+// The same, but waits for its turn in an ordinary lock wait. Returns false when the turn did not come by `until`; 0: no wait.
 bool enter_queue(const LOCKTAG &waiters, core::Micros until);
 
-// Let the next one in, or stop listening. An error need not: the lock ends with the transaction.
+// Lets the next caller in, or leaves the waiters. Not needed after an error: the lock ends with the transaction.
 void leave_queue(const LOCKTAG &waiters);
 void stop_waiting(const LOCKTAG &waiters);
 
-// Until woken, perhaps for nothing, or until the time is over; can be cancelled.
+// Sleeps until woken, perhaps for nothing, or for `at_most` microseconds. Can be cancelled.
 void sleep_until_woken(core::Micros at_most);
 
-// Makes those who wait look again. REQUIRES: what they are to see is written.
+// Makes the waiters probe again. REQUIRES: the change that they must see is written.
 void wake_waiters(KeySpace space, const text *scope, const text *key);
 
 } // namespace idem

@@ -61,8 +61,8 @@ bool reenter(const KeyTable &table, ClaimRequest request, Claimed *claimed) {
 Claimed take_in_turn(const KeyTable &table, ClaimRequest request) {
     Claimed claimed{};
     claimed.outcome = core::Outcome::in_flight;
-    const LOCKTAG queue = waiters_of(KeySpace::locks, request.scope, request.key);
-    if (!enter_queue_at_once(queue) && (reenter(table, request, &claimed) || !enter_queue(queue, request.wait_until)))
+    const LOCKTAG queue = waiters_tag(KeySpace::locks, request.scope, request.key);
+    if (!try_enter_queue(queue) && (reenter(table, request, &claimed) || !enter_queue(queue, request.wait_until)))
         return claimed;
     request.is_queued = true;
     claimed = claim_key(table, request);
