@@ -1,8 +1,8 @@
-// Lease locks: leased claims in a space of their own, whose callers queue. The fence decides who holds a lock, as for keys; a
-// stale one is answered, not raised, except where work rests on it (idem_assert_fence).
+// Lease locks: leased claims in a key space of their own, whose callers queue. As for keys, the fence decides which caller
+// holds a lock. A stale fence returns false; only idem_assert_fence raises an error, because work depends on it.
 //
-// Who asserts a fence locks the lock's row FOR KEY SHARE until its transaction ends. Taking a lock over, and letting it go,
-// locks the row FOR UPDATE first and so waits for them; a renewal does not, as it leaves the key's columns alone.
+// A call that asserts a fence locks the lock's row FOR KEY SHARE until its transaction ends. A takeover or a release locks the
+// row FOR UPDATE first, and so waits for that end. A renewal does not, because it leaves the key's columns unchanged.
 #include "keys/claim.hpp"
 #include "keys/holder.hpp"
 #include "keys/wake_up.hpp"
@@ -17,12 +17,12 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-// A row outlives its lease by this much, so that a late holder whom nobody replaced can still come back.
-constexpr Micros kKept = USECS_PER_DAY;
+// A row is retained for this long after its lease, so that a late holder that was not replaced can still come back.
+constexpr Micros kRetentionAfterLease = USECS_PER_DAY;
 
-Micros kept_for(Micros lease) { return Min(lease, core::kForever - kKept) + kKept; }
+Micros retention_after(Micros lease) { return Min(lease, core::kForever - kRetentionAfterLease) + kRetentionAfterLease; }
 
-// The length of the lease: the argument `ttl`, else the scope's.
+// The lease's length: the argument `ttl`, else the scope's lease.
 Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
     const Micros lease = PG_ARGISNULL(arg) ? policy.lease : positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
     deadline_after(clock_now(), lease, "ttl");
@@ -43,7 +43,7 @@ bool is_held_with(const KeyRow &row, int64 fence) {
     return state_of(row) == core::State::in_progress && DatumGetInt64(row.get(KeyColumn::fence)) == fence;
 }
 
-// The holder that comes again is not made to queue behind those who wait for it to go.
+// A holder that calls again does not queue behind the callers that wait for its release.
 bool reenter(const KeyTable &table, ClaimRequest request, Claimed *claimed) {
     if (request.owner == nullptr)
         return false;
@@ -58,7 +58,7 @@ bool reenter(const KeyTable &table, ClaimRequest request, Claimed *claimed) {
     return true;
 }
 
-Claimed take_in_turn(const KeyTable &table, ClaimRequest request) {
+Claimed acquire_in_turn(const KeyTable &table, ClaimRequest request) {
     Claimed claimed{};
     claimed.outcome = core::Outcome::in_flight;
     const LOCKTAG queue = waiters_tag(KeySpace::locks, request.scope, request.key);
@@ -88,7 +88,7 @@ void assert_fence(const text *scope, const text *name, int64 fence) {
     close_keys(table);
 }
 
-// What unlocking and renewing have in common. A lock's functions are for transactions that may write, whatever the answer.
+// The common arguments of unlocking and renewing. A lock's functions require a transaction that may write, whatever the result.
 HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Change change, int scope_arg) {
     HolderCall call{};
     call.function = function;
@@ -122,12 +122,12 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     request.wait_until = wait_argument(fcinfo, 3);
     request.scope = scope_argument(fcinfo, 4);
     request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));
-    request.ttl = kept_for(request.lease);
+    request.ttl = retention_after(request.lease);
     request.renewal_extends_ttl = true;
     request.takeover_waits_for_asserters = true;
     prevent_unless_writable(request.function);
     const KeyTable table = open_keys(Access::write, KeySpace::locks);
-    const Claimed claimed = take_in_turn(table, request);
+    const Claimed claimed = acquire_in_turn(table, request);
     close_keys(table);
     count_outcome(request, claimed.outcome);
     if (!is_granted(claimed.outcome))
@@ -140,7 +140,7 @@ PGDLLEXPORT Datum idem_lock_renew(PG_FUNCTION_ARGS) {
     const Micros lease = lease_argument(fcinfo, 2, call.policy);
     const Micros now = clock_now();
     call.lease_until = deadline_after(now, lease, "ttl");
-    call.expires_at = deadline_after(now, kept_for(lease), "ttl");
+    call.expires_at = deadline_after(now, retention_after(lease), "ttl");
     PG_RETURN_BOOL(try_change_as_holder(call));
 }
 
@@ -152,7 +152,7 @@ PGDLLEXPORT Datum idem_assert_fence(PG_FUNCTION_ARGS) {
     const text *name = key_argument(fcinfo, 0, "name");
     const int64 fence = fence_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
-    scope_policy(scope); // for the right to use it
+    scope_policy(scope); // checks the right to use the scope
     prevent_unless_writable("idem_assert_fence()");
     assert_fence(scope, name, fence);
     PG_RETURN_VOID();
