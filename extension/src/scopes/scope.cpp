@@ -31,7 +31,7 @@ constinit Member scopes_table = member_table("idem_scopes", kColumns, 1, Invalid
 
 namespace {
 
-// What the scopes table says of one scope; a scope that it does not know is remembered too.
+// The row of one scope. A scope without a row is cached as well.
 struct CachedScope {
     char name[kMaxScopeBytes + 1]; // the hash key, zero-padded
     bool registered;
@@ -45,14 +45,14 @@ struct CachedScope {
     const char *http_stored_fields;     // in cache_memory; nullptr: not set
 };
 
-constexpr long kMostCachedScopes = 1024;
+constexpr long kMaxCachedScopes = 1024;
 
-constinit MemoryContext cache_memory = nullptr; // of the cache and what it points to
+constinit MemoryContext cache_memory = nullptr; // of the cache and the strings that it points to
 constinit HTAB *cache = nullptr;
 constinit uint64 cache_generation = 0;
 constinit bool table_is_empty = false;
 
-void forget_cache() {
+void reset_cache() {
     cache = nullptr;
     if (cache_memory != nullptr)
         MemoryContextReset(cache_memory);
@@ -69,10 +69,13 @@ Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) 
     return heap_getattr(row, number, layout, is_null);
 }
 
-constexpr AttrNumber kFirstHttpColumn = 8;
-constexpr AttrNumber kStoredHeadersColumn = kFirstHttpColumn + kHttpRefusals;
+struct ScopeColumn {
+    static constexpr AttrNumber scope = 1, ttl = 2, keep_forever = 3, lease = 4, on_lease_expiry = 5, max_response_size = 6,
+                                owner = 7, first_http_status = 8, stored_headers = first_http_status + kHttpRefusals;
+};
+static_assert(lengthof(kColumns) == ScopeColumn::stored_headers);
 
-// The names in a text array, separated by commas, which no name has in it.
+// The names in a text array, joined by commas. No name contains a comma.
 const char *field_names(Datum array) {
     Datum *names;
     bool *nulls;
@@ -89,10 +92,10 @@ const char *field_names(Datum array) {
 void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     for (int i = 0; i < kHttpRefusals; i++) {
-        const Datum value = column(row, layout, static_cast<AttrNumber>(kFirstHttpColumn + i), &is_null);
+        const Datum value = column(row, layout, static_cast<AttrNumber>(ScopeColumn::first_http_status + i), &is_null);
         scope->http_statuses[i] = is_null ? 0 : DatumGetInt32(value);
     }
-    const Datum names = column(row, layout, kStoredHeadersColumn, &is_null);
+    const Datum names = column(row, layout, ScopeColumn::stored_headers, &is_null);
     if (!is_null)
         scope->http_stored_fields = field_names(names);
 }
@@ -100,34 +103,34 @@ void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
 void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     scope->registered = true;
-    Datum value = column(row, layout, 2, &is_null);
+    Datum value = column(row, layout, ScopeColumn::ttl, &is_null);
     if (!is_null)
         scope->ttl = positive_span_of(DatumGetIntervalP(value), "ttl");
-    value = column(row, layout, 3, &is_null);
+    value = column(row, layout, ScopeColumn::keep_forever, &is_null);
     scope->keep_forever = !is_null && DatumGetBool(value);
-    value = column(row, layout, 4, &is_null);
+    value = column(row, layout, ScopeColumn::lease, &is_null);
     if (!is_null)
         scope->lease = positive_span_of(DatumGetIntervalP(value), "lease");
-    value = column(row, layout, 5, &is_null);
+    value = column(row, layout, ScopeColumn::on_lease_expiry, &is_null);
     scope->manual_on_lease_expiry = !is_null && strcmp(TextDatumGetCString(value), "manual") == 0;
-    value = column(row, layout, 6, &is_null);
+    value = column(row, layout, ScopeColumn::max_response_size, &is_null);
     if (!is_null)
         scope->max_response_size = DatumGetInt32(value);
-    value = column(row, layout, 7, &is_null);
+    value = column(row, layout, ScopeColumn::owner, &is_null);
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
     read_http_columns(row, layout, scope);
 }
 
-// Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has. What an operator sets holds at
-// once.
+// Reads the table as a catalog is read: its current rows, whatever the transaction's snapshot. A change by an operator takes
+// effect at once.
 void read_scope(const text *name, CachedScope *scope) {
     Relation table = open_member(scopes_table, AccessShareLock);
     table_is_empty = RelationGetNumberOfBlocks(table) == 0;
     if (!table_is_empty) {
         const Oid index = compat_primary_key(table);
         ScanKeyData entry;
-        ScanKeyInit(&entry, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+        ScanKeyInit(&entry, ScopeColumn::scope, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
         SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
         HeapTuple row = systable_getnext(scan);
         if (HeapTupleIsValid(row))
@@ -139,11 +142,11 @@ void read_scope(const text *name, CachedScope *scope) {
 
 constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, {}, nullptr};
 
-// The cached entry, read when needed. A call that fails while reading leaves no entry behind.
+// Returns the cached entry, which is read when it is missing. An error while reading leaves no entry behind.
 CachedScope look_up(const text *name) {
     const uint64 now = generation_of(scopes_table);
-    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMostCachedScopes) {
-        forget_cache();
+    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
+        reset_cache();
         cache_generation = now;
         table_is_empty = false;
     }
@@ -155,8 +158,8 @@ CachedScope look_up(const text *name) {
                         errmsg("a row of idem's tables has a scope of more than %d bytes", kMaxScopeBytes),
                         errdetail("No function of idem makes such a row.")));
     memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
-    if (auto *known = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
-        return *known;
+    if (auto *cached = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
+        return *cached;
     const uint64 generation = scopes_table.generation;
     read_scope(name, &scope);
     if (cache != nullptr && generation == scopes_table.generation)
@@ -170,7 +173,7 @@ bool is_usable(const CachedScope &scope) { return !OidIsValid(scope.owner) || ha
 
 void check_owner(const text *name, const CachedScope &scope) {
     if (!is_usable(scope))
-        raise_not_the_scopes(name);
+        raise_scope_denied(name);
 }
 
 ScopePolicy policy_of(const CachedScope &scope) {
@@ -219,7 +222,7 @@ bool find_usable_scope(const text *name, ScopePolicy *policy) {
     return is_usable(scope);
 }
 
-void raise_not_the_scopes(const text *name) {
+void raise_scope_denied(const text *name) {
     const char *scope = text_to_cstring(name);
     const Oid owner = look_up(name).owner;
     if (OidIsValid(owner) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(owner)))

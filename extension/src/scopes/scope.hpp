@@ -1,4 +1,4 @@
-// Scopes: the space in which a key is unique, its policy, and who may use it.
+// Scopes: the space in which a key is unique, its policy, and the roles that may use it.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -8,9 +8,9 @@ namespace idem {
 
 extern Member scopes_table;
 
-// The policy of one scope with the settings' defaults filled in.
+// The policy of one scope. The settings supply the values that the scope does not set.
 struct ScopePolicy {
-    core::Micros ttl; // core::kForever: the scope keeps its keys
+    core::Micros ttl; // core::kForever: keys never expire
     bool keep_forever;
     core::Micros lease;
     bool manual_on_lease_expiry;
@@ -22,7 +22,7 @@ enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_dou
 inline constexpr int kHttpRefusals = 5;
 struct HttpPolicy {
     int32 statuses[kHttpRefusals]; // by HttpRefusal
-    const char *stored_fields;     // names, separated by commas; the cache's, until a scope is looked up again
+    const char *stored_fields;     // comma-separated names, in the cache: valid until the next look-up of a scope
 };
 HttpPolicy http_policy(const text *scope);
 
@@ -30,15 +30,16 @@ HttpPolicy http_policy(const text *scope);
 // idem.require_registered_scope is on.
 ScopePolicy scope_policy(const text *scope);
 
-// For who looks at many scopes: false unless the current user may use the scope, registered or not. `policy`: as above.
+// For callers that visit many scopes: false unless the current user may use the scope, registered or not. `policy`: as above.
 bool find_usable_scope(const text *scope, ScopePolicy *policy);
 
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
 
-// Whether the scope leaves a lapsed lease to an operator, whoever asks.
+// Whether the scope leaves an expired lease to an operator. Does not check the current user's right to use it.
 bool is_manual_on_lease_expiry(const text *scope);
-[[noreturn]] void raise_not_the_scopes(const text *scope);
+
+[[noreturn]] void raise_scope_denied(const text *scope);
 
 // Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.
 const text *scope_argument(FunctionCallInfo fcinfo, int arg);

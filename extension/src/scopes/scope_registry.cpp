@@ -9,10 +9,13 @@ namespace {
 
 using namespace idem;
 
-enum Argument { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, arguments };
+struct Argument {
+    static constexpr int scope = 0, ttl = 1, keep_forever = 2, lease = 3, on_lease_expiry = 4, max_response_size = 5, owner = 6,
+                         count = 7;
+};
 
-// Whether the caller, parameter %s, has the privileges of the scope's owner: asked of the row as it is when it is written, as
-// another call may have set an owner while this one waited.
+// Whether the caller, a parameter of the statement, has the privileges of the scope's owner. The statement checks the row
+// version that it writes over, because another call may have set an owner while this one waited.
 #define IDEM_MAY_USE(caller)                                                                                                   \
     " (c.owner IS NULL OR c.owner OPERATOR(pg_catalog.=) 0::pg_catalog.oid"                                                    \
     " OR pg_catalog.pg_has_role(" caller ", c.owner::pg_catalog.oid, 'USAGE'))"
@@ -26,11 +29,13 @@ constexpr const char *kSet =
     " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner)"
     " WHERE" IDEM_MAY_USE("$8") " RETURNING 1";
 
-// Of idem_http_scope_set. After the scope come the statuses, by HttpRefusal.
-constexpr int kStatuses = 1, kStoredHeaders = kStatuses + kHttpRefusals, kHttpArguments = kStoredHeaders + 1;
+// The arguments of idem_http_scope_set. The statuses are in the order of HttpRefusal.
+struct HttpArgument {
+    static constexpr int scope = 0, first_status = 1, stored_headers = first_status + kHttpRefusals, count = stored_headers + 1;
+};
 constexpr const char *kStatusNames[kHttpRefusals] = {"missing_key_status", "malformed_key_status", "mismatch_status",
                                                      "in_flight_status", "in_doubt_status"};
-constexpr Oid kHttpArgumentTypes[kHttpArguments] = {TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTARRAYOID};
+constexpr Oid kHttpArgumentTypes[HttpArgument::count] = {TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTARRAYOID};
 
 constexpr const char *kHttpSet =
     "INSERT INTO %s AS c (scope, missing_key_status, malformed_key_status, mismatch_status, in_flight_status,"
@@ -46,24 +51,24 @@ constexpr const char *kHttpSet =
 constexpr const char *kDrop =
     "DELETE FROM %s AS c WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
 
-constexpr Oid kArgumentTypes[arguments] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
+constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
 
 void check_values(FunctionCallInfo fcinfo) {
-    if (!PG_ARGISNULL(ttl))
-        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(ttl), "ttl"), "ttl");
-    if (!PG_ARGISNULL(lease))
-        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(lease), "lease"), "lease");
-    if (!PG_ARGISNULL(on_lease_expiry)) {
-        const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(on_lease_expiry));
+    if (!PG_ARGISNULL(Argument::ttl))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::ttl), "ttl"), "ttl");
+    if (!PG_ARGISNULL(Argument::lease))
+        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
+    if (!PG_ARGISNULL(Argument::on_lease_expiry)) {
+        const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(Argument::on_lease_expiry));
         if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)
             ereport(ERROR,
                     (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for on_lease_expiry", policy),
                      errhint("Use 'takeover' or 'manual'.")));
     }
-    if (!PG_ARGISNULL(max_response_size) && PG_GETARG_INT32(max_response_size) < 0)
+    if (!PG_ARGISNULL(Argument::max_response_size) && PG_GETARG_INT32(Argument::max_response_size) < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_response_size must not be negative")));
-    if (!PG_ARGISNULL(owner) && OidIsValid(PG_GETARG_OID(owner)))
-        (void)GetUserNameFromId(PG_GETARG_OID(owner), false); // raises for a role that does not exist
+    if (!PG_ARGISNULL(Argument::owner) && OidIsValid(PG_GETARG_OID(Argument::owner)))
+        (void)GetUserNameFromId(PG_GETARG_OID(Argument::owner), false); // raises for a role that does not exist
 }
 
 void check_stored_headers(ArrayType *array) {
@@ -86,22 +91,22 @@ void check_stored_headers(ArrayType *array) {
 
 void check_http_values(FunctionCallInfo fcinfo) {
     for (int i = 0; i < kHttpRefusals; i++) {
-        const int arg = kStatuses + i;
+        const int arg = HttpArgument::first_status + i;
         if (!PG_ARGISNULL(arg) && (PG_GETARG_INT32(arg) < 400 || PG_GETARG_INT32(arg) > 599))
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be from 400 to 599", kStatusNames[i])));
     }
-    if (!PG_ARGISNULL(kStoredHeaders))
-        check_stored_headers(PG_GETARG_ARRAYTYPE_P(kStoredHeaders));
+    if (!PG_ARGISNULL(HttpArgument::stored_headers))
+        check_stored_headers(PG_GETARG_ARRAYTYPE_P(HttpArgument::stored_headers));
 }
 
-// Writes the scope's row with the arguments of the call, of which the scope is the first.
+// Writes the scope's row from the arguments of the call. The first of them is the scope.
 void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *types, int count) {
     auto *values = static_cast<SqlArgument *>(palloc(sizeof(SqlArgument) * (count + 1)));
     for (int i = 0; i < count; i++)
         values[i] = {types[i], PG_GETARG_DATUM(i), PG_ARGISNULL(i)};
     values[count] = {OIDOID, ObjectIdGetDatum(GetUserId()), false};
     if (!run_as_owner(psprintf(statement, member_name(scopes_table)), values, count + 1))
-        raise_not_the_scopes(PG_GETARG_TEXT_PP(0));
+        raise_scope_denied(PG_GETARG_TEXT_PP(0));
     invalidate_member(scopes_table);
 }
 
@@ -114,18 +119,18 @@ PG_FUNCTION_INFO_V1(idem_http_scope_set);
 PG_FUNCTION_INFO_V1(idem_scope_drop);
 
 PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
-    check_scope_access(scope_argument(fcinfo, scope));
+    check_scope_access(scope_argument(fcinfo, Argument::scope));
     check_values(fcinfo);
     prevent_unless_writable("idem_scope_set()");
-    write_scope(fcinfo, kSet, kArgumentTypes, arguments);
+    write_scope(fcinfo, kSet, kArgumentTypes, Argument::count);
     PG_RETURN_VOID();
 }
 
 PGDLLEXPORT Datum idem_http_scope_set(PG_FUNCTION_ARGS) {
-    check_scope_access(scope_argument(fcinfo, 0));
+    check_scope_access(scope_argument(fcinfo, HttpArgument::scope));
     check_http_values(fcinfo);
     prevent_unless_writable("idem_http_scope_set()");
-    write_scope(fcinfo, kHttpSet, kHttpArgumentTypes, kHttpArguments);
+    write_scope(fcinfo, kHttpSet, kHttpArgumentTypes, HttpArgument::count);
     PG_RETURN_VOID();
 }
 
@@ -137,7 +142,7 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
     const bool dropped = run_as_owner(psprintf(kDrop, member_name(scopes_table)), values, lengthof(values));
     invalidate_member(scopes_table);
     if (!dropped)
-        check_scope_access(name); // not there, or not the caller's to drop
+        check_scope_access(name); // the row does not exist, or the caller may not drop it
     PG_RETURN_BOOL(dropped);
 }
 
