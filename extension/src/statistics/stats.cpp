@@ -15,7 +15,7 @@ static_assert((kStripes & (kStripes - 1)) == 0);
 // Buckets: one for each database that needs one, and the last for all others.
 constexpr int kBuckets = 33;
 
-// How long a table that is full stays so before somebody looks for dropped databases.
+// The least time between two searches for dropped databases while all slots are in use.
 constexpr int kReclaimEveryMs = 1000;
 
 struct alignas(PG_CACHE_LINE_SIZE) Stripe {
@@ -40,7 +40,7 @@ struct Entry {
 struct Shared {
     LWLock *lock;
     pg_atomic_uint64 reclaimed_at;  // a TimestampTz
-    Oid bucket_databases[kBuckets]; // InvalidOid: free; the last stays so
+    Oid bucket_databases[kBuckets]; // InvalidOid: free; the last one is always InvalidOid
     int free_slots;
     int free[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -50,7 +50,7 @@ constinit bool track_stats = true;
 
 constinit Shared *shared = nullptr;
 constinit HTAB *entries = nullptr;
-constinit Slot *slots = nullptr; // max_scopes, then kBuckets
+constinit Slot *slots = nullptr; // max_scopes slots, then kBuckets buckets
 
 constinit shmem_request_hook_type next_shmem_request_hook = nullptr;
 constinit shmem_startup_hook_type next_shmem_startup_hook = nullptr;
@@ -96,7 +96,7 @@ void prepare_slots() {
     pg_atomic_init_u64(&shared->reclaimed_at, 0);
     shared->free_slots = max_scopes;
     for (int i = 0; i < max_scopes; i++)
-        shared->free[i] = max_scopes - 1 - i; // from the first on
+        shared->free[i] = max_scopes - 1 - i; // slot 0 is assigned first
 }
 
 void save_at_exit(int code, Datum) {
@@ -107,10 +107,10 @@ void save_at_exit(int code, Datum) {
 void start_up() {
     if (next_shmem_startup_hook != nullptr)
         next_shmem_startup_hook();
-    shared = nullptr; // after a crash, the postmaster comes here again
+    shared = nullptr; // after a crash, the postmaster runs this again
     LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
     bool found;
-    auto *made = static_cast<Shared *>(ShmemInitStruct(kName, shared_size(), &found));
+    auto *header = static_cast<Shared *>(ShmemInitStruct(kName, shared_size(), &found));
     bool slots_found;
     slots = reinterpret_cast<Slot *>(CACHELINEALIGN(ShmemInitStruct("idem_stats slots", slots_size(), &slots_found)));
     HASHCTL layout{};
@@ -120,7 +120,7 @@ void start_up() {
     layout.match = compare_keys;
     entries = ShmemInitHash("idem_stats scopes", Max(max_scopes, 1), Max(max_scopes, 1), &layout,
                             HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_FIXED_SIZE);
-    shared = made;
+    shared = header;
     if (!found) {
         shared->lock = &GetNamedLWLockTranche(kName)->lock;
         prepare_slots();
@@ -144,7 +144,7 @@ Key key_of(Oid database, const char *name, Size length) {
     return key;
 }
 
-// REQUIRES: the lock, exclusively. nullptr: there is no room.
+// Returns nullptr when no slot is free. REQUIRES: the lock, exclusively.
 Entry *assign_slot(const Key &key) {
     auto *entry = static_cast<Entry *>(hash_search(entries, &key, HASH_FIND, nullptr));
     if (entry != nullptr || shared->free_slots == 0)
@@ -171,26 +171,26 @@ Slot *assign_bucket(Oid database) {
     return bucket(free);
 }
 
-// Takes the lock, shared, with memory for as many items as there are slots in use and buckets: none is allocated while it is
-// held.
-template <typename Item> Item *lock_with_room() {
+// Acquires the lock in shared mode, and returns memory for an item for each slot in use and each bucket. No memory is allocated
+// while the lock is held.
+template <typename Item> Item *lock_with_items() {
     Item *items = nullptr;
-    for (Size room = 0;;) {
+    for (Size capacity = 0;;) {
         LWLockAcquire(shared->lock, LW_SHARED);
         const Size needed = static_cast<Size>(hash_get_num_entries(entries)) + kBuckets;
-        if (needed <= room)
+        if (needed <= capacity)
             return items;
         LWLockRelease(shared->lock);
         if (items != nullptr)
             pfree(items);
-        room = needed + needed / 8;
-        items = static_cast<Item *>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Item) * room));
+        capacity = needed + needed / 8;
+        items = static_cast<Item *>(MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Item) * capacity));
     }
 }
 
-// The databases that something was counted for, each once.
+// The databases that have counters, each once.
 List *counted_databases() {
-    Oid *counted = lock_with_room<Oid>();
+    Oid *counted = lock_with_items<Oid>();
     Size number = 0;
     HASH_SEQ_STATUS walk;
     hash_seq_init(&walk, entries);
@@ -207,7 +207,7 @@ List *counted_databases() {
     return databases;
 }
 
-void take_back(const List *databases) {
+void free_slots_of(const List *databases) {
     LWLockAcquire(shared->lock, LW_EXCLUSIVE);
     HASH_SEQ_STATUS walk;
     hash_seq_init(&walk, entries);
@@ -226,8 +226,8 @@ void take_back(const List *databases) {
     LWLockRelease(shared->lock);
 }
 
-// Frees the slots of databases that are no more. Not again at once: whoever finds no slot comes here.
-bool reclaim() {
+// Frees the slots of dropped databases, at most every kReclaimEveryMs: every call that finds no slot comes here.
+bool reclaim_dropped() {
     if (!IsTransactionState())
         return false;
     const TimestampTz now = GetCurrentTimestamp();
@@ -236,7 +236,7 @@ bool reclaim() {
     const bool is_due = TimestampDifferenceExceeds(reclaimed_at, now, kReclaimEveryMs) || reclaimed_at > now;
     if (!is_due || !pg_atomic_compare_exchange_u64(&shared->reclaimed_at, &last, static_cast<uint64>(now)))
         return false;
-    AcceptInvalidationMessages(); // what is dropped must not seem to be there
+    AcceptInvalidationMessages(); // a dropped database must not seem to exist
     List *dropped = NIL;
     List *databases = counted_databases();
     ListCell *cell;
@@ -244,37 +244,37 @@ bool reclaim() {
         if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(lfirst_oid(cell))))
             dropped = lappend_oid(dropped, lfirst_oid(cell));
     if (dropped != NIL)
-        take_back(dropped);
+        free_slots_of(dropped);
     list_free(databases);
     const bool found_some = dropped != NIL;
     list_free(dropped);
     return found_some;
 }
 
-// What this backend knows of its database's slots, by the hash of the scope's name.
-constexpr uint32 kRemembered = 256;
-constinit const Entry *remembered[kRemembered] = {};
+// This backend's cache of its database's slots, by the hash of the scope's name.
+constexpr uint32 kCachedEntries = 256;
+constinit const Entry *cached_entries[kCachedEntries] = {};
 
-Slot *remember(const Entry *entry, uint32 place) {
-    remembered[place] = entry;
+Slot *cache_entry(const Entry *entry, uint32 index) {
+    cached_entries[index] = entry;
     return &slots[entry->slot];
 }
 
-Slot *find_slot(const text *scope, uint32 place) {
+Slot *find_slot(const text *scope, uint32 index) {
     const Key key = key_of(MyDatabaseId, VARDATA_ANY(scope), VARSIZE_ANY_EXHDR(scope));
     LWLockAcquire(shared->lock, LW_SHARED);
     const auto *entry = static_cast<const Entry *>(hash_search(entries, &key, HASH_FIND, nullptr));
     bool is_full = shared->free_slots == 0;
     LWLockRelease(shared->lock);
     if (entry == nullptr && is_full)
-        is_full = !reclaim();
+        is_full = !reclaim_dropped();
     if (entry == nullptr && !is_full) {
         LWLockAcquire(shared->lock, LW_EXCLUSIVE);
         entry = assign_slot(key);
         LWLockRelease(shared->lock);
     }
     if (entry != nullptr)
-        return remember(entry, place);
+        return cache_entry(entry, index);
     static constinit Slot *own_bucket = nullptr;
     if (own_bucket == nullptr) {
         LWLockAcquire(shared->lock, LW_EXCLUSIVE);
@@ -287,24 +287,24 @@ Slot *find_slot(const text *scope, uint32 place) {
 Slot *slot_of(const text *scope) {
     const char *name = VARDATA_ANY(scope);
     const Size length = VARSIZE_ANY_EXHDR(scope);
-    const uint32 place = hash_bytes(reinterpret_cast<const unsigned char *>(name), static_cast<int>(length)) % kRemembered;
-    const Entry *known = remembered[place];
-    if (likely(known != nullptr && known->key.length == length && memcmp(known->key.name, name, length) == 0))
-        return &slots[known->slot];
-    return find_slot(scope, place);
+    const uint32 index = hash_bytes(reinterpret_cast<const unsigned char *>(name), static_cast<int>(length)) % kCachedEntries;
+    const Entry *cached = cached_entries[index];
+    if (likely(cached != nullptr && cached->key.length == length && memcmp(cached->key.name, name, length) == 0))
+        return &slots[cached->slot];
+    return find_slot(scope, index);
 }
 
 // --- Reading -------------------------------------------------------------------------------------------------------------
 
 bool add_up(Slot *slot, uint64 *counts) {
-    bool any = false;
+    bool is_counted = false;
     for (int i = 0; i < kCounters; i++) {
         counts[i] = 0;
         for (Stripe &stripe : slot->stripes)
             counts[i] += pg_atomic_read_u64(&stripe.counters[i]);
-        any |= counts[i] != 0;
+        is_counted |= counts[i] != 0;
     }
-    return any;
+    return is_counted;
 }
 
 void add_entry(ScopeCountsList *list, Slot *slot, Oid database, bool is_other, const char *name, uint8 length) {
@@ -318,21 +318,21 @@ void add_entry(ScopeCountsList *list, Slot *slot, Oid database, bool is_other, c
         list->count++;
 }
 
-template <typename Concerns> ScopeCountsList list_counts(Concerns concerns) {
-    ScopeCountsList list{lock_with_room<ScopeCounts>(), 0};
+template <typename Includes> ScopeCountsList list_counts(Includes includes) {
+    ScopeCountsList list{lock_with_items<ScopeCounts>(), 0};
     HASH_SEQ_STATUS walk;
     hash_seq_init(&walk, entries);
     while (auto *entry = static_cast<Entry *>(hash_seq_search(&walk)))
-        if (concerns(entry->key.database))
+        if (includes(entry->key.database))
             add_entry(&list, &slots[entry->slot], entry->key.database, false, entry->key.name, entry->key.length);
     for (int i = 0; i < kBuckets; i++)
-        if (concerns(shared->bucket_databases[i]))
+        if (includes(shared->bucket_databases[i]))
             add_entry(&list, bucket(i), shared->bucket_databases[i], true, "", 0);
     LWLockRelease(shared->lock);
     return list;
 }
 
-// The slot or bucket that is there for it. REQUIRES: the lock.
+// The slot or bucket that `which` names, or nullptr. REQUIRES: the lock.
 Slot *existing_slot(const ScopeCounts &which) {
     if (!which.is_other) {
         const Key key = key_of(which.database, which.name, which.length);
@@ -352,7 +352,7 @@ Slot *existing_slot(const ScopeCounts &which) {
 void count(const text *scope, Counter counter, uint64 n) {
     if (shared == nullptr || !track_stats || n == 0)
         return;
-    // No function lets a longer one through, but whoever writes the tables by hand may.
+    // No function accepts a longer scope, but a row that was written by hand may have one.
     if (unlikely(VARSIZE_ANY_EXHDR(scope) > kMaxScopeBytes))
         return;
     Slot *slot = slot_of(scope);
@@ -393,7 +393,7 @@ void initialize() {
     DefineCustomBoolVariable("idem.track_stats", "Count what is answered in each scope, for idem_stats.",
                              "Needs idem in shared_preload_libraries.", &track_stats, track_stats, PGC_SUSET, 0, nullptr,
                              nullptr, nullptr);
-    // Too late for a setting of the server's start, but not to be called unknown.
+    // Without preload the setting has no effect, but it must not be reported as unknown.
     DefineCustomIntVariable("idem.stats_max_scopes", "How many scopes, of all databases together, idem_stats tells apart.",
                             "Others are counted in one bucket per database. Takes about 1300 bytes of shared memory each.",
                             &max_scopes, max_scopes, 0, 1000000, preloading ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr, nullptr,

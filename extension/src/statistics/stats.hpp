@@ -1,19 +1,19 @@
-// How often what was answered, scope by scope: counters in shared memory, there when the library is preloaded.
+// Counters of outcomes for each scope, in shared memory. They exist when the library is preloaded.
 //
-// What is counted is the answer, when it is given: a claim that is rolled back stays counted, as the rows that a rolled-back
-// INSERT wrote do in the server's own statistics. A stale fence could not be counted otherwise, for it ends its transaction.
+// An outcome is counted when it is returned. A claim that is rolled back stays counted, as the rows of a rolled-back INSERT do
+// in the server's own statistics. A stale fence could not be counted otherwise, because it aborts its transaction.
 //
-// Memory is bounded. Each of idem.stats_max_scopes slots is one (database, scope), assigned at its first event; scopes that
-// find no free slot share a bucket of their database's. A slot stays its scope's as long as the server runs, resets included,
-// and is given to another only when its database has been dropped. Nobody is connected to such a database, so what a backend
-// remembers of its own database's slots cannot go stale, and the hot path takes no lock.
+// Memory is bounded. Each of idem.stats_max_scopes slots belongs to one (database, scope), and is assigned at its first event.
+// Scopes that find no free slot share a bucket of their database. A slot keeps its scope while the server runs, even after a
+// reset, until its database has been dropped. No backend is connected to a dropped database, so a backend's cache of its own
+// database's slots is never stale, and the hot path acquires no lock.
 //
-// The counters of a slot are spread over a few cache lines, by process: an event is one atomic addition to a line that few
-// others write. A reader adds the lines up; it may see one event of a call and not yet the next, but loses none.
+// The counters of a slot are spread over a few cache lines, by process. An event is one atomic addition to a line that few
+// other processes write. A reader adds the lines up. It may see one event of a call and not yet the next, but no event is lost.
 //
-// Locks: `lock` guards which slots there are: shared to look one up or to walk over them, exclusive to assign or take back one.
-// Counters are atomic and need no lock. It is taken last: while it is held, nothing is called that takes another, reads a
-// catalog, or waits. start_up, save and load run in the postmaster, while there is nobody else.
+// Locks: `lock` guards the assignment of slots: shared to look up a slot or to walk over them, exclusive to assign or free one.
+// Counters are atomic and need no lock. `lock` is always acquired last: its holder acquires no other lock, reads no catalog,
+// and never waits. start_up, save and load run in the postmaster, while there are no other processes.
 #pragma once
 
 #include "server/arguments.hpp"
@@ -24,24 +24,24 @@ namespace idem::stats {
 enum class Counter { acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept };
 inline constexpr int kCounters = 8;
 
-// Adds `n` to a counter of the scope in this database. Without preload, or with idem.track_stats off, does nothing.
-// REQUIRES: a scope that scope_argument let through, or that a row has.
+// Adds `n` to a counter of the scope in this database. Does nothing without preload, or when idem.track_stats is off. REQUIRES:
+// a scope that scope_argument accepted, or the scope of a row.
 void count(const text *scope, Counter counter, uint64 n = 1);
 
-// What one slot holds, or a bucket of many scopes.
+// The counters of one slot, or of a bucket of many scopes.
 struct ScopeCounts {
-    Oid database;  // InvalidOid: the bucket of databases that found no room for one of their own
+    Oid database;  // InvalidOid: the bucket of the databases that have none of their own
     bool is_other; // a bucket: `name` is empty
     uint8 length;
     char name[kMaxScopeBytes];
     uint64 counts[kCounters];
 };
 
-// Whether there are counters: the library was preloaded.
+// Whether counters exist: the library was preloaded.
 bool is_available();
 
-// Everything that was counted, or what concerns one database (with the bucket of the rest, if there is one). Slots without any
-// event are left out. The list is allocated in the current memory context.
+// All counters, or those of one database and of the bucket that databases share. Slots without any event are left out. The list
+// is allocated in the current memory context.
 struct ScopeCountsList {
     ScopeCounts *items;
     int count;
@@ -49,13 +49,13 @@ struct ScopeCountsList {
 ScopeCountsList all_counts();
 ScopeCountsList counts_of(Oid database);
 
-// Sets the counters of a slot or bucket, as ScopeCounts names it, back to zero.
+// Sets the counters of the slot or bucket that `which` names to zero.
 void reset(const ScopeCounts &which);
 
-// Adds what another run of the server counted. REQUIRES: the postmaster, before there are backends.
+// Adds the counts of an earlier run of the server. REQUIRES: the postmaster, before there are backends.
 void restore(const ScopeCounts &counted);
 
-// Defines the settings and, while libraries are preloaded, asks for shared memory. Once per process, from _PG_init.
+// Defines the settings and, while libraries are preloaded, requests shared memory. Called once per process, from _PG_init.
 void initialize();
 
 } // namespace idem::stats

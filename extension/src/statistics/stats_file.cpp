@@ -13,8 +13,8 @@ namespace {
 constexpr const char *kFile = PGSTAT_STAT_PERMANENT_DIRECTORY "/idem.stat";
 constexpr const char *kTemporary = PGSTAT_STAT_PERMANENT_DIRECTORY "/idem.stat.tmp";
 
-// Integers are in the machine's own byte order: the file does not leave the machine's data directory, and a foreign one fails
-// here. The number changes with the format.
+// Integers are in the machine's byte order: the file stays in the data directory, and a file with another byte order fails this
+// check. The number changes with the format.
 constexpr uint32 kMagic = 0x69646d01;
 
 // Header, items, and the CRC-32C of both.
@@ -40,11 +40,11 @@ bool write_counts(FILE *file, const ScopeCountsList &list) {
     return fwrite(&crc, sizeof crc, 1, file) == 1;
 }
 
-void log_failure(const char *doing, const char *path) {
-    ereport(LOG, (errcode_for_file_access(), errmsg("could not %s file \"%s\": %m", doing, path)));
+void log_failure(const char *action, const char *path) {
+    ereport(LOG, (errcode_for_file_access(), errmsg("could not %s file \"%s\": %m", action, path)));
 }
 
-// The whole file as one piece, or nullptr.
+// Returns the content of the file, or nullptr.
 char *read_file(FILE *file, Size *size) {
     struct stat status;
     if (fstat(fileno(file), &status) != 0 || status.st_size < 0 || !AllocHugeSizeIsValid(static_cast<Size>(status.st_size)))
@@ -72,7 +72,7 @@ bool is_intact(const char *content, Size size, Header *header) {
     return EQ_CRC32C(crc, stored);
 }
 
-// Otherwise what was counted went on after the file was written, and is lost.
+// After a crash, counting had gone on since the file was written, and those counts are lost.
 bool was_shut_down() {
     bool intact;
     const ControlFileData *control = get_controlfile(DataDir, &intact);
@@ -100,7 +100,7 @@ void read_counts(FILE *file) {
 } // namespace
 
 void save() {
-    if (!was_shut_down()) // and whoever was killed may have left the lock locked
+    if (!was_shut_down()) // a killed process may also have left the lock locked
         return;
     FILE *file = AllocateFile(kTemporary, PG_BINARY_W);
     if (file == nullptr)
@@ -119,7 +119,7 @@ void load() {
             log_failure("open", kFile);
         return;
     }
-    // Memory of its own: this runs once, in a context that lasts as long as the server.
+    // The file has a memory context of its own, because the current one lasts as long as the server.
     const MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem statistics file", ALLOCSET_DEFAULT_SIZES);
     const MemoryContext outer = MemoryContextSwitchTo(memory);
     read_counts(file);

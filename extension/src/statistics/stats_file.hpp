@@ -1,8 +1,9 @@
-// Where the counters are between two runs of the server: written when it has shut down, read and removed when it starts.
+// The file that keeps the counters between two runs of the server. It is written when the server has shut down, and read and
+// removed when it starts.
 //
-// After a crash they start from zero: what was counted went with the shared memory. A file that is damaged, of another format,
-// or older than a crash is ignored. What goes wrong with the file is logged, and no reason to stop; running out of memory, or a
-// pg_control that cannot be read, ends the postmaster as it would anywhere else in it.
+// After a crash the counters start from zero, because they were lost with the shared memory. A file that is damaged, of another
+// format, or older than a crash is ignored. A failure to read or write it is logged, and does not stop the server. Out of
+// memory, or an unreadable pg_control, ends the postmaster as anywhere else in it.
 #pragma once
 
 namespace idem::stats {

@@ -8,24 +8,26 @@ namespace {
 using namespace idem;
 using stats::ScopeCounts;
 
-enum StatsColumn { scope, is_other, counters, columns = counters + stats::kCounters };
+struct StatsColumn {
+    static constexpr int scope = 0, is_other = 1, first_counter = 2, count = first_counter + stats::kCounters;
+};
 constexpr Oid kTypes[] = {TEXTOID, BOOLOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
-static_assert(lengthof(kTypes) == columns);
+static_assert(lengthof(kTypes) == StatsColumn::count);
 
-// A bucket has the scopes of everybody in it, and names none.
+// Every caller sees a bucket, because it sums up the scopes of all owners and names none.
 bool is_shown(const ScopeCounts &item) {
     ScopePolicy policy;
     return item.is_other || find_usable_scope(cstring_to_text_with_len(item.name, item.length), &policy);
 }
 
 void put_counts(const AnswerRows &result, const ScopeCounts &item) {
-    Datum values[columns];
-    bool nulls[columns] = {};
-    nulls[scope] = item.is_other;
-    values[scope] = PointerGetDatum(cstring_to_text_with_len(item.name, item.length));
-    values[is_other] = BoolGetDatum(item.is_other);
+    Datum values[StatsColumn::count];
+    bool nulls[StatsColumn::count] = {};
+    nulls[StatsColumn::scope] = item.is_other;
+    values[StatsColumn::scope] = PointerGetDatum(cstring_to_text_with_len(item.name, item.length));
+    values[StatsColumn::is_other] = BoolGetDatum(item.is_other);
     for (int i = 0; i < stats::kCounters; i++)
-        values[counters + i] = Int64GetDatum(static_cast<int64>(item.counts[i]));
+        values[StatsColumn::first_counter + i] = Int64GetDatum(static_cast<int64>(item.counts[i]));
     put_answer_row(result, values, nulls);
 }
 
@@ -57,7 +59,7 @@ PGDLLEXPORT Datum idem_stats_counters(PG_FUNCTION_ARGS) {
 PGDLLEXPORT Datum idem_stats_reset(PG_FUNCTION_ARGS) {
     (void)fcinfo;
     for_each_shown([](const ScopeCounts &item) {
-        // The bucket of databases without one is not of this database alone.
+        // The bucket that databases share is not reset: it also counts for other databases.
         if (OidIsValid(item.database))
             stats::reset(item);
     });
