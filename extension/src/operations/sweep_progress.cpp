@@ -40,12 +40,7 @@ constexpr const char *kWrite =
     " blocks_total = excluded.blocks_total, blocks_done = excluded.blocks_done, rows_deleted = excluded.rows_deleted,"
     " rows_held = excluded.rows_held, batches = excluded.batches";
 
-// Of the server's own lock method, not that of advisory locks: those that a session holds across transactions go with an error.
-LOCKTAG slot_tag(Oid table, int slot) {
-    LOCKTAG tag = value_tag(ValueLock::sweep, (static_cast<uint64>(slot) << 32) | table);
-    tag.locktag_lockmethodid = DEFAULT_LOCKMETHOD;
-    return tag;
-}
+LOCKTAG slot_tag(Oid table, int slot) { return session_value_tag(ValueLock::sweep, (static_cast<uint64>(slot) << 32) | table); }
 
 int take_slot(Oid table) {
     for (int slot = 0;; slot++) {

@@ -37,14 +37,14 @@ const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
 const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
         return nullptr;
-    const bytea *given = PG_GETARG_BYTEA_PP(arg);
-    const auto bytes = VARSIZE_ANY_EXHDR(given);
+    const bytea *fingerprint = PG_GETARG_BYTEA_PP(arg);
+    const auto bytes = VARSIZE_ANY_EXHDR(fingerprint);
     if (bytes == 0 || bytes > kMaxFingerprintBytes)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("fingerprint has %zu bytes", static_cast<size_t>(bytes)),
                  errdetail("It must have from 1 to %d.", kMaxFingerprintBytes),
                  errhint("Use idem_fingerprint, idem_fingerprint_text or idem_fingerprint_bytes.")));
-    return given;
+    return fingerprint;
 }
 
 core::Micros span_of(const Interval *interval, const char *name) {

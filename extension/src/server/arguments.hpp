@@ -1,4 +1,4 @@
-// Reading SQL arguments: each function checks one kind and raises what the contract says for it.
+// Reading SQL arguments: each function checks one kind of argument and raises the contract's error for it.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -10,7 +10,7 @@ inline constexpr int kMaxKeyBytes = 1024;
 inline constexpr int kMaxScopeBytes = 255;
 inline constexpr int kMaxFingerprintBytes = 255;
 
-// The optional argument `arg`, or nullptr; the varlena is detoasted and may have a short header.
+// The optional argument `arg`, or nullptr if it is NULL. A text is detoasted and may have a short header.
 inline const text *optional_text(FunctionCallInfo fcinfo, int arg) {
     return PG_ARGISNULL(arg) ? nullptr : PG_GETARG_TEXT_PP(arg);
 }
@@ -23,36 +23,37 @@ inline const Interval *optional_interval(FunctionCallInfo fcinfo, int arg) {
 // 22004 when NULL.
 const text *required_text(FunctionCallInfo fcinfo, int arg, const char *name);
 
-// A key: 22004 when NULL, 22023 when empty or over 1024 bytes. `name`: of the argument, for messages.
+// A key: 22004 when NULL, 22023 when empty or over kMaxKeyBytes. Messages call the argument `name`.
 const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name = "key");
 void check_key(const text *key, const char *name = "key");
 
-// The optional fingerprint `arg`, or nullptr: 22023 when empty or over 255 bytes.
+// The optional fingerprint `arg`, or nullptr: 22023 when empty or over kMaxFingerprintBytes.
 const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg);
 
-// A span of time in microseconds; `name` is the argument's, for the message. 22023 when infinite or out of range.
+// A span of time in microseconds: 22023 when infinite or out of range. Messages call the argument `name`.
 core::Micros span_of(const Interval *interval, const char *name);
 
-// The same, and 22023 when zero or negative.
+// As span_of; also 22023 when zero or negative.
 core::Micros positive_span_of(const Interval *interval, const char *name);
 
-// `now + span` as a timestamp; 22023 when that lies past the last timestamp there is.
+// `now + span` as a timestamp: 22023 when it exceeds the largest timestamp.
 core::Micros deadline_after(core::Micros now, core::Micros span, const char *name);
 
-// The argument `wait`: until when to wait; 0: not at all, core::kForever (NULL): without bound. 22023 when negative.
+// The argument `wait` as the time until which the call may wait. 0 means no wait; core::kForever (the argument is NULL) means
+// no limit. 22023 when negative.
 core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 
-// Database time. PostgreSQL's timestamptz counts microseconds, and so does everything here; 'infinity' is core::kForever.
+// Database time in microseconds, as a timestamptz; 'infinity' is core::kForever.
 inline core::Micros clock_now() { return GetCurrentTimestamp(); }
 
-// For how long something lasts, within one process: goes on at its pace when somebody sets the clock.
+// A clock in microseconds for durations within one process. A change of the system time does not affect it.
 inline core::Micros monotonic_now() {
     instr_time now;
     INSTR_TIME_SET_CURRENT(now);
     return static_cast<core::Micros>(INSTR_TIME_GET_MICROSEC(now));
 }
 
-// What is left of a wait, as wait_argument has it: core::kForever, or 0 and less when it is over.
+// The microseconds that remain of a wait returned by wait_argument: core::kForever if it has no limit, 0 or less if it is over.
 inline core::Micros time_left(core::Micros wait_until) {
     return wait_until == 0 || wait_until == core::kForever ? wait_until : wait_until - clock_now();
 }

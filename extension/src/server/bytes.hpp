@@ -1,4 +1,4 @@
-// Comparing texts and byteas by their bytes, as the "C" collation does. REQUIRES: detoasted values (short headers are fine).
+// Compares texts and byteas by their bytes, as the "C" collation does. REQUIRES: detoasted values; short headers are allowed.
 #pragma once
 
 #include "server/pg.hpp"
@@ -12,7 +12,7 @@ inline int compare_bytes(const void *left, const void *right) {
     return order != 0 ? order : left_size < right_size ? -1 : left_size > right_size;
 }
 
-// A stored value, which may be toasted, against a given one.
-inline bool equal_bytes(Datum stored, const void *given) { return compare_bytes(PG_DETOAST_DATUM_PACKED(stored), given) == 0; }
+// `stored` may be toasted.
+inline bool equal_bytes(Datum stored, const void *value) { return compare_bytes(PG_DETOAST_DATUM_PACKED(stored), value) == 0; }
 
 } // namespace idem

@@ -1,10 +1,10 @@
-// PostgreSQL 15 to 18: the only file that looks at PG_VERSION_NUM. Each entry gives the older servers the newest core
-// spelling, with the reason.
+// The differences between PostgreSQL 15 and 18. This is the only file that reads PG_VERSION_NUM. Each entry gives older servers
+// the newest server's interface, and its comment says which version changed what.
 #pragma once
 
 #include "server/pg.hpp"
 
-// 18 lets a library say its name and version: pg_get_loaded_modules() shows them.
+// 18 added a library's name and version, which pg_get_loaded_modules() shows.
 #if PG_VERSION_NUM < 180000
 #define PG_MODULE_MAGIC_EXT(...) PG_MODULE_MAGIC
 #endif
@@ -13,7 +13,8 @@ namespace idem {
 
 enum class IndexNeeds { none, all, summarizing };
 
-// 16 added an out-parameter that says which indexes need entries for the new version; before it, a heap-only one needed none.
+// 16 added an out-parameter that tells which indexes need entries for the new version. Before 16, all indexes need entries
+// unless the new version is heap-only.
 inline TM_Result compat_heap_update(Relation relation, ItemPointer tid, HeapTuple tuple, CommandId cid, TM_FailureData *failure,
                                     IndexNeeds *needs) {
     LockTupleMode lock_mode;
@@ -63,8 +64,8 @@ inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index,
 #endif
 }
 
-// 17 replaced the mark of a search for a page to delete by that of a scan from right to left. A search for the first entry of a
-// key is neither.
+// 17 removed the flag for a search for a page to delete, and added one for a backward scan. A search for a key's first entry
+// sets neither.
 inline void compat_search_forward(BTScanInsert key) {
 #if PG_VERSION_NUM >= 170000
     key->backward = false;
@@ -73,7 +74,7 @@ inline void compat_search_forward(BTScanInsert key) {
 #endif
 }
 
-// 17 put it into a struct.
+// 17 moved the id into a struct.
 inline LocalTransactionId compat_local_transaction() {
 #if PG_VERSION_NUM >= 170000
     return MyProc->vxid.lxid;
@@ -82,7 +83,7 @@ inline LocalTransactionId compat_local_transaction() {
 #endif
 }
 
-// 17 made it a variable of its own. Small, and different in every process that is there.
+// A small number, unique among the running processes. 17 moved it to a global variable.
 inline int compat_process_number() {
 #if PG_VERSION_NUM >= 170000
     return MyProcNumber;
@@ -91,7 +92,7 @@ inline int compat_process_number() {
 #endif
 }
 
-// 17 made one number of a backend's and its process's. nullptr when it has gone.
+// nullptr when the process has ended. 17 merged the numbers of backends and processes.
 inline PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
 #if PG_VERSION_NUM >= 170000
     return ProcNumberGetProc(transaction.procNumber);
@@ -100,7 +101,7 @@ inline PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
 #endif
 }
 
-// 17 gave intervals infinities; before it every interval was finite.
+// 17 added infinite intervals.
 inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval) {
 #if PG_VERSION_NUM >= 170000
     return !INTERVAL_NOT_FINITE(interval);
@@ -109,7 +110,7 @@ inline bool compat_interval_is_finite([[maybe_unused]] const Interval *interval)
 #endif
 }
 
-// 18 dropped the "needs recheck of the relation's deferred primary key" distinction by adding an argument.
+// 18 added an argument: whether a deferrable primary key counts. It never did before.
 inline Oid compat_primary_key(Relation table) {
 #if PG_VERSION_NUM >= 180000
     return RelationGetPrimaryKeyIndex(table, false);
@@ -118,7 +119,8 @@ inline Oid compat_primary_key(Relation table) {
 #endif
 }
 
-// 16 keeps the privileges that a statement needs apart from its tables. Raises 42501, as the executor does before it runs it.
+// Raises 42501 if a privilege is missing, as the executor does at its start. 16 moved the privileges that a statement needs out
+// of its range table.
 inline void compat_check_permissions(const PlannedStmt *statement) {
 #if PG_VERSION_NUM >= 160000
     (void)ExecCheckPermissions(statement->rtable, statement->permInfos, true);
@@ -127,7 +129,7 @@ inline void compat_check_permissions(const PlannedStmt *statement) {
 #endif
 }
 
-// 17 renamed it.
+// 17 renamed the function.
 inline bool compat_search_path_matches(const CachedPlanSource *source) {
 #if PG_VERSION_NUM >= 170000
     return SearchPathMatchesCurrentEnvironment(source->search_path);
@@ -136,7 +138,7 @@ inline bool compat_search_path_matches(const CachedPlanSource *source) {
 #endif
 }
 
-// 16 made one function of those for every kind of object.
+// 16 replaced the functions for each kind of object by one.
 inline bool compat_owns_relation(Oid relation, Oid role) {
 #if PG_VERSION_NUM >= 160000
     return object_ownercheck(RelationRelationId, relation, role);

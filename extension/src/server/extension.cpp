@@ -6,7 +6,7 @@ namespace {
 
 constinit Extension cached{};
 constinit bool cached_is_valid = false;
-constinit uint64 generation = 1; // of what is cached, here and in each EnumType
+constinit uint64 generation = 1; // increases with each invalidation; an EnumType of another generation is stale
 
 void function_changed(Datum, int, uint32) {
     cached_is_valid = false;
@@ -41,7 +41,7 @@ Installed read_pg_extension() {
 }
 
 void find_labels(EnumType &type) {
-    const uint64 seen = generation;
+    const uint64 generation_before = generation;
     type.type = member_type(type.name);
     for (int i = 0; i < type.count; i++) {
         type.values[i] =
@@ -49,17 +49,17 @@ void find_labels(EnumType &type) {
         if (!OidIsValid(type.values[i]))
             raise_not_as_installed(type.name, "A label of the type is missing.");
     }
-    type.generation = seen;
+    type.generation = generation_before;
 }
 
 } // namespace
 
 const Extension &extension() {
     if (!cached_is_valid) {
-        // A change that arrives while the catalog is read makes the next call read it again.
-        const uint64 seen = generation;
+        // After a change that arrives while the catalog is read, the next call reads the catalog again.
+        const uint64 generation_before = generation;
         cached = read_pg_extension().extension;
-        cached_is_valid = seen == generation;
+        cached_is_valid = generation_before == generation;
     }
     return cached;
 }

@@ -1,6 +1,6 @@
-// The extension in this database: where its objects are, and who owns them. Found through pg_extension, never through
-// search_path. The answer is cached per backend and thrown away whenever a function of the database changes, as all of the
-// extension's do when it is dropped, moved or given to another role.
+// The extension in this database: its schema, its owner and its objects. They are found through pg_extension, never through
+// search_path. Each backend caches the result until any function of the database changes. Dropping the extension, moving it to
+// another schema or changing its owner changes all of its functions.
 #pragma once
 
 #include "server/pg.hpp"
@@ -13,40 +13,41 @@ struct Extension {
     Oid owner; // internal SQL runs as this role
 };
 
-// Raises 55000 where the extension is not installed.
+// Raises 55000 if the extension is not installed.
 const Extension &extension();
 
-// Name of one of the extension's objects, quoted and qualified with the schema that the extension lives in.
+// The name of one of the extension's objects, quoted and qualified with the extension's schema.
 char *qualified_name(const char *object);
 
-// One of the extension's trigger functions.
+// One of the extension's trigger functions; 55000 if it does not exist.
 Oid member_trigger_function(const char *name);
 
-// One of the extension's types.
+// One of the extension's types; 55000 if it does not exist.
 Oid member_type(const char *name);
 
-// One of its enum types. Each is a constinit global of the file that answers with it.
+// One of the extension's enum types. Each is a constinit global of the file that returns its values.
 struct EnumType {
-    static constexpr int kMostLabels = 8;
+    static constexpr int kMaxLabels = 8;
     const char *name;
-    const char *labels[kMostLabels];
+    const char *labels[kMaxLabels];
     int count;
-    // What is cached, as of `generation`.
+    // The cache, valid while `generation` is current.
     Oid type;
-    Oid values[kMostLabels];
+    Oid values[kMaxLabels];
     uint64 generation;
 };
 Oid type_of(EnumType &type);
-void check_enum(EnumType &type); // as it is now, not as it is cached
+void check_enum(EnumType &type); // reads the catalog again
 Datum enum_value(EnumType &type, int label);
 
-// The version of the library, which may differ from that of the SQL installed in this database.
+// The library's version. The SQL installed in this database may have another one.
 const char *library_version();
 
-// 55000: `object` is not what CREATE EXTENSION made, or what this version of the library needs. `why` is a sentence.
+// Raises 55000: `object` is not as CREATE EXTENSION made it, or this version of the library needs another one. `why` is a
+// sentence.
 [[noreturn]] void raise_not_as_installed(const char *object, const char *why);
 
-// Registers the invalidation callback; once per backend.
+// Registers the invalidation callback. REQUIRES: called once per backend.
 void extension_initialize();
 
 } // namespace idem

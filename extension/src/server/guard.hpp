@@ -1,10 +1,10 @@
 // The wall between C++ and PostgreSQL.
 //
-// Core code (extension/src/core) reports failure by exceptions and frees memory by destructors; the server reports it by
-// longjmp and frees memory by contexts. Neither may cross the other: `call_core` runs a piece of core code, turns whatever it
-// throws into a plain value, leaves the handler, and only then raises the server's error.
+// Core code (extension/src/core) reports failures by exceptions and frees memory by destructors. The server reports failures by
+// longjmp and frees memory by contexts. Neither may cross the other's frames. `call_core` therefore runs core code, copies any
+// exception into a plain value, leaves the handler, and only then raises the server's error.
 //
-// REQUIRES: the callable makes no call that can ereport (palloc included). Its result is trivially destructible.
+// REQUIRES: the callable makes no call that can ereport; palloc can. Its result is trivially destructible.
 #pragma once
 
 #include "server/pg.hpp"
@@ -54,19 +54,19 @@ template <typename Callable> auto call_core(Callable &&callable) -> std::invoke_
     return result;
 }
 
-// Runs core code that makes a string, and hands the bytes over as a varlena (text or bytea) of the current memory context.
-template <typename Callable> struct varlena *core_string(Callable &&make) {
+// Runs core code that returns a string. The result is a varlena (text or bytea) with its bytes, in the current memory context.
+template <typename Callable> struct varlena *core_string(Callable &&callable) {
     return call_core([&]() -> struct varlena * {
-        const std::string made = make();
-        const Size size = VARHDRSZ + made.size();
-        // Without MCXT_ALLOC_NO_OOM a failure would longjmp over `made`.
+        const std::string bytes = callable();
+        const Size size = VARHDRSZ + bytes.size();
+        // Without MCXT_ALLOC_NO_OOM, an allocation failure would longjmp over the destructor of `bytes`.
         void *memory =
             AllocSizeIsValid(size) ? MemoryContextAllocExtended(CurrentMemoryContext, size, MCXT_ALLOC_NO_OOM) : nullptr;
         if (memory == nullptr)
             throw std::bad_alloc();
         auto *result = static_cast<struct varlena *>(memory);
         SET_VARSIZE(result, size);
-        std::memcpy(VARDATA(result), made.data(), made.size());
+        std::memcpy(VARDATA(result), bytes.data(), bytes.size());
         return result;
     });
 }

@@ -1,5 +1,6 @@
-// The one door to PostgreSQL's headers. A file that includes this one is a *backend* file: it may ereport, so everything
-// it keeps across a call into the server is trivially destructible (a longjmp runs no destructors). Core files never do.
+// PostgreSQL's headers: no other file includes them. A file that includes this one is a *backend* file. It may ereport, so its
+// locals are trivially destructible across any call into the server: a longjmp runs no destructors. Core files never include
+// it.
 #pragma once
 
 extern "C" {
@@ -116,7 +117,7 @@ extern "C" {
 
 namespace idem {
 
-// The macro as an expression, for the third place of a `for`.
+// The macro as an expression, so that a `for` can use it in its third clause.
 inline void check_for_interrupts() { CHECK_FOR_INTERRUPTS(); }
 
 } // namespace idem

@@ -4,32 +4,33 @@ namespace idem {
 
 namespace {
 
-// A function's OUT columns never change: it would be another function. So each is looked up once per backend.
-struct KnownAnswer {
+// The row layouts of functions, cached per backend. A function's OUT columns cannot be altered, so an entry never becomes
+// stale.
+struct CachedLayout {
     Oid function;
-    TupleDesc layout;
+    TupleDesc layout; // in CacheMemoryContext
 };
-constexpr int kMostFunctions = 16;
-constinit KnownAnswer known[kMostFunctions] = {};
-constinit int next = 0;
+constexpr int kCachedLayouts = 16;
+constinit CachedLayout cache[kCachedLayouts] = {};
+constinit int next_entry = 0;
 
 TupleDesc answer_layout(FunctionCallInfo fcinfo, const Oid *types, int count) {
     const Oid function = fcinfo->flinfo->fn_oid;
-    for (const KnownAnswer &answer : known)
-        if (answer.function == function)
-            return answer.layout;
+    for (const CachedLayout &entry : cache)
+        if (entry.function == function)
+            return entry.layout;
     TupleDesc layout;
     if (get_call_result_type(fcinfo, nullptr, &layout) != TYPEFUNC_COMPOSITE)
         elog(ERROR, "return type is not a row type");
     check_answer(layout, get_func_name(function), types, count);
     const MemoryContext caller = MemoryContextSwitchTo(CacheMemoryContext);
-    TupleDesc kept = BlessTupleDesc(CreateTupleDescCopy(layout));
+    TupleDesc copy = BlessTupleDesc(CreateTupleDescCopy(layout));
     MemoryContextSwitchTo(caller);
-    KnownAnswer &place = known[next++ % kMostFunctions];
-    if (place.layout != nullptr)
-        FreeTupleDesc(place.layout);
-    place = {function, kept};
-    return kept;
+    CachedLayout &entry = cache[next_entry++ % kCachedLayouts];
+    if (entry.layout != nullptr)
+        FreeTupleDesc(entry.layout);
+    entry = {function, copy};
+    return copy;
 }
 
 Datum form_answer(TupleDesc layout, const Datum *values, const bool *nulls) {
@@ -38,8 +39,8 @@ Datum form_answer(TupleDesc layout, const Datum *values, const bool *nulls) {
 
 TupleDesc checked_layout(const AnswerType &type) {
     AnswerType expected = type;
-    if (type.first != nullptr)
-        expected.types[0] = type_of(*type.first);
+    if (type.first_column_enum != nullptr)
+        expected.types[0] = type_of(*type.first_column_enum);
     TupleDesc layout = lookup_rowtype_tupdesc(member_type(type.name), -1);
     check_answer(layout, type.name, expected.types, type.count);
     return layout;
@@ -65,7 +66,7 @@ Datum make_composite(const AnswerType &type, const Datum *values, const bool *nu
 }
 
 void check_answer_type(const AnswerType &type) {
-    TupleDesc layout = checked_layout(type); // ReleaseTupleDesc names its argument more than once
+    TupleDesc layout = checked_layout(type); // a variable, as the macro ReleaseTupleDesc evaluates its argument twice
     ReleaseTupleDesc(layout);
 }
 

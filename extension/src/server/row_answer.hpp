@@ -1,35 +1,35 @@
-// Rows that functions answer with, of OUT columns or of a composite type; the row flows answer with (outcome text, …).
+// Rows that functions return, with OUT columns or as a composite type. The row flows return (outcome text, …).
 //
-// The SQL declares their columns, and may be altered or be of another version than the library. So the columns that are filled
-// in are compared with the row that is made: 55000 where they differ.
+// The SQL declares the columns. It may have been altered, or belong to another version of the library. The declared columns are
+// therefore compared with the columns that the code fills; 55000 if they differ.
 #pragma once
 
 #include "server/extension.hpp"
 
 namespace idem {
 
-// Raises 55000 unless the rows of `name`, a function or a type, have columns of just these types.
+// Raises 55000 unless the columns of `layout` have exactly these types. `name` is the function or type, for the message.
 void check_answer(TupleDesc layout, const char *name, const Oid *types, int count);
 
 // One of the extension's composite types.
 struct AnswerType {
-    static constexpr int kMostColumns = 10;
+    static constexpr int kMaxColumns = 10;
     const char *name;
-    EnumType *first; // the type of the first column, where that is an enum
+    EnumType *first_column_enum; // replaces types[0]; nullptr if the first column is not an enum
     int count;
-    Oid types[kMostColumns];
+    Oid types[kMaxColumns];
 };
 Datum make_composite(const AnswerType &type, const Datum *values, const bool *nulls);
 void check_answer_type(const AnswerType &type);
 
-// A row of the function's OUT columns.
+// A row with the function's OUT columns.
 Datum make_record(FunctionCallInfo fcinfo, const Oid *types, int count, const Datum *values, const bool *nulls);
 template <int count>
 Datum make_record(FunctionCallInfo fcinfo, const Oid (&types)[count], const Datum *values, const bool *nulls) {
     return make_record(fcinfo, types, count, values, nulls);
 }
 
-// Rows of a function that returns a set: begin, then put each.
+// The rows of a function that returns a set: call begin_answer_rows once, then put_answer_row for each row.
 struct AnswerRows {
     Tuplestorestate *store;
     TupleDesc layout;
@@ -45,9 +45,9 @@ inline void put_answer_row(const AnswerRows &rows, const Datum *values, const bo
     tuplestore_putvalues(rows.store, rows.layout, const_cast<Datum *>(values), const_cast<bool *>(nulls));
 }
 
-// A record of the SQL function's OUT columns, whose first is `outcome`.
+// A column after `outcome` in the record that make_answer returns.
 struct AnswerColumn {
-    Oid type; // invalid: there is no such column
+    Oid type; // InvalidOid: the record has no such column
     Datum value;
     bool is_null;
 };

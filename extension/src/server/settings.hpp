@@ -12,7 +12,7 @@ extern int sweep_start_delay; // seconds
 extern int sweep_interval;    // milliseconds
 extern int sweep_pause;       // milliseconds
 extern int sweep_workers;
-extern char *databases; // a list of names
+extern char *databases; // names separated by commas
 extern int outbox_max_attempts;
 extern bool outbox_notify;
 

@@ -1,12 +1,13 @@
-// Subtransactions of our own: what runs in one can be undone, or fail, without the caller's transaction.
+// Internal subtransactions. Work in one can be rolled back, or fail, without ending the caller's transaction.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// Runs `work`, which returns whether what it did is to be kept. An error in it is returned, and everything undone; nullptr:
-// there was none. Whatever happens, no level of the transaction is left behind: the server's own handlers end exactly one.
+// Runs `work` in a subtransaction, which commits if `work` returns true and otherwise rolls back. If `work` raises an error,
+// the subtransaction rolls back and the error is returned, else nullptr. No nesting level is left behind in any case: the
+// server's own handlers end exactly one.
 template <typename Work> ErrorData *try_in_subtransaction(Work work) {
     const MemoryContext context = CurrentMemoryContext;
     const ResourceOwner owner = CurrentResourceOwner;
@@ -33,7 +34,7 @@ template <typename Work> ErrorData *try_in_subtransaction(Work work) {
     return error;
 }
 
-// The same, and raises the error.
+// As try_in_subtransaction, but raises the error after the rollback.
 template <typename Work> void in_subtransaction(Work work) {
     if (ErrorData *error = try_in_subtransaction(work))
         ReThrowError(error);
