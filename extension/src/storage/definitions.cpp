@@ -1,11 +1,11 @@
-// The trigger on idem_scopes and idem_machines: sessions keep what those say in memory.
+// The trigger on idem_scopes and idem_machines, whose rows sessions cache.
 #include "server/pg.hpp"
 
 extern "C" {
 
 PG_FUNCTION_INFO_V1(idem_definitions_changed);
 
-// After any change, also by COPY in a restore: every session reads the table again.
+// After any change, including COPY during a restore, every session reads the table again.
 PGDLLEXPORT Datum idem_definitions_changed(PG_FUNCTION_ARGS) {
     if (!CALLED_AS_TRIGGER(fcinfo))
         ereport(ERROR,

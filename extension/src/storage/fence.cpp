@@ -6,10 +6,10 @@ namespace idem {
 
 namespace {
 
-// One reservation serves about this many microseconds of wall clock.
+// In microseconds of system time, which fences follow.
 constexpr int64 kReserveAhead = USECS_PER_SEC;
 
-// Fences start from the Unix clock in microseconds, so that they grow even where a database was restored from an old copy.
+// Fences are at least the Unix time in microseconds, so that they grow even after a restore from an old copy.
 int64 unix_micros() { return GetCurrentTimestamp() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY; }
 
 } // namespace

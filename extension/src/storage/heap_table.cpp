@@ -41,7 +41,7 @@ bool has_same_columns(Form_pg_index index, Form_pg_index primary_key) {
            memcmp(index->indkey.values, primary_key->indkey.values, sizeof(AttrNumber) * index->indnkeyatts) == 0;
 }
 
-// The indexes whose conflict means that the row is not new: the primary key, and its double while it is being rebuilt.
+// The indexes whose conflict means that the row is not new: the primary key, and its copy during REINDEX CONCURRENTLY.
 List *arbiters_among(const ResultRelInfo *target, const HeapTable &table) {
     List *arbiters = NIL;
     for (int i = 0; i < target->ri_NumIndices; i++) {
@@ -52,7 +52,7 @@ List *arbiters_among(const ResultRelInfo *target, const HeapTable &table) {
     return arbiters;
 }
 
-// The executor's own way, for indexes of any kind.
+// Makes the index entries by the executor, for indexes of any kind.
 bool insert_all_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueCheck check, bool only_summarizing) {
     const bool speculative = check == UNIQUE_CHECK_PARTIAL;
     EState *state = CreateExecutorState();
@@ -72,15 +72,15 @@ bool insert_all_index_entries(const HeapTable &table, HeapTuple row, IndexUnique
     return !conflict;
 }
 
-// `check` is for the primary key; another unique index raises.
+// `check` applies to the primary key and its copy. A conflict in any other unique index raises an error.
 IndexUniqueCheck check_of(const HeapTable &table, Relation index, IndexUniqueCheck check) {
     if (!index->rd_index->indisunique)
         return UNIQUE_CHECK_NO;
     return has_same_columns(index->rd_index, table.primary_key->rd_index) ? check : UNIQUE_CHECK_YES;
 }
 
-// Index entries for a new version; false when a check that does not raise found a rival. `has_old_key`: the version replaces
-// one with the same key, which lets a B-tree clean up old versions before it splits a page.
+// Makes the index entries of a new version. Returns false when a UNIQUE_CHECK_PARTIAL found a conflict. `has_old_key`: the
+// version replaces one with the same key, which lets a B-tree remove old versions before it splits a page.
 bool insert_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueCheck check, bool has_old_key = false,
                           IndexNeeds needs = IndexNeeds::all) {
     if (table.has_other_indexes)
@@ -95,10 +95,10 @@ bool insert_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueChec
         Form_pg_index form = index->rd_index;
         for (int n = 0; n < form->indnatts; n++)
             values[n] = heap_getattr(row, form->indkey.values[n], RelationGetDescr(table.relation), &nulls[n]);
-        const IndexUniqueCheck how = index == table.primary_key ? check : check_of(table, index, check);
-        // A B-tree asks nothing of the IndexInfo. Without a unique check it answers false.
-        const bool inserted = index_insert(index, values, nulls, &row->t_self, table.relation, how, has_old_key, nullptr);
-        is_new = inserted || how == UNIQUE_CHECK_NO;
+        const IndexUniqueCheck own_check = index == table.primary_key ? check : check_of(table, index, check);
+        // A B-tree does not use the IndexInfo, and returns false without a unique check.
+        const bool inserted = index_insert(index, values, nulls, &row->t_self, table.relation, own_check, has_old_key, nullptr);
+        is_new = inserted || own_check == UNIQUE_CHECK_NO;
     }
     return is_new;
 }
@@ -109,7 +109,7 @@ Write write_result(const HeapTable &table, TM_Result result) {
         return Write::done;
     case TM_Updated:
     case TM_Deleted:
-        // What a later version says under a transaction snapshot is for the caller to find out, and to raise 40001.
+        // Under a transaction snapshot, the caller looks at the later version and raises 40001.
         return Write::changed;
     case TM_BeingModified:
     case TM_WouldBlock:
@@ -159,7 +159,7 @@ void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) 
 bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
     const TransactionId self = GetCurrentTransactionId();
     const CommandId command = GetCurrentCommandId(true);
-    // Others that meet the row before its index entry is settled wait for the token, not for this transaction.
+    // Until the index entries are made, transactions that find the row wait for this token and not for this transaction.
     const uint32 token = SpeculativeInsertionLockAcquire(self);
     HeapTupleHeaderSetSpeculativeToken(row->t_data, token);
     heap_insert(table.relation, row, command, HEAP_INSERT_SPECULATIVE, nullptr);

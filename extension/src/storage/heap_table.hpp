@@ -1,8 +1,8 @@
 // The one writer of the extension's own tables: rows, their index entries and row locks, without the executor.
 //
-// It does what the executor would have done, except for two things. The command counter is the caller's to advance, so that a
-// scan that goes on meanwhile does not meet what was written. User triggers, rules and row-level security do not take part.
-// REQUIRES, of every function that writes: prevent_unless_writable was called.
+// It does the executor's work with two exceptions. It does not advance the command counter: the caller does, so that a scan in
+// progress does not find the rows written meanwhile. User triggers, rules and row-level security have no effect.
+// REQUIRES, for every function that writes: prevent_unless_writable was called.
 #pragma once
 
 #include "server/pg.hpp"
@@ -10,66 +10,67 @@
 
 namespace idem {
 
-// An open table. REQUIRES: not kept beyond the SQL function that opened it; locks stay until the transaction ends.
+// An open table. REQUIRES: closed by the SQL function that opened it. Locks stay until the transaction ends.
 struct HeapTable {
     Relation relation;
-    Relation primary_key; // nullptr: the table has none
-    Relation indexes[4];  // all of them, when each is a B-tree of plain columns
-    int count;
-    bool has_other_indexes; // somebody added them: all entries are made at the executor's price
+    Relation primary_key;   // nullptr: the table has none
+    Relation indexes[4];    // all indexes, unless has_other_indexes
+    int count;              // of `indexes`
+    bool has_other_indexes; // more indexes, or other than B-trees of plain columns: the executor makes all entries, which is
+                            // slower
 };
 
-// The table is checked (member.hpp) after it is locked, so what an ALTER TABLE changed during the wait counts.
+// The table is checked (member.hpp) after it is locked, so the check sees the changes of an ALTER TABLE that it waited for.
 HeapTable open_heap(Member &member, LOCKMODE lock);
-// The same for a table that is opened call after call (open_member_held).
+// As open_heap, for a table that is opened in many calls of a transaction (open_member_held).
 HeapTable open_heap_held(Member &member, LOCKMODE lock);
 void close_heap(const HeapTable &table);
 
-// An index whose first column is this one, or nullptr.
+// An index on plain columns whose first column is `column`, or nullptr.
 Relation index_on(const HeapTable &table, AttrNumber column);
 
-// A row of these values, by attribute number - 1.
+// A row with these values, by attribute number - 1.
 HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls);
 
-// Inserts a row whose primary key no other transaction can have: its values come from the generators of ids and fences.
-// Unique indexes that others added raise 23505.
+// Inserts a row whose primary key no other transaction can have, as it comes from the generators of ids and fences. A conflict
+// in a unique index that an operator added raises 23505.
 void insert_row(const HeapTable &table, HeapTuple row);
 void insert_row(const HeapTable &table, const Datum *values, const bool *nulls);
 
-// Inserts a row unless its primary key is taken, or is being inserted. The index arbitrates.
+// Inserts a row, or returns false if another row has its primary key or is being inserted with it. The index arbitrates.
 bool insert_row_if_new(const HeapTable &table, HeapTuple row);
 
-// The same for rows in `slots`, in order. False at the first that is not new: the caller rolls the others back. Neither raises
-// nor waits for a rival, as a batch that is half done must not.
+// Inserts the rows in `slots`, in order. Returns false at the first whose primary key is not new; the caller then rolls back
+// the others. A conflict on the primary key neither raises an error nor waits, as a partly inserted batch must not wait.
 bool insert_rows_if_new(const HeapTable &table, TupleTableSlot **slots, int count);
 
 enum class Write {
     done,
-    changed, // the version is no longer the latest: look again
-    busy     // another transaction holds the row, and the caller is not to wait
+    changed, // the version is no longer the latest; the caller reads the row again
+    busy     // another transaction holds the row, and the caller may not wait
 };
 
-// Replaces a version by `row`, which then says where it is; deletes a version. Both wait for the transaction that holds the row
-// (`wait` = false: busy instead).
+// Replaces or deletes a version. update_row sets the position of `row`. Both wait for a transaction that holds the row; with
+// `wait` = false, delete_row returns busy instead.
 Write update_row(const HeapTable &table, const ItemPointerData &version, HeapTuple row);
 Write delete_row(const HeapTable &table, const ItemPointerData &version, bool wait = true);
 
-// Locks a row as SELECT FOR … would, and changes nothing. LockTupleKeyShare does not wait for a transaction that is replacing
-// the version; it locks the version to come, too. `version` receives which one was locked.
+// Locks a row as SELECT FOR … does, without changing it. LockTupleKeyShare does not wait for a transaction that is replacing
+// the version, and locks the new version as well. `version` receives the version that was locked.
 Write lock_row(const HeapTable &table, ItemPointer version, LockTupleMode mode, LockWaitPolicy wait);
 
-// The rows that an index finds for `keys`, in its order.
+// An index scan: the rows that match `keys`, in index order.
 struct IndexedRows {
     IndexScanDesc scan;
     TupleTableSlot *slot;
 };
 IndexedRows begin_indexed_rows(const HeapTable &table, Relation index, Snapshot snapshot, ScanKey keys, int count);
-// Valid until the next one; nullptr: there is none.
+// The next row, valid until the next call; nullptr at the end.
 TupleTableSlot *next_row(const IndexedRows &rows);
 void end_indexed_rows(const IndexedRows &rows);
 
-// Runs `work` with a snapshot, which is then the active one, of what has committed by now and of this transaction's own
-// writes, whatever its isolation level.
+// Runs `work` with a new active snapshot. The snapshot sees all that has committed by now and this transaction's own writes, at
+// any isolation level.
 template <typename Work> void with_latest_snapshot(Work work) {
     PushActiveSnapshot(GetLatestSnapshot());
     work(GetActiveSnapshot());

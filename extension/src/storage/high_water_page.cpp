@@ -16,11 +16,10 @@ void write_mark(Form_pg_sequence_data data, int64 last, int64 reserved) {
     data->is_called = true;
 }
 
-// The whole page is logged: the values used since were not, and a difference to the page as it is now would be replayed on the
-// page as it was logged last.
+// Makes `reserved` durable. The whole page is logged: values used since the last record were not logged, so replay would apply
+// a difference to another page than the current one.
 //
-// Makes `reserved` durable. Until that is done the page says that everything up to it has been used, so that an error in
-// between only skips values.
+// Until the record is flushed, the page says that all values up to `reserved` are used. An error in between only skips values.
 void reserve(Relation sequence, Buffer buffer, int64 reserved) {
     GenericXLogState *change = GenericXLogStart(sequence);
     write_mark(sequence_data(GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE)), reserved, reserved);

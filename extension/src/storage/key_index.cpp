@@ -7,16 +7,16 @@ namespace idem {
 
 namespace {
 
-// How far to walk along the leaves before a descent is the shorter way.
-constexpr int kMostSteps = 2;
+// After more steps along the leaves, a descent is faster.
+constexpr int kMaxSteps = 2;
 
 bool is_plain(Datum value) {
     auto *bytes = DatumGetPointer(value);
     return VARATT_IS_1B(bytes) ? !VARATT_IS_1B_E(bytes) : VARATT_IS_4B_U(bytes);
 }
 
-// What bttextcmp answers in the "C" collation, without asking which collation it is. An entry may be compressed; then it is
-// bttextcmp that answers.
+// Returns the result of bttextcmp in the "C" collation, without a lookup of the collation. For a compressed entry, it calls
+// bttextcmp.
 Datum compare_bytewise(PG_FUNCTION_ARGS) {
     const Datum left_datum = PG_GETARG_DATUM(0);
     const Datum right_datum = PG_GETARG_DATUM(1);
@@ -36,13 +36,13 @@ void prepare_column(ScanKey column, AttrNumber number) {
     column->sk_func.fn_strict = true;
 }
 
-// Whether the key sorts beyond the leaf, which then has a right neighbour.
+// Whether the key sorts after the leaf's last entry. The leaf then has a right neighbour.
 bool is_beyond(IndexCursor *cursor, Page page) {
     return !P_RIGHTMOST(BTPageGetOpaque(page)) && _bt_compare(cursor->index, &cursor->search, page, P_HIKEY) > 0;
 }
 
-// Locks the leaf of the last search, or one of its next neighbours, if the key must be there. REQUIRES: the key does not
-// sort before the last one.
+// Locks the leaf of the last search, or one of the next kMaxSteps leaves, if the key belongs there. REQUIRES: the key does not
+// sort before the previous key.
 bool step_to_leaf(IndexCursor *cursor) {
     if (!BufferIsValid(cursor->leaf))
         return false;
@@ -54,7 +54,7 @@ bool step_to_leaf(IndexCursor *cursor) {
             break;
         if (!is_beyond(cursor, page))
             return true;
-        if (steps == kMostSteps)
+        if (steps == kMaxSteps)
             break;
         cursor->leaf = _bt_relandgetbuf(cursor->index, cursor->leaf, opaque->btpo_next, BT_READ);
     }
@@ -63,13 +63,13 @@ bool step_to_leaf(IndexCursor *cursor) {
     return false;
 }
 
-// Locks the leaf where the key's entries are, or would be. False: the index is empty.
+// Locks the leaf on which the key's entries belong. False: the index is empty.
 bool descend_to_leaf(IndexCursor *cursor) {
     _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
     return BufferIsValid(cursor->leaf);
 }
 
-// An entry's column that starts at or after `at`, or nullptr when it is not stored plain. Moves `at` behind it.
+// The column that starts at or after `at`, or nullptr if it is not stored plain. Moves `at` behind the column.
 const char *plain_column(const char *&at) {
     const char *column = reinterpret_cast<const char *>(att_align_pointer(at, TYPALIGN_INT, -1, at));
     if (!is_plain(PointerGetDatum(column)))
@@ -78,7 +78,7 @@ const char *plain_column(const char *&at) {
     return column;
 }
 
-// The key against an entry of a leaf: what _bt_compare answers, which also knows compressed columns.
+// Compares the key with an entry of a leaf. Returns the result of _bt_compare, and calls it for compressed columns.
 int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
     auto *entry = reinterpret_cast<IndexTuple>(PageGetItem(page, PageGetItemId(page, at)));
     const char *data = reinterpret_cast<const char *>(entry) + IndexInfoFindDataOffset(entry->t_info);
@@ -90,7 +90,7 @@ int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
     return -(order != 0 ? order : compare_bytes(key, cursor->key));
 }
 
-// The first entry that does not sort before the key; one past the last if there is none.
+// The first entry that does not sort before the key; one past the last entry if all do.
 OffsetNumber first_not_before(IndexCursor *cursor, Page page) {
     OffsetNumber low = P_FIRSTDATAKEY(BTPageGetOpaque(page));
     OffsetNumber high = PageGetMaxOffsetNumber(page) + 1;
@@ -105,7 +105,7 @@ OffsetNumber first_not_before(IndexCursor *cursor, Page page) {
 }
 
 void add_entry(IndexEntries *entries, ItemPointer row) {
-    if (entries->count == IndexEntries::kMost)
+    if (entries->count == IndexEntries::kMaxRows)
         entries->overflow = true;
     else
         entries->rows[entries->count++] = *row;
@@ -126,7 +126,7 @@ void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
         for (int i = 0; i < BTreeTupleGetNPosting(entry); i++)
             add_entry(entries, BTreeTupleGetPostingN(entry, i));
     }
-    // The key's entries may go on on the next page, if it is the very key that divides the two.
+    // The key's entries may continue on the next page if the high key equals the key.
     if (at > last && !P_RIGHTMOST(BTPageGetOpaque(page)) && _bt_compare(cursor->index, &cursor->search, page, P_HIKEY) == 0)
         entries->overflow = true;
 }

@@ -1,9 +1,9 @@
-// Finding a key's entries in the unique index, for the hot path: a descent of the B-tree by its own search routines, but
-// with a comparison that knows both columns to be bytewise text, and with a memory of the last leaf, so that sorted keys step
-// along the leaves instead of descending anew.
+// Finds a key's entries in the unique index, for the hot path. The search descends the B-tree by the server's own routines,
+// with two differences. Its comparison function relies on both columns being bytewise text. The cursor remembers the last leaf,
+// so a search for sorted keys steps along the leaves instead of descending again.
 //
-// Only entries are found here, dead ones among them; whether one leads to a live row is for the heap to say. The leaf stays
-// pinned until the next search: while it is, VACUUM cannot recycle the rows that its entries point to.
+// The result may contain entries of dead rows; the caller checks visibility in the heap. The leaf stays pinned until the next
+// search. While it is pinned, VACUUM cannot recycle the rows that its entries point to.
 #pragma once
 
 #include "server/pg.hpp"
@@ -13,24 +13,23 @@ namespace idem {
 struct IndexCursor {
     Relation table;
     Relation index;
-    const text *scope; // what is searched, also as the B-tree's routines want it
+    const text *scope;
     const text *key;
-    BTScanInsertData search;
-    Buffer leaf; // pinned, not locked; or InvalidBuffer
+    BTScanInsertData search; // (scope, key) for the B-tree's routines
+    Buffer leaf;             // pinned, not locked; or InvalidBuffer
 };
 
-// The heap rows that the entries of one key point to. `overflow`: there are more, or they go on on another page; use an
-// ordinary index scan.
+// The heap rows that the entries of one key point to.
 struct IndexEntries {
-    static constexpr int kMost = 16;
-    ItemPointerData rows[kMost];
+    static constexpr int kMaxRows = 16;
+    ItemPointerData rows[kMaxRows];
     int count;
-    bool overflow;
+    bool overflow; // the key has more entries than `rows`: use an ordinary index scan
 };
 
-// Lets the server's own routines compare the index's columns bytewise too, in this backend: an insertion descends with the
-// comparison function that the relation cache holds, and in the "C" collation (which the catalog check has made sure of)
-// bttextcmp gives the same answers, after asking each time which collation it is.
+// Makes the server's own routines compare the index's columns bytewise in this backend. An insertion descends with the
+// comparison function of the relation cache, bttextcmp, which looks up the collation for each comparison. REQUIRES: the "C"
+// collation, in which both functions return the same; member.cpp checks it.
 void use_bytewise_comparison(Relation index);
 
 void open_cursor(IndexCursor *cursor, Relation table, Relation index);

@@ -9,10 +9,10 @@ namespace idem {
 
 namespace {
 
-// RowExclusiveLock is what the executor takes to write; it may be held on a standby too, but a reader needs less.
+// As the executor does. RowExclusiveLock is allowed on a standby, too.
 LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
 
-bool sees(const KeyTable &table, TupleTableSlot *slot) {
+bool is_in_snapshot(const KeyTable &table, TupleTableSlot *slot) {
     return !IsolationUsesXactSnapshot() || table_tuple_satisfies_snapshot(table.relation, slot, GetActiveSnapshot());
 }
 
@@ -23,12 +23,12 @@ Probe found_in(const KeyTable &table, TupleTableSlot *slot) {
     found.row = ExecFetchSlotHeapTuple(slot, false, &should_free);
     found.tid = slot->tts_tid;
     found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(found.row->t_data));
-    found.in_snapshot = found.own_transaction || sees(table, slot);
+    found.in_snapshot = found.own_transaction || is_in_snapshot(table, slot);
     return found;
 }
 
-// What a dirty snapshot noted of the row it just let through.
-Probe seen_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData &dirty) {
+// For a row that a dirty snapshot has just found visible: `dirty` then names the open transactions that inserted or changed it.
+Probe found_with_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData &dirty) {
     if (!TransactionIdIsValid(dirty.xmin) && !TransactionIdIsValid(dirty.xmax))
         return found_in(table, slot);
     Probe busy{};
@@ -39,14 +39,14 @@ Probe seen_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData
     return busy;
 }
 
-// The same, with a copy of the row in the caller's memory context.
-Probe kept(Probe probe) {
+// Replaces the row by a copy in the caller's memory context.
+Probe with_copied_row(Probe probe) {
     if (probe.presence == Presence::found)
         probe.row = heap_copytuple(probe.row);
     return probe;
 }
 
-// The ordinary way to look: an index scan.
+// An ordinary index scan for one key.
 struct Scan {
     ScanKeyData keys[2];
     IndexedRows rows;
@@ -65,14 +65,15 @@ Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope,
     begin_scan(&scan, table, snapshot, scope, key);
     Probe result{};
     if (TupleTableSlot *slot = next_row(scan.rows))
-        result = kept(snapshot->snapshot_type == SNAPSHOT_DIRTY ? seen_dirty(table, slot, *snapshot) : found_in(table, slot));
+        result = with_copied_row(snapshot->snapshot_type == SNAPSHOT_DIRTY ? found_with_dirty(table, slot, *snapshot)
+                                                                           : found_in(table, slot));
     end_indexed_rows(scan.rows);
     return result;
 }
 
 bool may_have_been_deleted(const Probe &found) { return (found.row->t_data->t_infomask & HEAP_XMAX_INVALID) == 0; }
 
-// What earlier commands of this transaction made of the key: false if they made nothing of it.
+// The key's row according to earlier commands of this transaction. False: none of them wrote the key.
 bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe *own) {
     const Snapshot active = GetActiveSnapshot();
     bool is_written = false;
@@ -86,7 +87,7 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
             continue;
         is_written = true;
         if (table_tuple_satisfies_snapshot(table.relation, slot, active))
-            *own = kept(version);
+            *own = with_copied_row(version);
     }
     end_indexed_rows(scan.rows);
     return is_written;
@@ -119,7 +120,7 @@ Probe probe_next(Prober *prober, const text *scope, const text *key) {
         bool call_again = false;
         bool all_dead;
         if (table_index_fetch_tuple(prober->heap, &entries.rows[i], &prober->dirty, prober->slot, &call_again, &all_dead))
-            return seen_dirty(*prober->table, prober->slot, prober->dirty);
+            return found_with_dirty(*prober->table, prober->slot, prober->dirty);
     }
     return Probe{};
 }
@@ -131,24 +132,24 @@ void end_probing(Prober *prober) {
 }
 
 Probe probe(const KeyTable &table, const text *scope, const text *key) {
-    // A standby cannot tell what is in progress, nor wait for it: there, only what the snapshot sees counts.
+    // A standby cannot tell which transactions are in progress, and cannot wait for them. Only the snapshot counts there.
     if (RecoveryInProgress())
         return probe_snapshot(table, scope, key);
     Prober prober;
     begin_probing(&prober, table);
-    const Probe result = kept(probe_next(&prober, scope, key));
+    const Probe result = with_copied_row(probe_next(&prober, scope, key));
     end_probing(&prober);
     return result;
 }
 
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
-    const Probe seen = probe_by_scan(table, GetActiveSnapshot(), scope, key);
-    // A transaction's snapshot goes on seeing a row that others have deleted since, whatever this transaction put in its place.
+    const Probe visible = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    // A transaction's snapshot still sees a row that others have deleted since, even if this transaction has replaced it.
     Probe own;
-    if (IsolationUsesXactSnapshot() && seen.presence == Presence::found && !seen.own_transaction &&
-        may_have_been_deleted(seen) && probe_own(table, scope, key, &own))
+    if (IsolationUsesXactSnapshot() && visible.presence == Presence::found && !visible.own_transaction &&
+        may_have_been_deleted(visible) && probe_own(table, scope, key, &own))
         return own;
-    return seen;
+    return visible;
 }
 
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
@@ -156,7 +157,7 @@ Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
         const Probe hint = probe(table, scope, key);
         if (hint.presence != Presence::absent || RecoveryInProgress())
             return hint;
-        // An MVCC scan cannot miss a committed row: the version its snapshot sees stays in place while it looks.
+        // An MVCC scan cannot miss a committed row: the version that its snapshot sees stays in place during the scan.
         PushActiveSnapshot(GetLatestSnapshot());
         const Probe settled = probe_snapshot(table, scope, key);
         PopActiveSnapshot();
@@ -177,7 +178,7 @@ void wait_for_holder(const KeyTable &table, const Probe &busy) {
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience) {
     if (busy.speculative_token == 0)
         return within_patience(patience, [&] { wait_for_holder(table, busy); });
-    wait_for_holder(table, busy); // short: the holder is in the act of inserting
+    wait_for_holder(table, busy); // a short wait, until the holder's insertion is finished
     return true;
 }
 
@@ -202,11 +203,11 @@ Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, c
 }
 
 void require_in_snapshot(const KeyTable &table, const Probe &found) {
-    static constexpr const char *kWhat[lengthof(kKeySpaces)] = {"an idempotency key", "a token", "a lock", "a rate",
-                                                                "a counter"};
+    static constexpr const char *kNouns[lengthof(kKeySpaces)] = {"an idempotency key", "a token", "a lock", "a rate",
+                                                                 "a counter"};
     if (!found.in_snapshot)
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-                        errmsg("could not serialize access due to concurrent use of %s", kWhat[static_cast<int>(table.space)]),
+                        errmsg("could not serialize access due to concurrent use of %s", kNouns[static_cast<int>(table.space)]),
                         errhint("The transaction might succeed if retried.")));
 }
 
@@ -298,8 +299,8 @@ TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
 }
 
 Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait) {
-    // heap_update waits for whoever holds the row. Who must not wait takes the lock that the update needs first, unless that
-    // would mean waiting; then the update has nothing left to wait for.
+    // heap_update waits for a transaction that holds the row. A caller that may not wait first tries to acquire the row lock
+    // that the update needs; the update then has nothing to wait for.
     if (!wait) {
         const Write locked = lock_row(table, version, LockTupleNoKeyExclusive, LockWaitSkip);
         if (locked != Write::done)
@@ -334,7 +335,7 @@ Write delete_key(const KeyTable &table, ItemPointer version) {
 
 namespace {
 
-// As many rows as fill a few pages are written at a time; their index entries follow while the pages are at hand.
+// A chunk fills a few pages. Its index entries follow while these pages are in cache.
 constexpr int kRowsPerChunk = 1000;
 
 struct Chunk {
@@ -344,7 +345,7 @@ struct Chunk {
 
 Chunk *make_chunk(const KeyTable &table, int rows) {
     auto *chunk = static_cast<Chunk *>(palloc(sizeof(Chunk)));
-    // A copy, because a slot counts its references to the relation's own descriptor one by one.
+    // A copy of the descriptor, because each slot would register a reference to the relation's own.
     TupleDesc layout = CreateTupleDescCopy(RelationGetDescr(table.relation));
     for (int i = 0; i < rows; i++)
         chunk->slots[i] = MakeSingleTupleTableSlot(layout, &TTSOpsHeapTuple);
@@ -359,7 +360,7 @@ void free_chunk(Chunk *chunk, int rows) {
     pfree(chunk);
 }
 
-// The rows of one chunk and their index entries; false at the first key that somebody else has or is inserting.
+// Inserts the rows of one chunk and their index entries. False at the first key that another row has or is inserted with.
 bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, const text *const *keys, int count) {
     const MemoryContext outer = MemoryContextSwitchTo(chunk->memory);
     KeyRow row = pattern;
@@ -381,8 +382,8 @@ bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const
     const int rows = Min(count, kRowsPerChunk);
     Chunk *chunk = make_chunk(table, rows);
     bool all_new = true;
-    // Rows that are only deleted again would look like an uncommitted holder until we end; rows of an aborted
-    // subtransaction are nobody's at once.
+    // Until this transaction ends, rows that it only deleted again would look like an uncommitted holder's. Rows of an aborted
+    // subtransaction are dead at once.
     in_subtransaction([&] {
         for (int done = 0; all_new && done < count; done += rows) {
             CHECK_FOR_INTERRUPTS();

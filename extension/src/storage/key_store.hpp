@@ -1,18 +1,19 @@
-// The only door to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or many new ones.
-// What is said of keys here is true of all four.
+// The only access to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or insert many.
+// This file says "key" for a row of any of the four.
 //
-// Each table is an ordinary heap with one unique index, written without the executor. What the executor would have done is done
-// here: read-only and parallel checks, speculative insertion, index entries, command counter. The unique index decides who
-// holds a key; `probe` is a hint taken with a dirty snapshot, which is what lets a caller see an uncommitted holder without
-// waiting for it. A probe may miss a live row that is concurrently moved to another page; an insertion then fails on the
-// index, and whoever needs certainty that a key is absent uses `probe_settled`.
+// Each table is an ordinary heap with one unique index, written without the executor. Its work is done here: read-only and
+// parallel checks, speculative insertion, index entries, command counter.
 //
-// Every change names the row version (tid) it was decided on, and fails if that version is no longer the latest: compare and
-// set, without locks of our own.
+// The unique index decides which transaction holds a key. `probe` is a hint. It uses a dirty snapshot, and so sees an
+// uncommitted holder without waiting for it. It may miss a live row that is concurrently moved to another page; an insertion
+// then fails on the index. A caller that must be certain that a key is absent uses `probe_settled`.
 //
-// One more door leads out only: a sweep walks the tables block by block and deletes what has expired (sweep_heap.hpp).
+// Every change names the row version (tid) that it was decided on, and fails if that version is no longer the latest. This is a
+// compare-and-set without locks of idem's own.
 //
-// User triggers, rules and row-level security on the tables do not take part.
+// There is one exception: a sweep reads the tables block by block and deletes expired rows (sweep_heap.hpp).
+//
+// User triggers, rules and row-level security on the tables have no effect.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -40,16 +41,16 @@ enum class Presence {
 
 struct Probe {
     Presence presence;
-    TransactionId holder;     // busy: who
-    uint32 speculative_token; // busy: not zero while the holder is still in the act of inserting
+    TransactionId holder;     // busy: that transaction
+    uint32 speculative_token; // busy: not zero while the holder's insertion is in progress
     ItemPointerData tid;      // found
-    HeapTuple row;            // found; of probe_next, valid until the next one
+    HeapTuple row;            // found; from probe_next, valid until the next call
     bool own_transaction;     // found: this transaction wrote the version
-    bool in_snapshot;         // found: the transaction's snapshot sees it, or need not
+    bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
 };
 
-// A search that can probe for key after key, cheapest when they come in bytewise order. Between two probes a page stays
-// pinned: end the probing before waiting for anybody. REQUIRES: not in recovery; keys of one scope, none before the last.
+// A search for many keys. A page stays pinned between two probes, so the caller ends the probing before it waits for anything.
+// REQUIRES: not in recovery; keys of one scope, in bytewise order.
 struct Prober {
     const KeyTable *table;
     IndexCursor cursor;
@@ -61,31 +62,32 @@ void begin_probing(Prober *prober, const KeyTable &table);
 Probe probe_next(Prober *prober, const text *scope, const text *key);
 void end_probing(Prober *prober);
 
-// One key. On a hot standby this is what the caller's snapshot sees.
+// Looks for one key. On a hot standby, the result is that of probe_snapshot.
 Probe probe(const KeyTable &table, const text *scope, const text *key);
 
-// The same, but "absent" is certain: no committed version existed when the call began.
+// As probe, but "absent" is certain: no committed version existed when the call began.
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key);
 
-// The same once no other transaction's change of the key is pending. `function`: for messages.
+// As probe_settled, after waiting until no other transaction's change of the key is pending. Messages name `function`.
 Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function);
 
-// What the caller's snapshot sees, as any SELECT would, but of two rows (one that others deleted since, and this transaction's
-// own in its place) its own; never busy.
+// The row that the caller's snapshot sees, as in a SELECT; never busy. The snapshot may see two rows: one that another
+// transaction has deleted since, and one that this transaction inserted in its place. The result is then the latter.
 Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key);
 
-// Waits until the transaction that holds a busy key has ended, or has finished its insertion: a lock wait like any other
-// (deadlocks are detected; lock_timeout, statement_timeout and cancel apply).
+// Waits until the transaction that holds a busy key ends, or finishes its insertion. It is an ordinary lock wait: deadlocks are
+// detected, and lock_timeout, statement_timeout and cancel apply.
 void wait_for_holder(const KeyTable &table, const Probe &busy);
 
-// The same for at most `patience` microseconds; false when that was used up. The caller's own lock_timeout still raises.
+// As wait_for_holder, for at most `patience` microseconds. False: that time has passed. The caller's own lock_timeout still
+// raises its error.
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
 
-// The same for one that has locked a row.
+// As wait_for_holder_within, for a transaction that has locked a row.
 bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const ItemPointerData &version,
                                  core::Micros patience);
 
-// 40001 when an answer would rest on a row version that the transaction's snapshot does not see.
+// Raises 40001 if the transaction's snapshot does not see the row version: no result may depend on it.
 void require_in_snapshot(const KeyTable &table, const Probe &found);
 
 // A value that no row lacks.
@@ -112,44 +114,46 @@ struct KeyRow {
     core::Micros time(AttrNumber column) const { return DatumGetTimestampTz(get(column)); }
 };
 
-// Decodes a found row; by-reference values point into it.
+// The values of a found row. By-reference values point into the row.
 KeyRow read_row(const KeyTable &table, const Probe &found);
 
-// What the state table asks of a row; fingerprints and owner are the caller's to compare.
+// A row's facts for the state table, except those of fingerprints and owner, which the caller compares.
 core::State state_of(const KeyRow &row);
 core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_policy);
 
-// Whether `owner` is given, and is the row's.
+// Whether `owner` is given and equals the row's owner.
 bool is_owner(const KeyRow &row, const text *owner);
 
-// The same of a row as it is stored, cheaply; the policy is taken to be `takeover`.
+// The facts that decide whether a stored row is expired, without decoding all of it. Assumes the policy `takeover`.
 core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 
-// Whether a found row is completed and its retention lasts beyond `now`: the cheap part of read_row.
+// Whether a found row is completed and its retention lasts beyond `now`. Cheaper than read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
-// Inserts a new key; `version` receives where it is. False: somebody else's is there, or being inserted; look again.
+// Inserts a new key; `version` receives its position. False: another row has the key or is being inserted with it; the caller
+// probes again.
 bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version);
 inline bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
     return insert_key(table, row.values, row.nulls, version);
 }
 
-// One of the other transactions that have locked or replaced this version and are still open; else InvalidTransactionId.
+// One of the other open transactions that have locked or replaced this version, or InvalidTransactionId.
 TransactionId locker_of(const KeyTable &table, const ItemPointerData &version);
 
-// Replaces a version by another; when done, `version` is where the new one is. `wait`: for a rival that holds the row.
+// Replaces a version. When done, `version` is the new version's position. `wait`: whether to wait for a transaction that holds
+// the row, or else to return busy.
 Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait);
 inline Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
     return replace_key(table, version, row.values, row.nulls, wait);
 }
-// Whether the version is still what this transaction wrote there, and has not replaced or deleted since.
+// Whether a version that this transaction wrote is still there, and not replaced or deleted since.
 bool is_current(const KeyTable &table, const ItemPointerData &version);
 
 Write delete_key(const KeyTable &table, ItemPointer version);
 
 // Inserts many keys that a probe just found absent, as one batch in a subtransaction: rows like `pattern`, each with its own
-// key. False: one of them is not new after all, and nothing was inserted. REQUIRES: keys distinct and sorted bytewise (two
-// such callers then meet their common keys in the same order, and cannot deadlock).
+// key. False: one of them is not new, and nothing was inserted. REQUIRES: keys distinct and sorted bytewise. Two such callers
+// then reach their common keys in the same order and cannot deadlock.
 bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count);
 
 } // namespace idem

@@ -7,22 +7,22 @@ namespace idem {
 
 namespace {
 
-constinit Member *watched = nullptr; // all that this backend has used, by `next`
+constinit Member *registered = nullptr; // the list of all members that this backend has used
 
 void relation_changed(Datum, Oid relation) {
-    for (Member *member = watched; member != nullptr; member = member->next)
+    for (Member *member = registered; member != nullptr; member = member->next)
         if (relation == InvalidOid || relation == member->relation) {
             member->is_checked = false;
             member->generation++;
         }
 }
 
-void watch(Member &member) {
-    if (member.is_watched)
+void register_member(Member &member) {
+    if (member.is_registered)
         return;
-    member.next = watched;
-    member.is_watched = true;
-    watched = &member;
+    member.next = registered;
+    member.is_registered = true;
+    registered = &member;
 }
 
 Oid find_member(const MemberLayout &layout) {
@@ -34,7 +34,7 @@ Oid find_member(const MemberLayout &layout) {
     return relation;
 }
 
-// Extensions that spread a table over other servers leave an ordinary-looking, empty shell behind.
+// Citus distributes a table over other servers and leaves an empty table that looks like an ordinary one.
 bool is_distributed(Oid relation) {
     const Oid registry = get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
     if (!OidIsValid(registry))
@@ -61,7 +61,7 @@ void check_storage(Relation relation, const MemberLayout &layout) {
         raise_not_as_installed(layout.name, "It is not logged, so a crash would forget its rows.");
     if (layout.kind == RELKIND_RELATION && relation->rd_rel->relam != HEAP_TABLE_AM_OID)
         raise_not_as_installed(layout.name, "It does not use the heap access method.");
-    // relhassubclass may still say so when the last child is gone.
+    // relhassubclass may still be set after the last child was dropped.
     if (relation->rd_rel->relhassubclass && find_inheritance_children(RelationGetRelid(relation), NoLock) != NIL)
         raise_not_as_installed(layout.name, "Other tables inherit from it.");
     if (is_distributed(RelationGetRelid(relation)))
@@ -81,7 +81,7 @@ void check_columns(Relation table, const MemberLayout &layout) {
         raise_not_as_installed(layout.name, "Its columns were changed.");
 }
 
-// Values of exactly these columns go to the index, and their order is the type's own, bytewise for text.
+// The index must have exactly these columns, in the type's default order; for text, bytewise.
 bool is_primary_key(Relation index, const MemberLayout &layout) {
     Form_pg_index form = index->rd_index;
     const int count = layout.key[1] == InvalidAttrNumber ? 1 : 2;
@@ -89,9 +89,9 @@ bool is_primary_key(Relation index, const MemberLayout &layout) {
         form->indnkeyatts != count || form->indnatts != count)
         return false;
     for (int i = 0; i < count; i++) {
-        const Oid usual = GetDefaultOpClass(layout.columns[layout.key[i] - 1].type, BTREE_AM_OID);
+        const Oid default_class = GetDefaultOpClass(layout.columns[layout.key[i] - 1].type, BTREE_AM_OID);
         if (form->indkey.values[i] != layout.key[i] || index->rd_indoption[i] != 0 ||
-            index->rd_opfamily[i] != get_opclass_family(usual) ||
+            index->rd_opfamily[i] != get_opclass_family(default_class) ||
             (OidIsValid(index->rd_indcollation[i]) && index->rd_indcollation[i] != C_COLLATION_OID))
             return false;
     }
@@ -105,18 +105,17 @@ void check_primary_key(Relation table, const MemberLayout &layout) {
         if (!OidIsValid(index_oid))
             raise_not_as_installed(layout.name, "It has no primary key.");
         Relation index = index_open(index_oid, AccessShareLock);
-        const bool right = is_primary_key(index, layout);
+        const bool is_as_installed = is_primary_key(index, layout);
         index_close(index, AccessShareLock);
-        if (right)
+        if (is_as_installed)
             return;
-        // REINDEX CONCURRENTLY may have put another in its place before this one was open.
+        // REINDEX CONCURRENTLY may have replaced the index before it was opened.
         if (compat_primary_key(table) == index_oid)
             raise_not_as_installed(layout.name, "Its primary key is not that of the installation, in the \"C\" collation.");
     }
 }
 
-// What a write past the executor would not check must not be there: constraints of others, and uniqueness that waits for the
-// commit.
+// A write without the executor does not check constraints that others added, nor deferred uniqueness, so none may exist.
 void check_constraints(Relation table, const MemberLayout &layout) {
     const TupleConstr *constraints = RelationGetDescr(table)->constr;
     const int checks = constraints == nullptr ? 0 : constraints->num_check;
@@ -134,13 +133,13 @@ void check_constraints(Relation table, const MemberLayout &layout) {
     list_free(indexes);
 }
 
-// Some tables are written by SQL, which rules rewrite.
+// SQL writes some of the tables, and a rule would rewrite it.
 void check_rules(Relation table, const MemberLayout &layout) {
     if (table->rd_rules != nullptr)
         raise_not_as_installed(layout.name, "It has a rule.");
 }
 
-// Tools that copy a table by a trigger, such as pg_repack, would miss what is written past the executor.
+// Tools that copy a table by a trigger, such as pg_repack, would miss rows that are written without the executor.
 void check_triggers(Relation table, const MemberLayout &layout) {
     const TriggerDesc *triggers = table->trigdesc;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++) {
@@ -152,7 +151,7 @@ void check_triggers(Relation table, const MemberLayout &layout) {
     }
 }
 
-// A foreign key is kept by triggers, on both of its tables. Sweeping and claiming fire none.
+// Triggers on both tables enforce a foreign key, and sweeps and claims fire none.
 void check_foreign_keys(Relation table, const MemberLayout &layout) {
     const TriggerDesc *triggers = table->trigdesc;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
@@ -160,8 +159,8 @@ void check_foreign_keys(Relation table, const MemberLayout &layout) {
             raise_not_as_installed(layout.name, "It takes part in a foreign key.");
 }
 
-// Secrets are written past whatever indexes the table may have, and past logical decoding; with a full replica identity, that
-// would still get the rows that are deleted.
+// Secrets are written without index entries and without logical decoding. With a full replica identity, logical decoding would
+// still output the deleted rows.
 void check_secrets(Relation table, const MemberLayout &layout) {
     if (RelationGetIndexList(table) != NIL)
         raise_not_as_installed(layout.name, "It has an index.");
@@ -180,36 +179,36 @@ void check(Relation relation, const MemberLayout &layout) {
     check_constraints(relation, layout);
     check_rules(relation, layout);
     check_foreign_keys(relation, layout);
-    if (layout.checks != kAnyChecks || layout.holds_secrets) // not written by the executor
+    if (layout.checks != kAnyChecks || layout.holds_secrets) // the executor does not write the table
         check_triggers(relation, layout);
     if (layout.holds_secrets)
         check_secrets(relation, layout);
 }
 
-// Whether `relation`, which is locked, is the member. It is checked if it was not; a change that arrives meanwhile makes the
-// next call check it again.
+// Whether `relation` is the member; checks it unless the cache has the result. After a change that arrives during the check,
+// the next call checks again. REQUIRES: `relation` is locked.
 bool is_member(Member &member, Relation relation) {
     if (member.is_checked && member.relation == RelationGetRelid(relation))
         return true;
     member.relation = RelationGetRelid(relation);
-    const uint64 seen = member.generation;
+    const uint64 generation_before = member.generation;
     if (find_member(member.layout) != member.relation)
         return false;
     check(relation, member.layout);
-    member.is_checked = seen == member.generation;
+    member.is_checked = generation_before == member.generation;
     return true;
 }
 
 } // namespace
 
 Relation open_member(Member &member, LOCKMODE lock) {
-    watch(member);
-    // Changes of other sessions count even where every lock is held already.
+    register_member(member);
+    // A lock that is already held receives no invalidations, so ask for the changes of other sessions.
     AcceptInvalidationMessages();
     for (;; check_for_interrupts()) {
-        const Oid wanted = member.is_checked ? member.relation : find_member(member.layout);
-        // The wait for the lock may have been for a change, or for its end.
-        Relation relation = try_relation_open(wanted, lock);
+        const Oid oid = member.is_checked ? member.relation : find_member(member.layout);
+        // The relation may be altered or dropped during the wait for the lock.
+        Relation relation = try_relation_open(oid, lock);
         if (relation == nullptr)
             continue;
         if (is_member(member, relation))
@@ -226,7 +225,7 @@ Relation open_member_held(Member &member, LOCKMODE lock) {
             return RelationIdGetRelation(member.relation);
     }
     Relation relation = open_member(member, lock);
-    // Once more for the whole transaction: the first would go with a subtransaction that is rolled back.
+    // Lock again with the top transaction as owner: the first lock ends if a subtransaction is rolled back.
     const ResourceOwner owner = CurrentResourceOwner;
     CurrentResourceOwner = TopTransactionResourceOwner;
     LockRelationOid(RelationGetRelid(relation), lock);
@@ -243,7 +242,7 @@ char *member_name(Member &member) {
 void invalidate_member(const Member &member) { CacheInvalidateRelcacheByRelid(member.relation); }
 
 uint64 generation_of(Member &member) {
-    watch(member);
+    register_member(member);
     AcceptInvalidationMessages();
     return member.generation;
 }

@@ -1,9 +1,11 @@
-// The extension's own relations. Each is declared by the file that reads and writes it, and checked when it is opened, after
-// its lock: one that is not the plain local relation that CREATE EXTENSION made (partitioned, foreign, unlogged, distributed by
-// another extension, replaced, of other columns) raises 55000 rather than taking a claim to the wrong place. A relation that a
-// call does not need is not looked at, so its lock or its fault stops nobody else.
+// The extension's own relations. Each is declared by the file that reads and writes it.
 //
-// The verdict is cached per backend until the relation cache says that the relation changed or was dropped.
+// A relation is checked when it is opened, after it is locked. It must be the plain local relation that CREATE EXTENSION made,
+// or else a claim could be stored in the wrong place. One that is partitioned, foreign, unlogged, distributed by another
+// extension, replaced or has other columns raises 55000. A call opens only the relations that it needs, so another relation's
+// lock or fault does not affect it.
+//
+// Each backend caches the result of the check until the relation cache reports that the relation changed or was dropped.
 #pragma once
 
 #include "server/pg.hpp"
@@ -18,32 +20,31 @@ struct Column {
     bool is_nullable = false;
 };
 
-// What the relation must be.
+// The relation as CREATE EXTENSION made it.
 struct MemberLayout {
     const char *name;
     char kind; // RELKIND_RELATION or RELKIND_SEQUENCE
     const Column *columns;
     int count;
-    AttrNumber key[2];  // columns of the primary key, which a table is searched by; 0: no more
-    int checks;         // how many CHECK constraints, or kAnyChecks
-    bool holds_secrets; // written past indexes and logical decoding
+    AttrNumber key[2];  // columns of the primary key; 0: no further column
+    int checks;         // the number of CHECK constraints, or kAnyChecks
+    bool holds_secrets; // rows are written without index entries and without logical decoding
 };
-// The executor writes the table and asks its constraints; or no constraint may see what is written.
+// For tables that the executor writes, as it checks the constraints; and for tables of secrets, as no constraint may see them.
 inline constexpr int kAnyChecks = -1;
 
-// A constinit global for each relation.
+// A constinit global for each relation. The members after `layout` are this backend's cache.
 struct Member {
     MemberLayout layout;
-    // What is cached.
     Oid relation; // the one that was last opened
     bool is_checked;
-    uint64 generation; // increases whenever what was read from the relation has to be read again
+    uint64 generation; // increases whenever data read from the relation becomes stale
     struct {
         Oid relation;
         LocalTransactionId transaction;
         LOCKMODE lock;
-    } held;          // the lock that is known to be held until the end of that transaction
-    bool is_watched; // by the invalidation callback, and then:
+    } held;             // a lock that is held until the end of that transaction
+    bool is_registered; // with the invalidation callback, in the list that `next` forms
     Member *next;
 };
 
@@ -65,22 +66,23 @@ constexpr Member member_sequence(const char *name) {
     return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 
-// Opens, locks and checks the relation. Close it as any relation.
+// Opens, locks and checks the relation; 55000 if the check fails. The caller closes it as any relation.
 Relation open_member(Member &member, LOCKMODE lock);
 
-// The same for a relation that is opened call after call: the lock, held until the transaction ends, is asked for once in it.
+// As open_member, for a relation that is opened in many calls of a transaction. The lock is acquired once in the transaction
+// and held until its end.
 Relation open_member_held(Member &member, LOCKMODE lock);
 
-// Its name for SQL of the extension's own, quoted and qualified, when it was checked. It stays locked as for reading.
+// The relation's name for the extension's own SQL, quoted and qualified. Checks the relation and leaves it locked for reading.
 char *member_name(Member &member);
 
-// Makes every session read the relation again when this transaction has committed, and this one at the next command.
+// Makes the other sessions read the relation again after this transaction's commit, and this session at the next command.
 void invalidate_member(const Member &member);
 
-// As Member::generation, when what other sessions changed has been learnt.
+// Member::generation, after the changes of other sessions were received.
 uint64 generation_of(Member &member);
 
-// Registers the invalidation callback; once per backend.
+// Registers the invalidation callback. REQUIRES: called once per backend.
 void members_initialize();
 
 } // namespace idem

@@ -5,8 +5,8 @@
 
 namespace idem {
 
-// Calls `visit(HeapTuple)` for each version from item `from` on. REQUIRES: the buffer is locked, so `visit` may look at the
-// version, copy it and ask for its visibility, and nothing else.
+// Calls `visit(HeapTuple)` for each version from item `from` on. REQUIRES: the buffer is locked. `visit` only reads the
+// version, copies it or checks its visibility.
 template <typename Visit> void for_each_version(Relation table, Buffer buffer, OffsetNumber from, Visit visit) {
     Page page = BufferGetPage(buffer);
     const OffsetNumber last = PageGetMaxOffsetNumber(page);
