@@ -1,5 +1,5 @@
-// idem_consume: the inbox of a message consumer. A message is a key of the scope "inbox", claimed in the transaction that has
-// its effect.
+// idem_consume: the inbox of a message consumer. A message is a key of the scope "inbox", which is claimed in the transaction
+// that processes the message.
 #include "keys/claim.hpp"
 #include "keys/composite_key.hpp"
 #include "scopes/scope.hpp"
@@ -10,7 +10,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { consumer, message_id, ttl };
+    static constexpr int consumer = 0, message_id = 1, ttl = 2;
 };
 
 const text *nonempty_text(FunctionCallInfo fcinfo, int arg, const char *name) {

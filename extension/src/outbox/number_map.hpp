@@ -1,4 +1,4 @@
-// A hash table from one number to another, for the time of one call: open addressing, nothing is ever taken out.
+// A hash table from number to number, for the duration of one call. It uses open addressing, and entries are never removed.
 #pragma once
 
 #include "server/pg.hpp"
@@ -12,39 +12,39 @@ struct NumberMap {
         bool is_used;
     };
     Entry *entries;
-    Size room; // a power of two, at least twice the count
+    Size capacity; // a power of two, at least twice the count
     Size count;
 };
 
 namespace number_map {
 
-inline NumberMap::Entry *allocate(Size room) {
-    return static_cast<NumberMap::Entry *>(
-        MemoryContextAllocExtended(CurrentMemoryContext, room * sizeof(NumberMap::Entry), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+inline NumberMap::Entry *allocate(Size capacity) {
+    return static_cast<NumberMap::Entry *>(MemoryContextAllocExtended(CurrentMemoryContext, capacity * sizeof(NumberMap::Entry),
+                                                                      MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
 }
 
-// The finalizer of splitmix64: ids differ in few bits.
+// The finalizer of splitmix64. Needed because ids differ in few bits.
 inline uint64 mix(uint64 number) {
     number = (number ^ (number >> 30)) * UINT64CONST(0xbf58476d1ce4e5b9);
     number = (number ^ (number >> 27)) * UINT64CONST(0x94d049bb133111eb);
     return number ^ (number >> 31);
 }
 
-// Where the number is, or belongs. REQUIRES: there is room.
-inline NumberMap::Entry *place_of(const NumberMap &map, uint64 number) {
-    Size at = mix(number) & (map.room - 1);
+// The number's entry, or the unused entry for it. REQUIRES: an entry is unused.
+inline NumberMap::Entry *entry_of(const NumberMap &map, uint64 number) {
+    Size at = mix(number) & (map.capacity - 1);
     while (map.entries[at].is_used && map.entries[at].number != number)
-        at = (at + 1) & (map.room - 1);
+        at = (at + 1) & (map.capacity - 1);
     return &map.entries[at];
 }
 
 inline void grow(NumberMap *map) {
     const NumberMap old = *map;
-    map->room = Max(old.room * 2, 64);
-    map->entries = allocate(map->room);
-    for (Size i = 0; i < old.room; i++)
+    map->capacity = Max(old.capacity * 2, 64);
+    map->entries = allocate(map->capacity);
+    for (Size i = 0; i < old.capacity; i++)
         if (old.entries[i].is_used)
-            *place_of(*map, old.entries[i].number) = old.entries[i];
+            *entry_of(*map, old.entries[i].number) = old.entries[i];
     if (old.entries != nullptr)
         pfree(old.entries);
 }
@@ -55,15 +55,15 @@ inline void grow(NumberMap *map) {
 inline int64 *find(const NumberMap &map, uint64 number) {
     if (map.count == 0)
         return nullptr;
-    NumberMap::Entry *entry = number_map::place_of(map, number);
+    NumberMap::Entry *entry = number_map::entry_of(map, number);
     return entry->is_used ? &entry->value : nullptr;
 }
 
-// The number's value, which is `value` if it is new. Valid until the next put.
+// Adds the number with `value` unless the map has it, and returns its value. Valid until the next put.
 inline int64 *put(NumberMap *map, uint64 number, int64 value) {
-    if ((map->count + 1) * 2 > map->room)
+    if ((map->count + 1) * 2 > map->capacity)
         number_map::grow(map);
-    NumberMap::Entry *entry = number_map::place_of(*map, number);
+    NumberMap::Entry *entry = number_map::entry_of(*map, number);
     if (!entry->is_used) {
         *entry = {number, value, true};
         map->count++;

@@ -38,17 +38,17 @@ static_assert(lengthof(kParkedColumns) == ParkedColumn::count);
 
 Datum column_of(TupleTableSlot *slot, AttrNumber column, bool *is_null) { return slot_getattr(slot, column, is_null); }
 
-// The same row in the table of dead letters.
+// Inserts the message into idem_outbox_parked.
 void park(TupleTableSlot *slot, int64 fence, int32 failures, Failure failure) {
-    constexpr AttrNumber kFrom[] = {
+    constexpr AttrNumber kSourceColumns[] = {
         MessageColumn::id,     0, 0, 0, 0, MessageColumn::topic, MessageColumn::key, MessageColumn::payload,
         MessageColumn::headers};
-    static_assert(lengthof(kFrom) == ParkedColumn::count);
+    static_assert(lengthof(kSourceColumns) == ParkedColumn::count);
     Datum values[ParkedColumn::count];
     bool nulls[ParkedColumn::count] = {};
     for (int i = 0; i < ParkedColumn::count; i++)
-        if (kFrom[i] != 0)
-            values[i] = column_of(slot, kFrom[i], &nulls[i]);
+        if (kSourceColumns[i] != 0)
+            values[i] = column_of(slot, kSourceColumns[i], &nulls[i]);
     values[ParkedColumn::parked_at - 1] = TimestampTzGetDatum(clock_now());
     values[ParkedColumn::returned_by - 1] = Int64GetDatum(fence);
     values[ParkedColumn::failures - 1] = Int32GetDatum(failures);
@@ -130,7 +130,7 @@ Message read_message(TupleTableSlot *slot) {
     const uint64 hash =
         hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(key)), VARSIZE_ANY_EXHDR(key), 0);
     message.key_hash = hash == 0 ? 1 : hash;
-    // A long key may be stored compressed, and a scan meets many.
+    // Frees the copy of a compressed key, as a scan reads many.
     if (PointerGetDatum(key) != value)
         pfree(key);
     return message;
@@ -150,8 +150,8 @@ IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, con
 
 bool return_message(const HeapTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure) {
     bool is_null;
-    const int32 before = DatumGetInt32(column_of(slot, MessageColumn::failures, &is_null));
-    const int32 failures = before == PG_INT32_MAX ? before : before + 1;
+    const int32 old_failures = DatumGetInt32(column_of(slot, MessageColumn::failures, &is_null));
+    const int32 failures = old_failures == PG_INT32_MAX ? old_failures : old_failures + 1;
     if (failures >= settings::outbox_max_attempts) {
         if (delete_row(messages, slot->tts_tid) != Write::done)
             return false;

@@ -1,21 +1,22 @@
-// The outbox: messages that commit with the business rows, the leases under which relays have them, and those that are parked.
+// The outbox: messages that commit with the business rows, leases of relays on messages, and parked messages.
 //
-// A relay's batch is one row of idem_outbox_leases, which names its messages; they themselves are not touched before they are
-// deleted or returned. A lease L holds a message m when L.ids has m.id and L.fence > m.returned_by: fences grow, a message
-// comes into a new lease only when no older one holds it any more, and who returns it writes the fence of his lease there. So
-// what an old lease names is not mistaken for what it holds.
+// A relay's batch is one row of idem_outbox_leases, which lists the ids of its messages. The messages' own rows stay unchanged
+// until they are deleted or returned. A lease L holds a message m if L.ids contains m.id and L.fence > m.returned_by. Fences
+// increase, a message enters a new lease only when no older lease holds it, and a return writes the lease's fence to
+// returned_by. An old lease may therefore list messages that it no longer holds.
 //
-// Who may change a message that was given out: who has locked its lease's row. Acknowledging deletes messages, returning
-// (idem_outbox_nack, or a take that finds the lease run out) updates or parks them; the row of a lease that holds nothing any
-// more is deleted in the same transaction. A lease's row is never updated: a scan with a dirty snapshot could miss one that
-// moves.
+// Only a transaction that has locked the lease's row may change a message that the lease holds. An acknowledgement deletes
+// messages. A return, by idem_outbox_nack or by a take that finds the lease expired, updates or parks them. The same
+// transaction deletes the lease's row when the lease holds no message any more. A lease's row is never updated, because a scan
+// with a dirty snapshot could miss a row that moves.
 //
-// Takes of one topic exclude each other by a lock (ValueLock::outbox) that they hold for the call, not for the transaction.
-// What they must not give out is thus in a lease that was there before the call began, perhaps uncommitted, or in one whose
-// deletion has committed before the call saw it gone. The first are seen with a dirty snapshot; the others' messages are
-// deleted, or returned, for every snapshot that is taken after that look. So the order is: look at the leases, then take a
-// snapshot, then look at the messages. Messages that an uncommitted lease names may be visible to its transaction alone: no
-// other message of their keys is given out.
+// Takes of one topic exclude each other by a lock (ValueLock::outbox), which they hold for the call and not for the
+// transaction. A take must not return a message that a lease holds. Such a lease existed before the call, perhaps uncommitted,
+// and the scan with a dirty snapshot finds it. If the scan no longer finds a lease, its deletion has committed, and every later
+// snapshot sees its messages deleted or returned. The order is therefore: read the leases, take a snapshot, read the messages.
+//
+// An uncommitted lease may list messages that only its own transaction sees. No other message with one of their keys is
+// returned.
 #pragma once
 
 #include "server/arguments.hpp"
@@ -27,63 +28,67 @@ extern Member outbox_table;
 extern Member parked_table;
 
 inline constexpr int kMaxTopicBytes = 255;
-inline constexpr int kMaxBatch = 10'000; // what can be asked for
-inline constexpr int kMostInLease =
-    400; // a lease's row is never toasted: that could be gone where the row was seen with a dirty snapshot
+inline constexpr int kMaxBatch = 10'000; // the largest max_messages
+// Small enough that a lease's row is never toasted. A row found with a dirty snapshot could have lost its toasted values.
+inline constexpr int kMaxMessagesPerLease = 400;
 
-// Columns of idem_outbox, idem_outbox_leases and idem_outbox_parked, by attribute number.
+// Attribute numbers of idem_outbox, idem_outbox_leases and idem_outbox_parked.
 struct MessageColumn {
-    enum : AttrNumber { id = 1, due_at, returned_by, failures, topic, key, payload, headers, count = headers };
+    static constexpr AttrNumber id = 1, due_at = 2, returned_by = 3, failures = 4, topic = 5, key = 6, payload = 7, headers = 8;
+    static constexpr AttrNumber count = headers;
 };
 struct LeaseColumn {
-    enum : AttrNumber { fence = 1, lease_until, topic, ids, key_hashes, count = key_hashes };
+    static constexpr AttrNumber fence = 1, lease_until = 2, topic = 3, ids = 4, key_hashes = 5;
+    static constexpr AttrNumber count = key_hashes;
 };
 struct ParkedColumn {
-    enum : AttrNumber { id = 1, parked_at, returned_by, failures, cause, topic, key, payload, headers, count = headers };
+    static constexpr AttrNumber id = 1, parked_at = 2, returned_by = 3, failures = 4, cause = 5, topic = 6, key = 7,
+                                payload = 8, headers = 9;
+    static constexpr AttrNumber count = headers;
 };
 
-// Numbers of the caller's, or of a lease.
+// Ids of messages, or hashes of their keys.
 struct Numbers {
     int64 *list;
     int count;
 };
 
-// As a stored value.
 ArrayType *array_of(const Numbers &numbers);
 
-// The argument `ids`: sorted, each once. 22004 when it, or one of them, is null.
+// The argument `ids`, sorted and without duplicates. 22004 when it or an element is NULL.
 Numbers ids_argument(FunctionCallInfo fcinfo, int arg);
 
-// The argument `topic`: 22004 when null, 22023 when empty or too long.
+// The argument `topic`: 22004 when NULL, 22023 when empty or over kMaxTopicBytes.
 const text *topic_argument(FunctionCallInfo fcinfo, int arg);
 
 HeapTable open_messages();
 HeapTable open_parked();
 
-// What decides on a message.
+// The columns that decide whether a message is taken.
 struct Message {
     int64 id;
-    core::Micros due_at; // 0: at once
-    int64 returned_by;   // 0: by nobody
+    core::Micros due_at; // 0: immediately
+    int64 returned_by;   // 0: never returned
     int32 failures;
     uint64 key_hash; // 0: no key
 };
 Message read_message(TupleTableSlot *slot);
 
-// Whether the lease with this fence, which names the message, holds it.
+// Whether the lease with this fence holds the message. REQUIRES: the lease lists the message.
 inline bool holds(int64 fence, const Message &message) { return fence > message.returned_by; }
 
-// A topic's messages, in the order of ids; all of them, or those with these ids.
+// A topic's messages in the order of their ids: all of them, or those in `ids`.
 IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic);
 IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, const text *topic, const Numbers &ids);
 
 enum class Failure { nacked, lapsed };
 
-// Takes note that the lease with this fence did not deliver the message: due again at `due_at` (0: at once), or parked. False:
-// it is gone. REQUIRES: the lease's row is locked, and held the message.
+// Records that the lease with this fence did not deliver the message. The message becomes due again at `due_at` (0:
+// immediately), or is parked after idem.outbox_max_attempts failures. False: the message no longer exists. REQUIRES: the
+// lease's row is locked, and the lease held the message.
 bool return_message(const HeapTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure);
 
-// Makes relays look at the topic when this transaction commits, unless idem.outbox_notify is off.
+// Notifies relays of the topic when this transaction commits, unless idem.outbox_notify is off.
 void notify_relays(const text *topic);
 
 } // namespace idem

@@ -94,7 +94,7 @@ void delete_lease(const HeapTable &leases, const Lease &lease) { (void)delete_ro
 void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topic) {
     InitDirtySnapshot(scan->dirty);
     scan->topic = topic;
-    // Without its index, the leases of every topic are read.
+    // Reads the leases of every topic if an operator has dropped the index.
     Relation by_topic = index_on(leases, LeaseColumn::topic);
     ScanKeyEntryInitialize(&scan->key, 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
                            PointerGetDatum(topic));
@@ -102,13 +102,13 @@ void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topi
                                      : begin_indexed_rows(leases, leases.primary_key, &scan->dirty, nullptr, 0);
 }
 
-bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing) {
+bool next_lease(LeaseScan *scan, Lease *lease, LeaseStatus *status) {
     for (TupleTableSlot *slot; (slot = next_row(scan->rows)) != nullptr;) {
         if (compare_bytes(topic_of(slot), scan->topic) != 0)
             continue;
-        *standing = TransactionIdIsValid(scan->dirty.xmin)   ? Standing::uncommitted
-                    : TransactionIdIsValid(scan->dirty.xmax) ? Standing::ending
-                                                             : Standing::settled;
+        *status = TransactionIdIsValid(scan->dirty.xmin)   ? LeaseStatus::being_inserted
+                  : TransactionIdIsValid(scan->dirty.xmax) ? LeaseStatus::being_deleted
+                                                           : LeaseStatus::settled;
         *lease = read_lease(slot);
         return true;
     }

@@ -1,4 +1,4 @@
-// Rows of idem_outbox_leases: the batches that relays have (outbox.hpp says what a lease holds).
+// Rows of idem_outbox_leases, each for one relay's batch. outbox.hpp defines which messages a lease holds.
 #pragma once
 
 #include "outbox/outbox.hpp"
@@ -18,17 +18,17 @@ struct Lease {
 
 HeapTable open_leases();
 
-// The lease with this fence, once nobody else acknowledges or returns what it holds, and locked from then on; false when there
-// is none (any longer).
+// Reads and locks the lease with this fence, after waiting for other transactions that acknowledge or return its messages.
+// False: the lease does not exist, or no longer.
 bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease);
 
-// The same without waiting, of one that a LeaseScan found.
+// Locks a lease that a LeaseScan found. False: another transaction holds the row, or has deleted it. Does not wait.
 bool lock_lease_at_once(const HeapTable &leases, const Lease &lease);
 
 void insert_lease(const HeapTable &leases, const Lease &lease);
 void delete_lease(const HeapTable &leases, const Lease &lease);
 
-// The leases of a topic, those included whose insertion or deletion has not committed.
+// The leases of a topic, including those that an open transaction has inserted or deleted.
 struct LeaseScan {
     IndexedRows rows;
     SnapshotData dirty;
@@ -36,10 +36,10 @@ struct LeaseScan {
     const text *topic;
 };
 void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topic);
-// Ours count as settled, unless another transaction is deleting them.
-enum class Standing { settled, uncommitted, ending };
-// False: there is no other.
-bool next_lease(LeaseScan *scan, Lease *lease, Standing *standing);
+// Another transaction, which is open, has inserted or deleted the lease; `settled` if none has.
+enum class LeaseStatus { settled, being_inserted, being_deleted };
+// False: the scan has ended.
+bool next_lease(LeaseScan *scan, Lease *lease, LeaseStatus *status);
 void end_lease_scan(LeaseScan *scan);
 
 } // namespace idem

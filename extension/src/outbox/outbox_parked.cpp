@@ -1,4 +1,4 @@
-// idem_outbox_retry, idem_outbox_discard: the ways out of the dead letters.
+// idem_outbox_retry, idem_outbox_discard: publish parked messages again, or delete them.
 #include "outbox/outbox.hpp"
 #include "server/writable.hpp"
 
@@ -13,37 +13,37 @@ IndexedRows begin_parked_scan(const HeapTable &parked, Snapshot snapshot, const 
     return begin_indexed_rows(parked, parked.primary_key, snapshot, &key, 1);
 }
 
-// Takes the dead letters with these ids out, `then` says what becomes of each; returns how many.
-template <typename Then> int take_out(const Numbers &ids, Then then) {
+// Deletes the parked messages with these ids, and calls `after` for each. Returns their number.
+template <typename After> int delete_parked(const Numbers &ids, After after) {
     if (ids.count == 0)
         return 0;
-    int done = 0;
+    int deleted = 0;
     const HeapTable parked = open_parked();
     with_latest_snapshot([&](Snapshot snapshot) {
         const IndexedRows scan = begin_parked_scan(parked, snapshot, ids);
         while (TupleTableSlot *slot = next_row(scan))
             if (delete_row(parked, slot->tts_tid) == Write::done) {
-                then(slot);
-                done++;
+                after(slot);
+                deleted++;
             }
         end_indexed_rows(scan);
     });
     close_heap(parked);
     CommandCounterIncrement();
-    return done;
+    return deleted;
 }
 
-// The fence stays: an old lease that is still there may name the message, but does not hold it.
-void send_again(const HeapTable &messages, TupleTableSlot *slot) {
-    constexpr AttrNumber kFrom[] = {
+// Copies returned_by, so that an old lease that still lists the message does not hold it.
+void publish_again(const HeapTable &messages, TupleTableSlot *slot) {
+    constexpr AttrNumber kSourceColumns[] = {
         ParkedColumn::id,     0, ParkedColumn::returned_by, 0, ParkedColumn::topic, ParkedColumn::key, ParkedColumn::payload,
         ParkedColumn::headers};
-    static_assert(lengthof(kFrom) == MessageColumn::count);
+    static_assert(lengthof(kSourceColumns) == MessageColumn::count);
     Datum values[MessageColumn::count] = {};
     bool nulls[MessageColumn::count] = {};
     for (int i = 0; i < MessageColumn::count; i++)
-        if (kFrom[i] != 0)
-            values[i] = slot_getattr(slot, kFrom[i], &nulls[i]);
+        if (kSourceColumns[i] != 0)
+            values[i] = slot_getattr(slot, kSourceColumns[i], &nulls[i]);
     nulls[MessageColumn::due_at - 1] = true;
     values[MessageColumn::failures - 1] = Int32GetDatum(0);
     insert_row(messages, values, nulls);
@@ -61,15 +61,15 @@ PGDLLEXPORT Datum idem_outbox_retry(PG_FUNCTION_ARGS) {
     const Numbers ids = ids_argument(fcinfo, 0);
     prevent_unless_writable("idem_outbox_retry()");
     const HeapTable messages = open_messages();
-    const int done = take_out(ids, [&](TupleTableSlot *slot) { send_again(messages, slot); });
+    const int published = delete_parked(ids, [&](TupleTableSlot *slot) { publish_again(messages, slot); });
     close_heap(messages);
-    PG_RETURN_INT32(done);
+    PG_RETURN_INT32(published);
 }
 
 PGDLLEXPORT Datum idem_outbox_discard(PG_FUNCTION_ARGS) {
     const Numbers ids = ids_argument(fcinfo, 0);
     prevent_unless_writable("idem_outbox_discard()");
-    PG_RETURN_INT32(take_out(ids, [](TupleTableSlot *) {}));
+    PG_RETURN_INT32(delete_parked(ids, [](TupleTableSlot *) {}));
 }
 
 } // extern "C"

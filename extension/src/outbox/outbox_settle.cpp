@@ -1,4 +1,4 @@
-// idem_outbox_ack, idem_outbox_nack: what became of the messages of a lease.
+// idem_outbox_ack, idem_outbox_nack: a relay reports the delivery or failure of a lease's messages.
 #include "core/backoff.hpp"
 #include "outbox/outbox_lease.hpp"
 #include "server/settings.hpp"
@@ -12,11 +12,11 @@ using namespace idem;
 using core::Micros;
 
 struct Argument {
-    enum { ids, fence, retry_after };
+    static constexpr int ids = 0, fence = 1, retry_after = 2;
 };
 
-// Those that are in both. REQUIRES: sorted.
-Numbers common(const Numbers &left, const Numbers &right) {
+// The numbers that are in both lists. REQUIRES: sorted lists.
+Numbers intersection(const Numbers &left, const Numbers &right) {
     Numbers both{static_cast<int64 *>(palloc(Max(left.count, 1) * sizeof(int64))), 0};
     const int64 *end =
         std::set_intersection(left.list, left.list + left.count, right.list, right.list + right.count, both.list);
@@ -24,19 +24,19 @@ Numbers common(const Numbers &left, const Numbers &right) {
     return both;
 }
 
-// `settle` is called for each of these messages that the lease still holds, and says whether it did it.
+// Calls `settle_one` for each of the messages `ids` that the lease still holds, and returns how many calls returned true.
 template <typename Settle>
-int settle_held(const HeapTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &ids, Settle settle) {
-    int done = 0;
+int settle_held(const HeapTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &ids, Settle settle_one) {
+    int settled = 0;
     const IndexedRows scan = begin_message_scan(messages, snapshot, lease.topic, ids);
     while (TupleTableSlot *slot = next_row(scan))
         if (holds(lease.fence, read_message(slot)))
-            done += settle(slot);
+            settled += settle_one(slot);
     end_indexed_rows(scan);
-    return done;
+    return settled;
 }
 
-// Whether the lease holds any but these, which are settled. REQUIRES: sorted.
+// Whether the lease holds any message that is not in `settled`. REQUIRES: sorted lists.
 bool holds_others(const HeapTable &messages, Snapshot snapshot, const Lease &lease, const Numbers &settled) {
     Numbers others{static_cast<int64 *>(palloc(Max(lease.ids.count, 1) * sizeof(int64))), 0};
     const int64 *end = std::set_difference(lease.ids.list, lease.ids.list + lease.ids.count, settled.list,
@@ -52,31 +52,31 @@ bool holds_others(const HeapTable &messages, Snapshot snapshot, const Lease &lea
     return found;
 }
 
-// Settles those of the messages that the lease with this fence holds, and ends the lease with the last; returns how many.
-// `after` is called when any were.
+// Settles those of the messages `ids` that the lease with this fence holds, and returns their number. Deletes the lease if it
+// holds no message afterwards. Calls `after` if any message was settled.
 template <typename Settle, typename After> int settle(const Numbers &ids, int64 fence, Settle settle_one, After after) {
     const HeapTable leases = open_leases();
-    int done = 0;
+    int settled = 0;
     Lease lease;
     if (ids.count > 0 && lock_lease(leases, fence, &lease)) {
         std::sort(lease.ids.list, lease.ids.list + lease.ids.count);
-        const Numbers ours = common(lease.ids, ids);
+        const Numbers listed = intersection(lease.ids, ids);
         const HeapTable messages = open_messages();
-        // Taken when the row is locked: what others did with messages of this lease has committed, and is seen.
+        // The lease's row is locked before the snapshot is taken, so the snapshot sees all other changes of its messages.
         with_latest_snapshot([&](Snapshot snapshot) {
-            if (ours.count > 0)
-                done = settle_held(messages, snapshot, lease, ours,
-                                   [&](TupleTableSlot *slot) { return settle_one(messages, slot); });
-            if (!holds_others(messages, snapshot, lease, ours))
+            if (listed.count > 0)
+                settled = settle_held(messages, snapshot, lease, listed,
+                                      [&](TupleTableSlot *slot) { return settle_one(messages, slot); });
+            if (!holds_others(messages, snapshot, lease, listed))
                 delete_lease(leases, lease);
         });
         close_heap(messages);
-        if (done > 0)
+        if (settled > 0)
             after(lease);
         CommandCounterIncrement();
     }
     close_heap(leases);
-    return done;
+    return settled;
 }
 
 int64 fence_argument(FunctionCallInfo fcinfo) {
@@ -85,13 +85,13 @@ int64 fence_argument(FunctionCallInfo fcinfo) {
     return PG_GETARG_INT64(Argument::fence);
 }
 
-Micros rest_argument(FunctionCallInfo fcinfo) {
-    const Micros rest = span_of(PG_GETARG_INTERVAL_P(Argument::retry_after), "retry_after");
-    if (rest < 0)
+Micros delay_argument(FunctionCallInfo fcinfo) {
+    const Micros delay = span_of(PG_GETARG_INTERVAL_P(Argument::retry_after), "retry_after");
+    if (delay < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry_after must not be negative"),
                         errhint("Use '0' for at once, NULL for a rest that grows with the failures.")));
-    (void)deadline_after(clock_now(), rest, "retry_after");
-    return rest;
+    (void)deadline_after(clock_now(), delay, "retry_after");
+    return delay;
 }
 
 } // namespace
@@ -114,19 +114,19 @@ PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
 PGDLLEXPORT Datum idem_outbox_nack(PG_FUNCTION_ARGS) {
     const Numbers ids = ids_argument(fcinfo, Argument::ids);
     const int64 fence = fence_argument(fcinfo);
-    const bool by_default = PG_ARGISNULL(Argument::retry_after);
-    const Micros rest = by_default ? 0 : rest_argument(fcinfo);
+    const bool backs_off = PG_ARGISNULL(Argument::retry_after);
+    const Micros fixed_delay = backs_off ? 0 : delay_argument(fcinfo);
     prevent_unless_writable("idem_outbox_nack()");
     const Micros now = clock_now();
     PG_RETURN_INT32(settle(
         ids, fence,
         [&](const HeapTable &messages, TupleTableSlot *slot) {
-            const Micros pause = by_default ? core::backoff(read_message(slot).failures + 1) : rest;
-            const Micros due_at = pause == 0 ? 0 : deadline_after(now, pause, "retry_after");
+            const Micros delay = backs_off ? core::backoff(read_message(slot).failures + 1) : fixed_delay;
+            const Micros due_at = delay == 0 ? 0 : deadline_after(now, delay, "retry_after");
             return return_message(messages, slot, fence, due_at, Failure::nacked);
         },
         [&](const Lease &lease) {
-            if (!by_default && rest == 0)
+            if (!backs_off && fixed_delay == 0)
                 notify_relays(lease.topic);
         }));
 }

@@ -1,4 +1,4 @@
-// idem_outbox_take. What it rests on is told in outbox.hpp.
+// idem_outbox_take. outbox.hpp explains the locks and snapshots.
 #include "outbox/number_map.hpp"
 #include "outbox/outbox_lease.hpp"
 #include "server/row_answer.hpp"
@@ -14,142 +14,145 @@ using namespace idem;
 using core::Micros;
 
 struct Argument {
-    enum { topic, max_messages, lease };
+    static constexpr int topic = 0, max_messages = 1, lease = 2;
 };
 struct TakenColumn {
-    enum { id, topic, key, payload, headers, attempt, fence, count };
+    static constexpr int id = 0, topic = 1, key = 2, payload = 3, headers = 4, attempt = 5, fence = 6;
+    static constexpr int count = 7;
 };
 constexpr Oid kTypes[] = {INT8OID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT4OID, INT8OID};
 static_assert(lengthof(kTypes) == TakenColumn::count);
 
-// So many messages are taken back in one call at most; the rest stays with its leases for the next.
-constexpr int kMostReturned = 10'000;
+// After so many returned messages, a call leaves other expired leases to the next call.
+constexpr int kMaxReturned = 10'000;
 
-// For so long a lease may be given: nobody can end it before.
-constexpr Micros kLongestLease = 7 * USECS_PER_DAY;
+// Limited, because an operator cannot end a lease before it expires.
+constexpr Micros kMaxLease = 7 * USECS_PER_DAY;
 
-struct Taker {
+struct TakeCall {
     const text *topic;
-    int most;
+    int max_messages;
     Micros now;
     HeapTable messages;
     HeapTable leases;
-    NumberMap named_by;   // message: the greatest fence of the leases that name it
-    NumberMap key_leased; // hash of a key: the greatest id among messages of that key that leases name
-    NumberMap key_met;    // hashes of the keys of those that were met, or that an uncommitted lease names
-    Lease *live;          // the leases behind `named_by`
-    int live_count;
-    Lease taken;
+    NumberMap greatest_fence; // by message id: of the active leases that list the message
+    NumberMap greatest_id;    // by key hash: of the messages with that key that active leases list
+    NumberMap closed_keys;    // key hashes of messages that were read, or that an uncommitted lease lists
+    Lease *active_leases;     // all leases of the topic that this call did not end
+    int active_count;
+    Lease new_lease;
 };
 
-// Takes of a topic exclude each other while they choose, not until their transactions end.
+// The lock by which takes of a topic exclude each other while they choose messages.
 LOCKTAG topic_tag(const text *name) { return value_tag(ValueLock::outbox, hash_of(name, name)); }
 
-bool is_held(const Taker &taker, const Message &message) {
-    const int64 *greatest = find(taker.named_by, static_cast<uint64>(message.id));
+bool is_held(const TakeCall &call, const Message &message) {
+    const int64 *greatest = find(call.greatest_fence, static_cast<uint64>(message.id));
     return greatest != nullptr && holds(*greatest, message);
 }
 
 // --- The leases -------------------------------------------------------------------------------------------------------------
 
-// What the lease still holds goes back. False: somebody is acknowledging it just now.
-bool reap(const Taker &taker, const Lease &lapsed, int *returned) {
-    if (!lock_lease_at_once(taker.leases, lapsed))
+// Ends an expired lease and returns the messages that it still holds. False: another transaction is settling its messages.
+bool end_expired_lease(const TakeCall &call, const Lease &expired, int *returned) {
+    if (!lock_lease_at_once(call.leases, expired))
         return false;
     with_latest_snapshot([&](Snapshot snapshot) {
-        const IndexedRows scan = begin_message_scan(taker.messages, snapshot, taker.topic, lapsed.ids);
+        const IndexedRows scan = begin_message_scan(call.messages, snapshot, call.topic, expired.ids);
         while (TupleTableSlot *slot = next_row(scan))
-            if (holds(lapsed.fence, read_message(slot)))
-                *returned += return_message(taker.messages, slot, lapsed.fence, 0, Failure::lapsed);
+            if (holds(expired.fence, read_message(slot)))
+                *returned += return_message(call.messages, slot, expired.fence, 0, Failure::lapsed);
         end_indexed_rows(scan);
     });
-    delete_lease(taker.leases, lapsed);
+    delete_lease(call.leases, expired);
     CommandCounterIncrement();
     return true;
 }
 
-void note_live(Taker *taker, const Lease &lease) {
+void add_active_lease(TakeCall *call, const Lease &lease) {
     for (int i = 0; i < lease.ids.count; i++) {
-        int64 *greatest = put(&taker->named_by, static_cast<uint64>(lease.ids.list[i]), lease.fence);
-        *greatest = Max(*greatest, lease.fence);
+        int64 *fence = put(&call->greatest_fence, static_cast<uint64>(lease.ids.list[i]), lease.fence);
+        *fence = Max(*fence, lease.fence);
         if (lease.key_hashes.list[i] != 0) {
-            int64 *last = put(&taker->key_leased, static_cast<uint64>(lease.key_hashes.list[i]), lease.ids.list[i]);
-            *last = Max(*last, lease.ids.list[i]);
+            int64 *id = put(&call->greatest_id, static_cast<uint64>(lease.key_hashes.list[i]), lease.ids.list[i]);
+            *id = Max(*id, lease.ids.list[i]);
         }
     }
-    if (taker->live_count % 16 == 0)
-        taker->live =
-            static_cast<Lease *>(taker->live == nullptr ? palloc(16 * sizeof(Lease))
-                                                        : repalloc(taker->live, (taker->live_count + 16) * sizeof(Lease)));
-    taker->live[taker->live_count++] = lease;
+    if (call->active_count % 16 == 0)
+        call->active_leases = static_cast<Lease *>(
+            call->active_leases == nullptr ? palloc(16 * sizeof(Lease))
+                                           : repalloc(call->active_leases, (call->active_count + 16) * sizeof(Lease)));
+    call->active_leases[call->active_count++] = lease;
 }
 
-// A transaction may take messages that only it sees: its own publications, or dead letters that it puts back.
-void hold_up_keys(Taker *taker, const Lease &uncommitted) {
+// An uncommitted lease may hold messages that only its transaction sees: its own publications, or parked messages that it
+// retried.
+void close_keys_of(TakeCall *call, const Lease &uncommitted) {
     for (int i = 0; i < uncommitted.key_hashes.count; i++)
         if (uncommitted.key_hashes.list[i] != 0)
-            (void)put(&taker->key_met, static_cast<uint64>(uncommitted.key_hashes.list[i]), 0);
+            (void)put(&call->closed_keys, static_cast<uint64>(uncommitted.key_hashes.list[i]), 0);
 }
 
-// Takes back what lapsed, and learns what is out.
-void look_at_leases(Taker *taker) {
+// Ends the expired leases, and collects the others.
+void read_leases(TakeCall *call) {
     int returned = 0;
     LeaseScan scan;
-    begin_lease_scan(&scan, taker->leases, taker->topic);
+    begin_lease_scan(&scan, call->leases, call->topic);
     Lease lease;
-    Standing standing;
-    while (next_lease(&scan, &lease, &standing)) {
-        if (standing == Standing::uncommitted)
-            hold_up_keys(taker, lease);
-        const bool has_lapsed = standing == Standing::settled && lease.lease_until <= taker->now && returned < kMostReturned;
-        if (!has_lapsed || !reap(*taker, lease, &returned))
-            note_live(taker, lease);
+    LeaseStatus status;
+    while (next_lease(&scan, &lease, &status)) {
+        if (status == LeaseStatus::being_inserted)
+            close_keys_of(call, lease);
+        const bool may_end = status == LeaseStatus::settled && lease.lease_until <= call->now && returned < kMaxReturned;
+        if (!may_end || !end_expired_lease(*call, lease, &returned))
+            add_active_lease(call, lease);
     }
     end_lease_scan(&scan);
 }
 
 // --- The messages -----------------------------------------------------------------------------------------------------------
 
-// Whether a lease holds this one of the messages that it names.
-bool is_out(const Taker &taker, Snapshot snapshot, int64 number) {
-    const IndexedRows scan = begin_message_scan(taker.messages, snapshot, taker.topic, Numbers{&number, 1});
+// Whether an active lease holds the message with this id. REQUIRES: one lists it.
+bool is_listed_held(const TakeCall &call, Snapshot snapshot, int64 id) {
+    const IndexedRows scan = begin_message_scan(call.messages, snapshot, call.topic, Numbers{&id, 1});
     TupleTableSlot *slot = next_row(scan);
-    const bool out = slot != nullptr && is_held(taker, read_message(slot));
+    const bool held = slot != nullptr && is_held(call, read_message(slot));
     end_indexed_rows(scan);
-    return out;
+    return held;
 }
 
-// Whether a message of this key is out that comes after this one: published before, but committed after it was given out. (One
-// that comes before was met.) A lease may name messages that are done with, so each is looked up.
-bool is_later_one_out(const Taker &taker, Snapshot snapshot, const Message &message) {
-    const int64 *last = find(taker.key_leased, message.key_hash);
+// Whether a lease holds a later message with the message's key. This happens if the message was published before the later one
+// but committed after that was taken. (The scan has already read the earlier messages.) A lease may list settled messages, so
+// each is looked up.
+bool is_later_one_held(const TakeCall &call, Snapshot snapshot, const Message &message) {
+    const int64 *last = find(call.greatest_id, message.key_hash);
     if (last == nullptr || *last < message.id)
         return false;
-    for (int i = 0; i < taker.live_count; i++) {
-        const Lease &lease = taker.live[i];
+    for (int i = 0; i < call.active_count; i++) {
+        const Lease &lease = call.active_leases[i];
         for (int n = 0; n < lease.ids.count; n++)
             if (static_cast<uint64>(lease.key_hashes.list[n]) == message.key_hash && lease.ids.list[n] > message.id &&
-                is_out(taker, snapshot, lease.ids.list[n]))
+                is_listed_held(call, snapshot, lease.ids.list[n]))
                 return true;
     }
     return false;
 }
 
-// Marks the message's key as met.
-bool is_first_of_its_key(Taker *taker, const Message &message) {
+// Closes the message's key for later messages.
+bool is_first_of_its_key(TakeCall *call, const Message &message) {
     if (message.key_hash == 0)
         return true;
-    const Size before = taker->key_met.count;
-    (void)put(&taker->key_met, message.key_hash, 0);
-    return taker->key_met.count > before;
+    const Size old_count = call->closed_keys.count;
+    (void)put(&call->closed_keys, message.key_hash, 0);
+    return call->closed_keys.count > old_count;
 }
 
-bool is_eligible(Taker *taker, Snapshot snapshot, const Message &message) {
-    return is_first_of_its_key(taker, message) && !is_held(*taker, message) && message.due_at <= taker->now &&
-           !(message.key_hash != 0 && is_later_one_out(*taker, snapshot, message));
+bool is_eligible(TakeCall *call, Snapshot snapshot, const Message &message) {
+    return is_first_of_its_key(call, message) && !is_held(*call, message) && message.due_at <= call->now &&
+           !(message.key_hash != 0 && is_later_one_held(*call, snapshot, message));
 }
 
-void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &message, int64 by) {
+void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &message, int64 fence) {
     Datum values[TakenColumn::count];
     bool nulls[TakenColumn::count] = {};
     values[TakenColumn::id] = Int64GetDatum(message.id);
@@ -158,64 +161,65 @@ void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &mess
     values[TakenColumn::payload] = slot_getattr(slot, MessageColumn::payload, &nulls[TakenColumn::payload]);
     values[TakenColumn::headers] = slot_getattr(slot, MessageColumn::headers, &nulls[TakenColumn::headers]);
     values[TakenColumn::attempt] = Int32GetDatum(message.failures == PG_INT32_MAX ? message.failures : message.failures + 1);
-    values[TakenColumn::fence] = Int64GetDatum(by);
+    values[TakenColumn::fence] = Int64GetDatum(fence);
     put_answer_row(result, values, nulls);
 }
 
-void take_message(Taker *taker, const AnswerRows &result, TupleTableSlot *slot, const Message &message) {
-    Lease *taken = &taker->taken;
-    if (taken->ids.count == 0)
-        taken->fence = next_fence(0);
-    taken->ids.list[taken->ids.count++] = message.id;
-    taken->key_hashes.list[taken->key_hashes.count++] = static_cast<int64>(message.key_hash);
-    put_row(result, slot, message, taken->fence);
+void take_message(TakeCall *call, const AnswerRows &result, TupleTableSlot *slot, const Message &message) {
+    Lease *lease = &call->new_lease;
+    if (lease->ids.count == 0)
+        lease->fence = next_fence(0);
+    lease->ids.list[lease->ids.count++] = message.id;
+    lease->key_hashes.list[lease->key_hashes.count++] = static_cast<int64>(message.key_hash);
+    put_row(result, slot, message, lease->fence);
 }
 
-// From the oldest on, as what was met decides which keys may follow. When something was found and then little is free, the next
-// call looks further.
-void choose_messages(Taker *taker, const AnswerRows &result) {
+// Reads from the oldest message on, because earlier messages close their keys. Once it has taken a message, the scan is
+// limited; the next call reads further.
+void choose_messages(TakeCall *call, const AnswerRows &result) {
     with_latest_snapshot([&](Snapshot snapshot) {
-        const int64 enough = int64{10} * taker->most + 1000;
-        const IndexedRows scan = begin_message_scan(taker->messages, snapshot, taker->topic);
+        const int64 max_read = int64{10} * call->max_messages + 1000;
+        const IndexedRows scan = begin_message_scan(call->messages, snapshot, call->topic);
         TupleTableSlot *slot;
-        int64 since_first = 0; // messages that were looked at since one was free
-        while (taker->taken.ids.count < taker->most && since_first < enough && (slot = next_row(scan)) != nullptr) {
+        int64 read_since_first = 0; // messages that were read since the first was taken
+        while (call->new_lease.ids.count < call->max_messages && read_since_first < max_read &&
+               (slot = next_row(scan)) != nullptr) {
             const Message message = read_message(slot);
-            if (is_eligible(taker, snapshot, message))
-                take_message(taker, result, slot, message);
-            since_first += taker->taken.ids.count > 0;
+            if (is_eligible(call, snapshot, message))
+                take_message(call, result, slot, message);
+            read_since_first += call->new_lease.ids.count > 0;
         }
         end_indexed_rows(scan);
     });
 }
 
-void take(Taker *taker, Micros span, const AnswerRows &result) {
-    const LOCKTAG turn = topic_tag(taker->topic);
-    (void)LockAcquire(&turn, ExclusiveLock, false, false);
-    taker->now = clock_now();
-    taker->messages = open_messages();
-    taker->leases = open_leases();
-    look_at_leases(taker);
-    choose_messages(taker, result);
-    if (taker->taken.ids.count > 0) {
-        taker->taken.lease_until = deadline_after(clock_now(), span, "lease");
-        insert_lease(taker->leases, taker->taken);
+void take(TakeCall *call, Micros span, const AnswerRows &result) {
+    const LOCKTAG topic_lock = topic_tag(call->topic);
+    (void)LockAcquire(&topic_lock, ExclusiveLock, false, false);
+    call->now = clock_now();
+    call->messages = open_messages();
+    call->leases = open_leases();
+    read_leases(call);
+    choose_messages(call, result);
+    if (call->new_lease.ids.count > 0) {
+        call->new_lease.lease_until = deadline_after(clock_now(), span, "lease");
+        insert_lease(call->leases, call->new_lease);
         CommandCounterIncrement();
     }
-    close_heap(taker->leases);
-    close_heap(taker->messages);
-    LockRelease(&turn, ExclusiveLock, false);
+    close_heap(call->leases);
+    close_heap(call->messages);
+    LockRelease(&topic_lock, ExclusiveLock, false);
 }
 
-Numbers room_for(int count) { return {static_cast<int64 *>(palloc(count * sizeof(int64))), 0}; }
+Numbers empty_numbers(int capacity) { return {static_cast<int64 *>(palloc(capacity * sizeof(int64))), 0}; }
 
-int most_argument(FunctionCallInfo fcinfo) {
+int max_messages_argument(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::max_messages))
         raise_null_argument("max_messages");
-    const int most = PG_GETARG_INT32(Argument::max_messages);
-    if (most < 1 || most > kMaxBatch)
+    const int max_messages = PG_GETARG_INT32(Argument::max_messages);
+    if (max_messages < 1 || max_messages > kMaxBatch)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_messages must be from 1 to %d", kMaxBatch)));
-    return Min(most, kMostInLease);
+    return Min(max_messages, kMaxMessagesPerLease);
 }
 
 } // namespace
@@ -225,19 +229,19 @@ extern "C" {
 PG_FUNCTION_INFO_V1(idem_outbox_take);
 
 PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
-    Taker taker{};
-    taker.topic = topic_argument(fcinfo, Argument::topic);
-    taker.most = most_argument(fcinfo);
+    TakeCall call{};
+    call.topic = topic_argument(fcinfo, Argument::topic);
+    call.max_messages = max_messages_argument(fcinfo);
     if (PG_ARGISNULL(Argument::lease))
         raise_null_argument("lease");
     const Micros span = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
-    if (span > kLongestLease)
+    if (span > kMaxLease)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("lease must not be longer than 7 days")));
     prevent_unless_writable("idem_outbox_take()");
-    taker.taken.topic = const_cast<text *>(taker.topic);
-    taker.taken.ids = room_for(taker.most);
-    taker.taken.key_hashes = room_for(taker.most);
-    take(&taker, span, begin_answer_rows(fcinfo, kTypes));
+    call.new_lease.topic = const_cast<text *>(call.topic);
+    call.new_lease.ids = empty_numbers(call.max_messages);
+    call.new_lease.key_hashes = empty_numbers(call.max_messages);
+    take(&call, span, begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
 
