@@ -1,4 +1,5 @@
-// What idem_health (sql/operations/health.sql) cannot ask in SQL: which library this is, and whether the tables are those it made.
+// The checks of idem_health (sql/operations/health.sql) that SQL cannot do: the library's version, and whether the extension's
+// relations and types are as installed.
 #include "operations/members.hpp"
 #include "server/extension.hpp"
 #include "server/row_answer.hpp"
@@ -28,7 +29,7 @@ PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
         check_members();
         return true;
     });
-    // Any other error, a cancel or a lack of memory, says nothing about the tables.
+    // Any other error, such as a cancel or lack of memory, is not about the relations.
     if (error != nullptr && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
         ReThrowError(error);
     nulls[LibraryColumn::trouble] = error == nullptr;

@@ -1,5 +1,5 @@
-// idem_in_flight: who is doing the work of which key. Looks at every row version of the table of keys, uncommitted ones
-// included, and writes nothing.
+// idem_in_flight: the keys whose work is in progress, and the processes that do it. Reads every row version of idem_keys,
+// including uncommitted ones, and writes nothing.
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
@@ -17,14 +17,13 @@ struct InFlightColumn {
 constexpr Oid kTypes[] = {TEXTOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID};
 static_assert(lengthof(kTypes) == InFlightColumn::count);
 
-// A row version that may be in flight. It was copied, as nothing but a copy can be made while its page is locked.
+// A row version that may be in flight. It is a copy, because the rest of the work cannot be done under the page's lock.
 struct Candidate {
     HeapTuple row;
-    TransactionId holder; // invalid: the row has committed, and nobody is changing it
+    TransactionId holder; // invalid: the row has committed, and no transaction is changing it
 };
 
-// Whether the transaction that inserted the version, and has not ended, has put another in its place. REQUIRES: the page's
-// lock.
+// Whether the open transaction that inserted the version has replaced it. REQUIRES: the page's lock.
 bool is_replaced(HeapTuple version) {
     HeapTupleHeader header = version->t_data;
     return !(header->t_infomask & HEAP_XMAX_INVALID) && !HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask) &&
@@ -32,13 +31,14 @@ bool is_replaced(HeapTuple version) {
            TransactionIdIsInProgress(HeapTupleHeaderGetUpdateXid(header));
 }
 
-// Of what a transaction does to a key, the last version counts: what it replaced on the way, or will have replaced when it
-// commits, is not shown beside it. False: not in flight. REQUIRES: the page's lock.
+// The open transaction that wrote the version or is changing it. Only the last version that a transaction writes of a key
+// counts; the versions that it has replaced, or replaces at its commit, are not in flight. False: not in flight. REQUIRES: the
+// page's lock.
 bool find_holder(HeapTuple version, Buffer buffer, SnapshotData *dirty, TransactionId *holder) {
-    // A standby cannot tell what is in progress: there, what the snapshot sees counts.
+    // A standby cannot tell which transactions are in progress. Only the snapshot counts there.
     if (RecoveryInProgress())
         return HeapTupleSatisfiesVisibility(version, GetActiveSnapshot(), buffer);
-    // Who is still in the act of inserting may yet find that somebody else has the key.
+    // A speculative insertion may still find that another transaction has the key.
     if (!HeapTupleSatisfiesVisibility(version, dirty, buffer) || dirty->speculativeToken != 0)
         return false;
     const TransactionId inserter = HeapTupleHeaderGetXmin(version->t_data);
@@ -62,20 +62,20 @@ struct Collector {
     int count;
 };
 
-void collect(Collector *found, HeapTuple version, Buffer buffer, bool all_visible) {
+void collect(Collector *collector, HeapTuple version, Buffer buffer, bool all_visible) {
     bool is_null;
-    const auto state = static_cast<State>(DatumGetChar(heap_getattr(version, KeyColumn::state, found->layout, &is_null)));
+    const auto state = static_cast<State>(DatumGetChar(heap_getattr(version, KeyColumn::state, collector->layout, &is_null)));
     const bool is_open = state == State::in_progress || state == State::in_doubt;
     TransactionId holder = InvalidTransactionId;
     if (!is_open && all_visible)
         return;
-    if (!all_visible && !find_holder(version, buffer, &found->dirty, &holder))
+    if (!all_visible && !find_holder(version, buffer, &collector->dirty, &holder))
         return;
     if (is_open || TransactionIdIsValid(holder))
-        found->candidates[found->count++] = {heap_copytuple(version), holder};
+        collector->candidates[collector->count++] = {heap_copytuple(version), holder};
 }
 
-// The process that runs the transaction; 0 when it is prepared. False: it has ended meanwhile.
+// The process that runs the transaction, or 0 if it is prepared. False: the transaction has ended.
 bool find_process(TransactionId holder, int *process) {
     if (TransactionIdIsCurrentTransactionId(holder)) {
         *process = MyProcPid;
@@ -89,7 +89,7 @@ bool find_process(TransactionId holder, int *process) {
 void put_row(const AnswerRows &result, const KeyRow &row, int process) {
     Datum values[InFlightColumn::count];
     bool nulls[InFlightColumn::count] = {};
-    // Not by reference to what a rollback may take away.
+    // Detoasted, because a rollback may remove the toasted value.
     values[InFlightColumn::scope] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::scope)));
     values[InFlightColumn::key] = PointerGetDatum(DatumGetTextPP(row.get(KeyColumn::key)));
     values[InFlightColumn::mode] = CStringGetTextDatum(row.is_null(KeyColumn::fence) ? "transactional" : "leased");
@@ -101,7 +101,7 @@ void put_row(const AnswerRows &result, const KeyRow &row, int process) {
     put_answer_row(result, values, nulls);
 }
 
-void show(const AnswerRows &result, const Candidate &candidate, TupleDesc layout) {
+void put_if_in_flight(const AnswerRows &result, const Candidate &candidate, TupleDesc layout) {
     KeyRow row;
     heap_deform_tuple(candidate.row, layout, row.values, row.nulls);
     ScopePolicy policy;
@@ -110,7 +110,7 @@ void show(const AnswerRows &result, const Candidate &candidate, TupleDesc layout
     int process = 0;
     if (TransactionIdIsValid(candidate.holder) && find_process(candidate.holder, &process))
         return put_row(result, row, process);
-    // Committed, or so the end of its transaction made it.
+    // From here on, only a committed version counts.
     const State state = state_of(row);
     if (TransactionIdIsValid(candidate.holder) &&
         (HeapTupleHeaderGetXmin(candidate.row->t_data) != candidate.holder || !TransactionIdDidCommit(candidate.holder)))
@@ -120,40 +120,39 @@ void show(const AnswerRows &result, const Candidate &candidate, TupleDesc layout
         put_row(result, row, 0);
 }
 
-// One page at a time, locked as any reader locks it.
-void collect_page(Collector *found, Relation table, BlockNumber block, BufferAccessStrategy ring) {
+void collect_page(Collector *collector, Relation table, BlockNumber block, BufferAccessStrategy strategy) {
     CHECK_FOR_INTERRUPTS();
-    found->count = 0;
-    Buffer buffer = ReadBufferExtended(table, MAIN_FORKNUM, block, RBM_NORMAL, ring);
+    collector->count = 0;
+    Buffer buffer = ReadBufferExtended(table, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
-    // A page that the primary found visible to all may be too new for a standby's snapshot.
+    // A page that is visible to all on the primary may be too new for a standby's snapshot.
     const bool all_visible = PageIsAllVisible(BufferGetPage(buffer)) && !RecoveryInProgress();
     for_each_version(table, buffer, FirstOffsetNumber,
-                     [&](HeapTuple version) { collect(found, version, buffer, all_visible); });
+                     [&](HeapTuple version) { collect(collector, version, buffer, all_visible); });
     UnlockReleaseBuffer(buffer);
 }
 
-// This is no snapshot: a row that moves meanwhile may be met twice, or not at all.
-void show_all(const AnswerRows &result) {
+// The result is not a snapshot: a row that moves during the scan may be returned twice or not at all.
+void put_all_in_flight(const AnswerRows &result) {
     Relation table = open_member(table_of(KeySpace::keys), AccessShareLock);
-    Collector found;
-    found.layout = RelationGetDescr(table);
-    InitDirtySnapshot(found.dirty);
-    // A small ring of buffers, so that the walk does not push the pages of others out of memory.
-    BufferAccessStrategy ring = GetAccessStrategy(BAS_BULKREAD);
+    Collector collector;
+    collector.layout = RelationGetDescr(table);
+    InitDirtySnapshot(collector.dirty);
+    // A small ring of buffers, so that other pages stay in memory.
+    BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
     const MemoryContext page_memory = AllocSetContextCreate(CurrentMemoryContext, "idem_in_flight", ALLOCSET_DEFAULT_SIZES);
     const MemoryContext outer = MemoryContextSwitchTo(page_memory);
     BlockNumber blocks = 0;
-    // Keys claimed meanwhile are on pages that were added: at the end, the size is asked for again.
+    // Keys that are claimed during the scan may be on added pages, so the size is read again at the end.
     for (BlockNumber block = 0; block < blocks || block < (blocks = RelationGetNumberOfBlocks(table)); block++) {
-        collect_page(&found, table, block, ring);
-        for (int i = 0; i < found.count; i++)
-            show(result, found.candidates[i], found.layout);
-        if (found.count > 0)
+        collect_page(&collector, table, block, strategy);
+        for (int i = 0; i < collector.count; i++)
+            put_if_in_flight(result, collector.candidates[i], collector.layout);
+        if (collector.count > 0)
             MemoryContextReset(page_memory);
     }
     MemoryContextSwitchTo(outer);
-    FreeAccessStrategy(ring);
+    FreeAccessStrategy(strategy);
     MemoryContextDelete(page_memory);
     table_close(table, NoLock);
 }
@@ -165,7 +164,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(idem_in_flight);
 
 PGDLLEXPORT Datum idem_in_flight(PG_FUNCTION_ARGS) {
-    show_all(begin_answer_rows(fcinfo, kTypes));
+    put_all_in_flight(begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
 

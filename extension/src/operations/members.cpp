@@ -20,7 +20,7 @@ namespace idem {
 
 namespace {
 
-// As it is now, not as it is cached.
+// Ignores the cached result.
 void check_member(Member &member) {
     member.is_checked = false;
     relation_close(open_member(member, AccessShareLock), AccessShareLock);

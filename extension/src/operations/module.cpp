@@ -1,4 +1,4 @@
-// What happens when the server loads the library: settings and callbacks. Works the same preloaded or on first use.
+// The library's initialization: settings and callbacks. It is the same at server start (preloaded) and on first use.
 #include "core/snowflake.hpp"
 #include "operations/worker.hpp"
 #include "rows/row_statement.hpp"
@@ -66,7 +66,7 @@ void define_settings() {
                             "How long after a sweep of a database the background worker begins the next.", nullptr,
                             &sweep_interval, sweep_interval, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
     DefineCustomIntVariable("idem.sweep_workers", "How many databases the background worker sweeps at the same time.",
-                            "Each takes one of max_worker_processes.", &sweep_workers, sweep_workers, 1, kMostDatabases,
+                            "Each takes one of max_worker_processes.", &sweep_workers, sweep_workers, 1, kMaxDatabases,
                             PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
     DefineCustomStringVariable("idem.databases", "The databases that the background worker sweeps.",
                                "There is one when idem is in shared_preload_libraries.", &databases, "", PGC_SIGHUP,

@@ -12,13 +12,14 @@ namespace {
 
 using core::Micros;
 
-constexpr Micros kLongestBatch = 50 * 1000;
-constexpr Micros kBetweenReports = 10 * USECS_PER_SEC;
-// What is found out about tables in which nothing has expired is written down no more often than that.
-constexpr Micros kBetweenIdleWrites = USECS_PER_SEC;
-constexpr Micros kLongestNap = 100 * 1000;
+constexpr Micros kMaxBatchTime = 50 * 1000;
+constexpr Micros kReportInterval = 10 * USECS_PER_SEC;
+// While batches delete nothing, their progress is written no more often.
+constexpr Micros kIdleWriteInterval = USECS_PER_SEC;
+constexpr Micros kMaxSleep = 100 * 1000;
 
-// One walk through one table, from where the last one was interrupted to the end and from the beginning to there.
+// One pass through one table: from the block at which the last pass was interrupted to the end, then from block 0 to that
+// block.
 struct Pass {
     KeySpace table;
     SweepProgress progress;
@@ -35,7 +36,7 @@ struct Pass {
 void begin_pass(Pass *pass, Relation relation, BlockNumber blocks, MemoryContext memory) {
     const MemoryContext outer = MemoryContextSwitchTo(memory);
     pass->name = pstrdup(RelationGetRelationName(relation));
-    // As for any large scan, lest the pages that the claims need are pushed out.
+    // As for any large scan, so that the pages that claims need stay in the buffers.
     if (blocks > static_cast<BlockNumber>(NBuffers / 4))
         pass->strategy = GetAccessStrategy(BAS_BULKREAD);
     MemoryContextSwitchTo(outer);
@@ -46,8 +47,8 @@ void begin_pass(Pass *pass, Relation relation, BlockNumber blocks, MemoryContext
     pass->reported_at = monotonic_now();
 }
 
-// Whether the pass has come to its end. `end`: of the part that it is in.
-bool turn_around(Pass *pass, BlockNumber end) {
+// Whether the pass is complete. At the end of its first part, `end`, it continues at block 0.
+bool complete_or_wrap(Pass *pass, BlockNumber end) {
     if (pass->position.block < end)
         return false;
     if (pass->wrapped || pass->start == 0)
@@ -57,7 +58,7 @@ bool turn_around(Pass *pass, BlockNumber end) {
     return false;
 }
 
-// One batch within the transaction; true: it was the last.
+// Sweeps one batch in the current transaction. True: it was the last one.
 bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) {
     Relation relation = open_member(table_of(pass->table), RowExclusiveLock);
     const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
@@ -66,27 +67,27 @@ bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) 
     if (RelationGetRelid(relation) != pass->progress.table)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("table \"%s\" was replaced during the sweep", pass->name)));
-    // What is behind the blocks that were there at the beginning is new.
+    // Blocks that were added since the beginning contain only new rows.
     SweepProgress &progress = pass->progress;
     const auto end = static_cast<BlockNumber>(Min(int64{blocks}, pass->wrapped ? int64{pass->start} : progress.blocks));
     const Batch batch = sweep_blocks(pass->table, relation, &pass->position, end,
-                                     {options.batch, monotonic_now() + kLongestBatch}, pass->strategy);
+                                     {options.batch, monotonic_now() + kMaxBatchTime}, pass->strategy);
     table_close(relation, NoLock);
     progress.blocks_done += batch.blocks;
     progress.deleted += batch.deleted;
     progress.held += batch.held;
     progress.batches += batch.deleted > 0;
-    const bool is_complete = turn_around(pass, end);
+    const bool is_complete = complete_or_wrap(pass, end);
     progress.next_block = pass->position.block;
     const Micros now = monotonic_now();
-    if (is_complete || batch.deleted > 0 || now - pass->written_at >= kBetweenIdleWrites) {
+    if (is_complete || batch.deleted > 0 || now - pass->written_at >= kIdleWriteInterval) {
         write_progress(progress, is_complete);
         pass->written_at = now;
     }
     return is_complete;
 }
 
-// SERIALIZABLE has nothing to say about rows that are void, and must not make sweeps fail.
+// SERIALIZABLE must not make sweeps fail, and expired rows do not need it.
 void begin_transaction() {
     (void)set_config_option("transaction_isolation", "read committed", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
                             false);
@@ -94,7 +95,7 @@ void begin_transaction() {
     prevent_unless_writable("idem_sweep()");
 }
 
-bool sweep_batch_in_transaction(const Sweeper &sweeper, Pass *pass, const SweepOptions &options, MemoryContext memory,
+bool sweep_batch_in_transaction(const SweepCallbacks &callbacks, Pass *pass, const SweepOptions &options, MemoryContext memory,
                                 MemoryContext batch_memory) {
     begin_transaction();
     const MemoryContext outer = MemoryContextSwitchTo(batch_memory);
@@ -103,71 +104,72 @@ bool sweep_batch_in_transaction(const Sweeper &sweeper, Pass *pass, const SweepO
     PopActiveSnapshot();
     MemoryContextSwitchTo(outer);
     MemoryContextReset(batch_memory);
-    sweeper.next_transaction();
+    callbacks.next_transaction();
     return is_complete;
 }
 
-void report_progress(const Sweeper &sweeper, Pass *pass) {
+void report_progress(const SweepCallbacks &callbacks, Pass *pass) {
     const SweepProgress &progress = pass->progress;
     const Micros now = monotonic_now();
-    if (now - pass->reported_at < kBetweenReports)
+    if (now - pass->reported_at < kReportInterval)
         return;
     pass->reported_at = now;
-    ereport(sweeper.report_level, (errmsg("sweeping \"%s\": %lld of %lld blocks, %lld rows deleted", pass->name,
-                                          static_cast<long long>(progress.blocks_done), static_cast<long long>(progress.blocks),
-                                          static_cast<long long>(progress.deleted))));
+    ereport(callbacks.report_level,
+            (errmsg("sweeping \"%s\": %lld of %lld blocks, %lld rows deleted", pass->name,
+                    static_cast<long long>(progress.blocks_done), static_cast<long long>(progress.blocks),
+                    static_cast<long long>(progress.deleted))));
 }
 
-void report_completion(const Sweeper &sweeper, const Pass &pass) {
+void report_completion(const SweepCallbacks &callbacks, const Pass &pass) {
     const SweepProgress &progress = pass.progress;
-    ereport(sweeper.report_level, (errmsg("swept \"%s\": %lld rows deleted in %lld batches, %lld in use left alone", pass.name,
-                                          static_cast<long long>(progress.deleted), static_cast<long long>(progress.batches),
-                                          static_cast<long long>(progress.held))));
+    ereport(callbacks.report_level, (errmsg("swept \"%s\": %lld rows deleted in %lld batches, %lld in use left alone",
+                                            pass.name, static_cast<long long>(progress.deleted),
+                                            static_cast<long long>(progress.batches), static_cast<long long>(progress.held))));
 }
 
-// False: told to stop.
-bool rest(const Sweeper &sweeper, Micros pause) {
+// False: must_stop returned true.
+bool sleep_for(const SweepCallbacks &callbacks, Micros pause) {
     const Micros until = monotonic_now() + pause;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
-        if (sweeper.must_stop())
+        if (callbacks.must_stop())
             return false;
         const Micros left = until - monotonic_now();
         if (left <= 0)
             return true;
         (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-                        static_cast<long>((Min(left, kLongestNap) + 999) / 1000), PG_WAIT_EXTENSION);
+                        static_cast<long>((Min(left, kMaxSleep) + 999) / 1000), PG_WAIT_EXTENSION);
         ResetLatch(MyLatch);
     }
 }
 
-bool sweep_table(const Sweeper &sweeper, KeySpace table, const SweepOptions &options, MemoryContext memory,
+bool sweep_table(const SweepCallbacks &callbacks, KeySpace table, const SweepOptions &options, MemoryContext memory,
                  MemoryContext batch_memory) {
     Pass pass{};
     pass.table = table;
-    while (!sweep_batch_in_transaction(sweeper, &pass, options, memory, batch_memory)) {
-        report_progress(sweeper, &pass);
-        if (!rest(sweeper, options.pause)) {
+    while (!sweep_batch_in_transaction(callbacks, &pass, options, memory, batch_memory)) {
+        report_progress(callbacks, &pass);
+        if (!sleep_for(callbacks, options.pause)) {
             release_progress(pass.progress);
             return false;
         }
     }
     release_progress(pass.progress);
-    report_completion(sweeper, pass);
-    return !sweeper.must_stop();
+    report_completion(callbacks, pass);
+    return !callbacks.must_stop();
 }
 
 } // namespace
 
-bool sweep_all(const Sweeper &sweeper, const SweepOptions &options) {
+bool sweep_all(const SweepCallbacks &callbacks, const SweepOptions &options) {
     MemoryContext memory = AllocSetContextCreate(PortalContext != nullptr ? PortalContext : TopMemoryContext, "idem sweep",
                                                  ALLOCSET_DEFAULT_SIZES);
     MemoryContext batch_memory = AllocSetContextCreate(memory, "idem sweep batch", ALLOCSET_DEFAULT_SIZES);
-    bool go_on = true;
+    bool is_complete = true;
     for (const KeySpace table : kKeySpaces)
-        go_on = go_on && sweep_table(sweeper, table, options, memory, batch_memory);
+        is_complete = is_complete && sweep_table(callbacks, table, options, memory, batch_memory);
     MemoryContextDelete(memory);
-    return go_on;
+    return is_complete;
 }
 
 core::Micros sweep_start() {
@@ -183,7 +185,7 @@ namespace {
 using namespace idem;
 
 void next_transaction() { SPI_commit(); }
-bool never() { return false; }
+bool never_stop() { return false; }
 
 SweepOptions options_of(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(0))
@@ -202,7 +204,7 @@ SweepOptions options_of(FunctionCallInfo fcinfo) {
 void require_own_transactions(FunctionCallInfo fcinfo) {
     const bool atomic =
         fcinfo->context == nullptr || !IsA(fcinfo->context, CallContext) || castNode(CallContext, fcinfo->context)->atomic;
-    // What was sent before it in a pipeline is in the same transaction, which is no block.
+    // Earlier statements of a pipeline are in the same transaction, although it is no transaction block.
     if (atomic || IsSubTransaction() || (MyXactFlags & XACT_FLAGS_PIPELINING))
         ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
                         errmsg("idem_sweep() cannot run inside a transaction block"), errdetail("It commits after each batch."),
@@ -229,9 +231,9 @@ PGDLLEXPORT Datum idem_sweep(PG_FUNCTION_ARGS) {
     }
     if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
         elog(ERROR, "could not connect to SPI");
-    // What the caller has done is committed as the caller wants it, not without waiting for the flush.
+    // Commit the caller's work with the caller's synchronous_commit.
     next_transaction();
-    sweep_all({next_transaction, never, NOTICE}, options);
+    sweep_all({next_transaction, never_stop, NOTICE}, options);
     SPI_finish();
     PG_RETURN_VOID();
 }

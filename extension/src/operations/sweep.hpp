@@ -1,9 +1,11 @@
-// Sweeping: all tables of keys, tokens, locks, rates and counters, batch by batch, each batch a transaction of its own. Shared
-// by the procedure idem_sweep and the background worker.
+// Sweeps the tables of keys, tokens, locks, rates and counters in batches, each in a transaction of its own. The procedure
+// idem_sweep and the background worker use it.
 //
-// A batch is bounded by a number of rows and by time, so that a claim of a key that is just being deleted waits for no more
-// than that, and no snapshot is held for longer. It commits without waiting for its flush: after a crash, rows that are back
-// are as expired as they were, and whoever claimed such a key flushes the deletion with its own commit.
+// A number of rows and a time limit each batch. A claim of a key that is being deleted waits no longer than a batch, and no
+// snapshot is held for longer.
+//
+// A batch commits without waiting for its flush. A crash may bring rows back, which are still expired. If a key was claimed
+// again after its deletion, the flush of that commit also flushed the deletion.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -12,24 +14,24 @@
 namespace idem {
 
 struct SweepOptions {
-    int64 batch;        // most rows deleted in one transaction
-    core::Micros pause; // between two of them
+    int64 batch;        // the most rows deleted in one transaction
+    core::Micros pause; // between two transactions
 };
 
-// Who sweeps, and how it goes from one transaction to the next.
-struct Sweeper {
-    void (*next_transaction)(); // commits, and starts another
-    bool (*must_stop)();        // asked between batches; also within a pause, at least ten times a second
+// The caller's part of a sweep.
+struct SweepCallbacks {
+    void (*next_transaction)(); // commits and starts the next transaction
+    bool (*must_stop)();        // called between batches, and at least ten times a second in a pause
     int report_level;           // of the messages about progress
 };
 
-// Sweeps every table once; false when told to stop before the end. Every batch that was committed stays done, and a later
-// sweep of the table begins where this one stopped. REQUIRES: a transaction, without locks that matter and with nothing
-// written; there is another one afterwards.
-bool sweep_all(const Sweeper &sweeper, const SweepOptions &options);
+// Sweeps every table once. False: must_stop ended the sweep early. Committed batches stay, and a later sweep continues at the
+// block at which this one stopped. REQUIRES: a transaction that has written nothing and whose locks may end early. The sweep
+// ends it; another one is open afterwards.
+bool sweep_all(const SweepCallbacks &callbacks, const SweepOptions &options);
 
-// When, by the clock, the first sweep after the server's start may begin (idem.sweep_start_delay); PG_INT64_MIN without a
-// delay, for the clock may have been set back since the start.
+// The system time at which the first sweep after the server's start may begin (idem.sweep_start_delay). PG_INT64_MIN without a
+// delay: the system time may have been set back since the start.
 core::Micros sweep_start();
 
 } // namespace idem

@@ -13,9 +13,9 @@ namespace {
 struct Candidate {
     OffsetNumber offset;
     core::KeyFacts facts;
-    const text *scope; // nullptr: of a counter
-    bool asks_policy;  // a key in progress, whose scope's policy has yet to be asked for
-    int held_before;   // expired rows of the page before this one that somebody holds
+    const text *scope; // nullptr for a counter
+    bool needs_policy; // a key in progress: its scope's policy decides whether it is expired
+    int held_before;   // expired rows before this one on the page that another transaction holds
 };
 
 struct Candidates {
@@ -24,7 +24,7 @@ struct Candidates {
     Candidate rows[MaxHeapTuplesPerPage];
 };
 
-// A row that is no key's is as a completed key: it counts until it expires.
+// A rate or a counter expires as a completed key does.
 core::KeyFacts facts_of_row(KeySpace space, TupleDesc layout, HeapTuple row) {
     if (has_key_columns(space))
         return stored_facts(layout, row);
@@ -45,7 +45,7 @@ const text *counted_scope(KeySpace space, TupleDesc layout, HeapTuple row) {
     return DatumGetTextPCopy(heap_getattr(row, column, layout, &is_null));
 }
 
-// Notes what is expired, committed and free, by what can be told under the page's lock.
+// Collects the rows that are expired, committed and not held, as far as this can be decided under the page's lock.
 void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
     TupleDesc layout = RelationGetDescr(relation);
     const CommandId command = GetCurrentCommandId(false);
@@ -59,29 +59,29 @@ void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from
         if (version != TM_Ok)
             return;
         const text *scope = counted_scope(space, layout, row);
-        const bool asks_policy = space == KeySpace::keys && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), facts, scope, asks_policy, found->held};
+        const bool needs_policy = space == KeySpace::keys && facts.state == core::State::in_progress;
+        found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), facts, scope, needs_policy, found->held};
     });
 }
 
-bool is_void(const Candidate &row, core::Micros now) {
-    if (!row.asks_policy)
+bool is_expired_by_policy(const Candidate &row, core::Micros now) {
+    if (!row.needs_policy)
         return true;
     core::KeyFacts facts = row.facts;
     facts.manual_policy = is_manual_on_lease_expiry(row.scope);
     return core::is_expired(facts, now);
 }
 
-// The page stays pinned since it was looked at, so that the line pointer still is that version's.
+// REQUIRES: the page is pinned since it was read, so that the line pointer still belongs to that version.
 bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
     ItemPointerData version;
     ItemPointerSet(&version, block, offset);
     return delete_row({relation, nullptr, {}, 0, false}, version, false) == Write::done;
 }
 
-// One page, from the position's row on; at most `room` deletions, none after `until`: to delete one row of a large response
-// takes hundreds of its pieces. Moves the position behind what it has done.
-void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 room, core::Micros until, Batch *batch,
+// Sweeps one page from the position's row on, with at most `max_rows` deletions. It checks `until` before each deletion but the
+// first, as the deletion of one row with a large response also deletes hundreds of TOAST rows. Advances the position.
+void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 max_rows, core::Micros until, Batch *batch,
                 BufferAccessStrategy strategy) {
     const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
@@ -95,17 +95,17 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
         CHECK_FOR_INTERRUPTS();
-        if (room == 0 || (i > 0 && monotonic_now() >= until)) {
+        if (max_rows == 0 || (i > 0 && monotonic_now() >= until)) {
             position->offset = row.offset;
             batch->held += row.held_before;
             ReleaseBuffer(buffer);
             return;
         }
-        if (!is_void(row, now))
+        if (!is_expired_by_policy(row, now))
             continue;
         if (delete_version(relation, position->block, row.offset)) {
             batch->deleted++;
-            room--;
+            max_rows--;
             if (row.scope != nullptr)
                 stats::count(row.scope, stats::Counter::swept);
         } else {

@@ -1,9 +1,9 @@
-// The heap side of a sweep: walks a table block by block and deletes the rows that have expired, without an index on their
-// expiry and without the executor.
+// A sweep's work on the heap: reads a table block by block and deletes expired rows, without an index on expiry and without the
+// executor.
 //
-// A row is judged by core::is_expired and by nothing else, and is deleted as the very version that was judged: one that was
-// claimed again meanwhile is another version. Rows that somebody holds, for whatever purpose, are passed by: a sweep waits for
-// no row, so it can be in no deadlock over one.
+// Only core::is_expired decides whether a row is deleted. The sweep deletes exactly the version that it checked; a row that was
+// claimed again meanwhile has another version. It skips every row that another transaction holds. It therefore waits for no row
+// and cannot take part in a deadlock over one.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -12,25 +12,25 @@
 
 namespace idem {
 
-// The next row to look at.
+// The next row to check.
 struct HeapPosition {
     BlockNumber block;
     OffsetNumber offset;
 };
 
 struct BatchLimits {
-    int64 rows;         // delete no more than that
-    core::Micros until; // monotonic_now(): and begin no page after that, except the first
+    int64 rows;         // the most rows to delete
+    core::Micros until; // monotonic_now(); no page begins later, except the first
 };
 
 struct Batch {
-    int64 deleted;
-    int64 held; // expired, but somebody holds them: left alone
+    int64 deleted; // rows
+    int64 held;    // expired rows that another transaction holds, so they were skipped
     int64 blocks;
 };
 
-// Deletes from `position` on, up to and without block `end`, within the transaction; moves `position`. REQUIRES: an active
-// snapshot; `end` is not beyond the relation.
+// Deletes expired rows from `position` up to, but not including, block `end` in the current transaction. Advances `position`.
+// REQUIRES: an active snapshot; `end` is not beyond the relation.
 Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
                    BufferAccessStrategy strategy);
 

@@ -24,11 +24,11 @@ constexpr Column kColumns[] = {
     {"batches", INT8OID},
 };
 
-constexpr const char *kPlace =
+constexpr const char *kSelectNextBlock =
     "SELECT next_block FROM %s WHERE swept OPERATOR(pg_catalog.=) $1::pg_catalog.oid AND slot OPERATOR(pg_catalog.=) $2";
 
 // $4: whether the pass is complete.
-constexpr const char *kWrite =
+constexpr const char *kWriteRow =
     "INSERT INTO %s AS s (swept, slot, pid, started_at, updated_at, finished_at, complete_from, next_block, blocks_total,"
     " blocks_done, rows_deleted, rows_held, batches)"
     " SELECT $1, $2, pg_catalog.pg_backend_pid(), $3, t.now, CASE WHEN $4 THEN t.now END, CASE WHEN $4 THEN $3 END,"
@@ -42,7 +42,7 @@ constexpr const char *kWrite =
 
 LOCKTAG slot_tag(Oid table, int slot) { return session_value_tag(ValueLock::sweep, (static_cast<uint64>(slot) << 32) | table); }
 
-int take_slot(Oid table) {
+int acquire_slot(Oid table) {
     for (int slot = 0;; slot++) {
         const LOCKTAG tag = slot_tag(table, slot);
         if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
@@ -60,13 +60,13 @@ constinit Member sweeps_table = member_table("idem_sweeps", kColumns, 1, 2, kAny
 SweepProgress begin_progress(Oid table, int64 blocks) {
     SweepProgress progress{};
     progress.table = table;
-    progress.slot = take_slot(table);
+    progress.slot = acquire_slot(table);
     progress.started_at = clock_now();
     progress.blocks = blocks;
     const SqlArgument arguments[] = {{OIDOID, ObjectIdGetDatum(table), false}, {INT4OID, Int32GetDatum(progress.slot), false}};
-    Datum place = 0;
-    run_as_owner(psprintf(kPlace, member_name(sweeps_table)), arguments, lengthof(arguments), &place);
-    const int64 block = DatumGetInt64(place);
+    Datum next_block = 0;
+    run_as_owner(psprintf(kSelectNextBlock, member_name(sweeps_table)), arguments, lengthof(arguments), &next_block);
+    const int64 block = DatumGetInt64(next_block);
     progress.next_block = block > 0 && block < blocks ? static_cast<BlockNumber>(block) : 0;
     return progress;
 }
@@ -82,7 +82,7 @@ void write_progress(const SweepProgress &progress, bool is_complete) {
                                      number(progress.deleted),
                                      number(progress.held),
                                      number(progress.batches)};
-    run_as_owner(psprintf(kWrite, member_name(sweeps_table)), arguments, lengthof(arguments));
+    run_as_owner(psprintf(kWriteRow, member_name(sweeps_table)), arguments, lengthof(arguments));
 }
 
 void release_progress(const SweepProgress &progress) {

@@ -7,10 +7,10 @@ namespace {
 constinit shmem_request_hook_type next_request = nullptr;
 constinit shmem_startup_hook_type next_startup = nullptr;
 
-// `mutex` guards the rest.
+// `mutex` guards the other members.
 struct Slot {
     slock_t mutex;
-    uint64 number; // of the sweep that reports here
+    uint64 number; // of the sweep that may report here
     SweepReport report;
 };
 constinit Slot *slots = nullptr;
@@ -18,7 +18,7 @@ constinit Slot *slots = nullptr;
 void request_memory() {
     if (next_request != nullptr)
         next_request();
-    RequestAddinShmemSpace(sizeof(Slot) * kMostDatabases);
+    RequestAddinShmemSpace(sizeof(Slot) * kMaxDatabases);
 }
 
 void attach_memory() {
@@ -26,9 +26,9 @@ void attach_memory() {
         next_startup();
     bool found;
     LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-    slots = static_cast<Slot *>(ShmemInitStruct("idem sweeps", sizeof(Slot) * kMostDatabases, &found));
+    slots = static_cast<Slot *>(ShmemInitStruct("idem sweeps", sizeof(Slot) * kMaxDatabases, &found));
     if (!found)
-        for (int i = 0; i < kMostDatabases; i++) {
+        for (int i = 0; i < kMaxDatabases; i++) {
             slots[i] = {};
             SpinLockInit(&slots[i].mutex);
         }
@@ -49,7 +49,7 @@ void register_launcher() {
 
 } // namespace
 
-uint64 open_report(int slot) {
+uint64 begin_report(int slot) {
     SpinLockAcquire(&slots[slot].mutex);
     const uint64 number = ++slots[slot].number;
     slots[slot].report = {SweepOutcome::unknown, 0};
@@ -57,7 +57,7 @@ uint64 open_report(int slot) {
     return number;
 }
 
-void leave_report(int slot, uint64 number, SweepReport report) {
+void write_report(int slot, uint64 number, SweepReport report) {
     SpinLockAcquire(&slots[slot].mutex);
     if (slots[slot].number == number)
         slots[slot].report = report;
@@ -71,7 +71,7 @@ SweepReport read_report(int slot) {
     return report;
 }
 
-bool is_wanted_alone(Oid database) {
+bool is_locked_against_connections(Oid database) {
     LOCKTAG tag;
     SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, database, 0);
     if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)

@@ -1,4 +1,5 @@
-// The launcher: one entry for each database in idem.databases. It keeps the time by a clock that nobody sets.
+// The launcher: starts the sweeps of the databases in idem.databases. All its times are those of monotonic_now(), which a
+// change of the system time does not affect.
 #include "operations/worker.hpp"
 
 #include "operations/sweep.hpp"
@@ -10,44 +11,45 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-constexpr Micros kLongestBackOff = USECS_PER_HOUR;
+constexpr Micros kMaxBackOff = USECS_PER_HOUR;
 constexpr Micros kFirstRetry = 100 * 1000;
 
-// What keeps a database from being swept: logged when it is new.
+// The reason why a database cannot be swept. It is logged when it changes.
 enum class Obstacle { none, missing, closed, no_extension };
 
+// A database in idem.databases.
 struct Entry {
-    char name[NAMEDATALEN];
-    Micros due;                      // monotonic_now()
+    char name[NAMEDATALEN]; // empty: the entry is free
+    Micros due;
     BackgroundWorkerHandle *sweeper; // or nullptr
     Obstacle obstacle;
     int failures; // in a row
-    uint32 error; // the last one of them
-    bool wanted;  // while the list is read
+    uint32 error; // of the last failure
+    bool is_listed;
 };
 
 // Entry i's sweeper reports in slot i.
-constinit Entry entries[kMostDatabases] = {};
+constinit Entry entries[kMaxDatabases] = {};
 
-constinit Micros launched_at = 0; // monotonic_now()
+constinit Micros launched_at = 0;
 
-// Names on the list that found no entry.
-constinit bool list_has_rest = false;
+// Whether the list has names for which no entry was free.
+constinit bool list_is_truncated = false;
 
-// How often in a row the server had no room for a sweeper, whichever it was, and when to ask again.
-constinit int refusals = 0;
-constinit Micros retry_at = 0; // monotonic_now()
+// How often in a row the server had no free background worker for any sweeper, and when to try again.
+constinit int failed_starts = 0;
+constinit Micros retry_at = 0;
 
 Micros interval() { return settings::sweep_interval * Micros{1000}; }
 
-// `wait`, twice as long for each time that it was in vain.
-Micros grown(Micros wait, int times, Micros longest) {
-    for (int i = 0; i < times && wait < longest; i++)
+// `wait`, doubled for each failure.
+Micros doubled(Micros wait, int failures, Micros longest) {
+    for (int i = 0; i < failures && wait < longest; i++)
         wait *= 2;
     return Min(wait, longest);
 }
 
-Micros back_off(int failures) { return grown(interval(), failures, Max(kLongestBackOff, interval())); }
+Micros back_off(int failures) { return doubled(interval(), failures, Max(kMaxBackOff, interval())); }
 
 bool is_on_list(const List *names, const char *name) {
     ListCell *cell;
@@ -64,46 +66,46 @@ Entry *find_entry(const char *name) {
     return nullptr;
 }
 
-void want_database(const char *name) {
+void list_database(const char *name) {
     Entry *entry = find_entry(name);
     if (entry == nullptr) {
         entry = find_entry("");
         if (entry == nullptr) {
-            list_has_rest = true;
+            list_is_truncated = true;
             return;
         }
         *entry = {};
         strlcpy(entry->name, name, NAMEDATALEN);
     }
-    entry->wanted = true;
+    entry->is_listed = true;
 }
 
-// Entries keep what is known of a database that stays on the list; others make room for new ones. One whose sweeper is still
-// running does when that has ended, and then the list is read again.
+// Updates the entries from the list. The entry of a database that stays on the list keeps its state. Any other entry becomes
+// free, but only after its sweeper has ended; the list is then read again.
 void read_list() {
     char *list = pstrdup(settings::databases);
     List *names;
-    if (!SplitIdentifierString(list, ',', &names)) // checked when it was set
+    if (!SplitIdentifierString(list, ',', &names)) // the setting's check hook has accepted it
         names = NIL;
     for (Entry &entry : entries) {
-        entry.wanted = entry.name[0] != '\0' && is_on_list(names, entry.name);
-        if (!entry.wanted && entry.sweeper == nullptr)
+        entry.is_listed = entry.name[0] != '\0' && is_on_list(names, entry.name);
+        if (!entry.is_listed && entry.sweeper == nullptr)
             entry = {};
     }
-    list_has_rest = false;
+    list_is_truncated = false;
     ListCell *cell;
     foreach (cell, names)
-        want_database(static_cast<const char *>(lfirst(cell)));
-    int wanted = 0;
+        list_database(static_cast<const char *>(lfirst(cell)));
+    int listed = 0;
     for (Entry &entry : entries) {
-        wanted += entry.wanted;
-        // A new interval, or a new delay, holds at once.
+        listed += entry.is_listed;
+        // A shorter interval takes effect immediately.
         entry.due = Min(entry.due, monotonic_now() + back_off(entry.failures));
     }
     retry_at = Min(retry_at, monotonic_now() + interval());
-    if (list_has_rest && wanted == kMostDatabases)
+    if (list_is_truncated && listed == kMaxDatabases)
         ereport(LOG, (errmsg("some databases in idem.databases are not swept"),
-                      errdetail("It has more than %d names; those after them are left out.", kMostDatabases)));
+                      errdetail("It has more than %d names; those after them are left out.", kMaxDatabases)));
     list_free(names);
     pfree(list);
 }
@@ -126,21 +128,21 @@ void log_obstacle(const Entry &entry, Obstacle obstacle) {
     }
 }
 
-void meet(Entry *entry, Obstacle obstacle) {
+void set_obstacle(Entry *entry, Obstacle obstacle) {
     if (entry->obstacle != obstacle)
         log_obstacle(*entry, obstacle);
     entry->obstacle = obstacle;
 }
 
-struct Found {
-    Oid database; // InvalidOid: there is an obstacle
+struct Database {
+    Oid oid; // InvalidOid: there is an obstacle
     Obstacle obstacle;
-    bool is_wanted_alone;
+    bool is_locked;
 };
 
-// Without a database of our own there may be no index to be had, so we read the table.
-Found find_database(const char *name) {
-    Found found{InvalidOid, Obstacle::missing, false};
+// Scans the table, because the index on names may be unusable without a connection to a database.
+Database find_database(const char *name) {
+    Database found{InvalidOid, Obstacle::missing, false};
     StartTransactionCommand();
     (void)GetTransactionSnapshot();
     Relation table = table_open(DatabaseRelationId, AccessShareLock);
@@ -149,10 +151,10 @@ Found find_database(const char *name) {
         const auto *form = reinterpret_cast<Form_pg_database>(GETSTRUCT(row));
         if (strcmp(NameStr(form->datname), name) != 0)
             continue;
-        // -2: its DROP was interrupted.
+        // -2: an interrupted DROP DATABASE.
         const bool is_open = form->datallowconn && form->datconnlimit != -2;
         if (is_open)
-            found = {form->oid, Obstacle::none, is_wanted_alone(form->oid)};
+            found = {form->oid, Obstacle::none, is_locked_against_connections(form->oid)};
         else
             found.obstacle = Obstacle::closed;
     }
@@ -173,7 +175,7 @@ bool start_sweeper(Entry *entry, int slot, Oid database) {
     strlcpy(sweeper.bgw_function_name, "idem_sweeper_main", BGW_MAXLEN);
     sweeper.bgw_main_arg = Int32GetDatum(slot);
     sweeper.bgw_notify_pid = MyProcPid;
-    const SweepTask task = {database, entry->error, open_report(slot)};
+    const SweepTask task = {database, entry->error, begin_report(slot)};
     memcpy(sweeper.bgw_extra, &task, sizeof task);
     const MemoryContext outer = MemoryContextSwitchTo(TopMemoryContext);
     const bool registered = RegisterDynamicBackgroundWorker(&sweeper, &entry->sweeper);
@@ -183,31 +185,31 @@ bool start_sweeper(Entry *entry, int slot, Oid database) {
     return registered;
 }
 
-// The entry stays due.
-void note_refusal(const Entry &entry) {
-    const Micros wait = grown(kFirstRetry, refusals, interval());
-    ereport(refusals == 0 ? LOG : DEBUG1,
+// The server had no free background worker. The entry stays due.
+void handle_failed_start(const Entry &entry) {
+    const Micros wait = doubled(kFirstRetry, failed_starts, interval());
+    ereport(failed_starts == 0 ? LOG : DEBUG1,
             (errmsg("could not start a sweep of database \"%s\"", entry.name),
              errdetail("No background worker is free. The next attempt is in %lld ms.", static_cast<long long>(wait / 1000)),
              errhint("You might need to increase max_worker_processes.")));
-    refusals++;
+    failed_starts++;
     retry_at = monotonic_now() + wait;
 }
 
 void begin_sweep(Entry *entry, int slot) {
-    const Found found = find_database(entry->name);
-    if (OidIsValid(found.database) && !found.is_wanted_alone) {
-        if (!start_sweeper(entry, slot, found.database))
-            return note_refusal(*entry);
-        refusals = 0;
+    const Database database = find_database(entry->name);
+    if (OidIsValid(database.oid) && !database.is_locked) {
+        if (!start_sweeper(entry, slot, database.oid))
+            return handle_failed_start(*entry);
+        failed_starts = 0;
     }
     entry->due = monotonic_now() + interval();
-    // Whether there is an extension is the sweeper's to find out.
-    if (found.obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
-        meet(entry, found.obstacle);
+    // Only a sweeper can tell that the extension exists now.
+    if (database.obstacle != Obstacle::none || entry->obstacle != Obstacle::no_extension)
+        set_obstacle(entry, database.obstacle);
 }
 
-const char *word_for(SweepOutcome outcome) {
+const char *outcome_text(SweepOutcome outcome) {
     switch (outcome) {
     case SweepOutcome::swept:
         return "finished";
@@ -231,28 +233,28 @@ void end_sweep(Entry *entry, int slot) {
     entry->failures = failed ? entry->failures + 1 : 0;
     if (report.outcome != SweepOutcome::unknown)
         entry->error = report.error;
-    meet(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
+    set_obstacle(entry, report.outcome == SweepOutcome::no_extension ? Obstacle::no_extension : Obstacle::none);
     const Micros wait = back_off(entry->failures);
     entry->due = monotonic_now() + wait;
     ereport(DEBUG1, (errmsg_internal("sweep of database \"%s\" ended (%s), the next is due in %lld ms", entry->name,
-                                     word_for(report.outcome), static_cast<long long>(wait / 1000))));
-    if (!entry->wanted) {
+                                     outcome_text(report.outcome), static_cast<long long>(wait / 1000))));
+    if (!entry->is_listed) {
         *entry = {};
-        if (list_has_rest)
+        if (list_is_truncated)
             read_list();
     }
 }
 
-// When idem.sweep_start_delay is over: by the clock, or because this process has been there for that long.
+// The end of idem.sweep_start_delay: by the system time, or by the time since this process started, whichever is earlier.
 Micros first_sweep() {
     const Micros wait = Max(sweep_start(), clock_now()) - clock_now();
     return Min(monotonic_now() + wait, launched_at + settings::sweep_start_delay * USECS_PER_SEC);
 }
 
-// Takes note of the sweeps that have ended; returns how many have not.
-int count_sweepers() {
+// Ends the entries' sweeps whose process has ended. Returns the number of running sweepers.
+int collect_sweepers() {
     int running = 0;
-    for (int slot = 0; slot < kMostDatabases; slot++) {
+    for (int slot = 0; slot < kMaxDatabases; slot++) {
         Entry *entry = &entries[slot];
         if (entry->sweeper == nullptr)
             continue;
@@ -265,8 +267,8 @@ int count_sweepers() {
     return running;
 }
 
-// The one that is due first, so that none is passed over for ever. nullptr: all are being swept.
-Entry *first_in_line() {
+// The entry that is due first, so that none waits forever. nullptr: all are being swept.
+Entry *first_due_entry() {
     Entry *first = nullptr;
     for (Entry &entry : entries)
         if (entry.name[0] != '\0' && entry.sweeper == nullptr && (first == nullptr || entry.due < first->due))
@@ -274,13 +276,13 @@ Entry *first_in_line() {
     return first;
 }
 
-// A lock that had to be waited for may have used up the latch of a signal that came meanwhile.
-bool is_called_away() { return ShutdownRequestPending || ConfigReloadPending; }
+// Checked before the launcher sleeps: a lock wait may have reset the latch that a signal set meanwhile.
+bool is_signal_pending() { return ShutdownRequestPending || ConfigReloadPending; }
 
-// Starts what is due, and says when to look again; the end of a sweep wakes us as well.
-Micros attend() {
-    while (!is_called_away() && count_sweepers() < settings::sweep_workers) {
-        Entry *entry = first_in_line();
+// Starts the sweeps that are due. Returns the time of the next call; the end of a sweep also wakes the launcher.
+Micros start_due_sweeps() {
+    while (!is_signal_pending() && collect_sweepers() < settings::sweep_workers) {
+        Entry *entry = first_due_entry();
         if (entry == nullptr)
             break;
         const Micros due = Max(Max(entry->due, retry_at), first_sweep());
@@ -313,7 +315,7 @@ void idem_launcher_main(Datum) {
     pqsignal(SIGHUP, SignalHandlerForConfigReload);
     pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
     BackgroundWorkerUnblockSignals();
-    // The catalogs that all databases share, and no database.
+    // Connects to no database: only shared catalogs can be read.
     BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
     launched_at = monotonic_now();
     read_list();
@@ -323,11 +325,11 @@ void idem_launcher_main(Datum) {
             ProcessConfigFile(PGC_SIGHUP);
             read_list();
         }
-        const Micros next = attend();
-        if (!is_called_away())
+        const Micros next = start_due_sweeps();
+        if (!is_signal_pending())
             sleep_until(next);
     }
-    proc_exit(1); // so that the server starts another, unless it shuts down
+    proc_exit(1); // the server starts another launcher, unless it shuts down
 }
 
 } // extern "C"

@@ -1,4 +1,4 @@
-// A sweeper: one sweep of one database.
+// A sweeper: a process for one sweep of one database.
 #include "operations/worker.hpp"
 
 #include "operations/sweep.hpp"
@@ -10,15 +10,15 @@ namespace {
 
 using namespace idem;
 
-// Nobody waits for the worker: it leaves the processor, and the flushes of the WAL, to those somebody waits for.
-constexpr int kGentleBatch = 200;
+// Rows. Small, because no client waits for the worker: the processor and WAL flushes are for the sessions with clients.
+constexpr int kBatchSize = 200;
 
-// Whoever keeps a table locked keeps other databases waiting for their sweep.
-constexpr const char *kLongestLockWait = "10s";
+// Limited, because other databases wait for their sweep while a session keeps a table locked.
+constexpr const char *kMaxLockWait = "10s";
 
 void next_transaction() {
     CommitTransactionCommand();
-    pgstat_report_stat(false); // autovacuum is to see what was deleted
+    pgstat_report_stat(false); // autovacuum counts the deleted rows
     SetCurrentStatementStartTimestamp();
     StartTransactionCommand();
 }
@@ -28,7 +28,7 @@ bool must_stop() {
         ConfigReloadPending = false;
         ProcessConfigFile(PGC_SIGHUP);
     }
-    return is_wanted_alone(MyDatabaseId);
+    return is_locked_against_connections(MyDatabaseId);
 }
 
 SweepOutcome sweep_database() {
@@ -37,16 +37,16 @@ SweepOutcome sweep_database() {
     pgstat_report_activity(STATE_RUNNING, "sweeping what has expired");
     SweepOutcome outcome = SweepOutcome::no_extension;
     if (OidIsValid(get_extension_oid("idem", true))) {
-        // The launcher does not know what the database itself has set. A clock that was set back behind the start tells
-        // nothing.
+        // The database may have its own idem.sweep_start_delay, which the launcher does not know. It is ignored if the system
+        // time was set back to before the server's start.
         const core::Micros now = clock_now();
         if (now >= PgStartTime && now < sweep_start()) {
             CommitTransactionCommand();
             return SweepOutcome::swept;
         }
         next_transaction();
-        const SweepOptions gently = {kGentleBatch, settings::sweep_pause * core::Micros{1000}};
-        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, gently);
+        const SweepOptions options = {kBatchSize, settings::sweep_pause * core::Micros{1000}};
+        const bool finished = sweep_all({next_transaction, must_stop, DEBUG1}, options);
         outcome = finished ? SweepOutcome::swept : SweepOutcome::interrupted;
     }
     CommitTransactionCommand();
@@ -60,7 +60,7 @@ uint32 error_hash(const ErrorData *error) {
     return Max(static_cast<uint32>(hash), uint32{1});
 }
 
-// The same error, sweep after sweep, is logged once.
+// Logs the error, unless it is that of the last sweep.
 SweepReport report_failure(uint32 known_error) {
     MemoryContextSwitchTo(TopMemoryContext);
     const uint32 error = error_hash(CopyErrorData());
@@ -84,7 +84,7 @@ void idem_sweeper_main(Datum slot) {
     memcpy(&task, MyBgworkerEntry->bgw_extra, sizeof task);
     BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
     if (LockTimeout == 0)
-        SetConfigOption("lock_timeout", kLongestLockWait, PGC_SUSET, PGC_S_OVERRIDE);
+        SetConfigOption("lock_timeout", kMaxLockWait, PGC_SUSET, PGC_S_OVERRIDE);
     SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
     SweepReport report;
     PG_TRY();
@@ -92,8 +92,8 @@ void idem_sweeper_main(Datum slot) {
     PG_CATCH();
     { report = report_failure(task.known_error); }
     PG_END_TRY();
-    leave_report(DatumGetInt32(slot), task.number, report);
-    proc_exit(0); // an open transaction is aborted
+    write_report(DatumGetInt32(slot), task.number, report);
+    proc_exit(0); // aborts an open transaction
 }
 
 } // extern "C"
