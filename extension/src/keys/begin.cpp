@@ -8,7 +8,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    static constexpr int key = 0, fingerprint = 1, ttl = 2, lease = 3, owner = 4, wait = 5, scope = 6;
+    enum { key, fingerprint, ttl, lease, owner, wait, scope };
 };
 
 } // namespace

@@ -11,8 +11,19 @@ using core::State;
 
 // Columns of the result, in order.
 struct InfoColumn {
-    static constexpr int state = 0, status_code = 1, response = 2, response_omitted = 3, attempt = 4, recovery_point = 5,
-                         created_at = 6, expires_at = 7, lease_until = 8, is_owner = 9, count = 10;
+    enum {
+        state,
+        status_code,
+        response,
+        response_omitted,
+        attempt,
+        recovery_point,
+        created_at,
+        expires_at,
+        lease_until,
+        is_owner,
+        count
+    };
 };
 
 const char *state_name(State value) {

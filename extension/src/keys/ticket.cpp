@@ -8,8 +8,7 @@ namespace {
 
 // Columns of the type, in order.
 struct TicketColumn {
-    static constexpr int outcome = 0, fence = 1, attempt = 2, lease_until = 3, status_code = 4, response = 5,
-                         response_omitted = 6, recovery_point = 7, retry_after = 8, count = 9;
+    enum { outcome, fence, attempt, lease_until, status_code, response, response_omitted, recovery_point, retry_after, count };
 };
 
 struct Ticket {

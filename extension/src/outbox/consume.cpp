@@ -10,7 +10,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    static constexpr int consumer = 0, message_id = 1, ttl = 2;
+    enum { consumer, message_id, ttl };
 };
 
 const text *nonempty_text(FunctionCallInfo fcinfo, int arg, const char *name) {

@@ -34,17 +34,13 @@ inline constexpr int kMaxMessagesPerLease = 400;
 
 // Attribute numbers of idem_outbox, idem_outbox_leases and idem_outbox_parked.
 struct MessageColumn {
-    static constexpr AttrNumber id = 1, due_at = 2, returned_by = 3, failures = 4, topic = 5, key = 6, payload = 7, headers = 8;
-    static constexpr AttrNumber count = headers;
+    enum : AttrNumber { id = 1, due_at, returned_by, failures, topic, key, payload, headers, count = headers };
 };
 struct LeaseColumn {
-    static constexpr AttrNumber fence = 1, lease_until = 2, topic = 3, ids = 4, key_hashes = 5;
-    static constexpr AttrNumber count = key_hashes;
+    enum : AttrNumber { fence = 1, lease_until, topic, ids, key_hashes, count = key_hashes };
 };
 struct ParkedColumn {
-    static constexpr AttrNumber id = 1, parked_at = 2, returned_by = 3, failures = 4, cause = 5, topic = 6, key = 7,
-                                payload = 8, headers = 9;
-    static constexpr AttrNumber count = headers;
+    enum : AttrNumber { id = 1, parked_at, returned_by, failures, cause, topic, key, payload, headers, count = headers };
 };
 
 // Ids of messages, or hashes of their keys.

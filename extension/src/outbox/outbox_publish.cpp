@@ -8,7 +8,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    static constexpr int topic = 0, payload = 1, key = 2, headers = 3;
+    enum { topic, payload, key, headers };
 };
 
 const text *message_key(FunctionCallInfo fcinfo) {

@@ -12,7 +12,7 @@ using namespace idem;
 using core::Micros;
 
 struct Argument {
-    static constexpr int ids = 0, fence = 1, retry_after = 2;
+    enum { ids, fence, retry_after };
 };
 
 // The numbers that are in both lists. REQUIRES: sorted lists.

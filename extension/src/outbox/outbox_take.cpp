@@ -14,11 +14,10 @@ using namespace idem;
 using core::Micros;
 
 struct Argument {
-    static constexpr int topic = 0, max_messages = 1, lease = 2;
+    enum { topic, max_messages, lease };
 };
 struct TakenColumn {
-    static constexpr int id = 0, topic = 1, key = 2, payload = 3, headers = 4, attempt = 5, fence = 6;
-    static constexpr int count = 7;
+    enum { id, topic, key, payload, headers, attempt, fence, count };
 };
 constexpr Oid kTypes[] = {INT8OID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT4OID, INT8OID};
 static_assert(lengthof(kTypes) == TakenColumn::count);

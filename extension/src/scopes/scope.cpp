@@ -70,8 +70,17 @@ Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) 
 }
 
 struct ScopeColumn {
-    static constexpr AttrNumber scope = 1, ttl = 2, keep_forever = 3, lease = 4, on_lease_expiry = 5, max_response_size = 6,
-                                owner = 7, first_http_status = 8, stored_headers = first_http_status + kHttpRefusals;
+    enum : AttrNumber {
+        scope = 1,
+        ttl,
+        keep_forever,
+        lease,
+        on_lease_expiry,
+        max_response_size,
+        owner,
+        first_http_status,
+        stored_headers = first_http_status + kHttpRefusals
+    };
 };
 static_assert(lengthof(kColumns) == ScopeColumn::stored_headers);
 

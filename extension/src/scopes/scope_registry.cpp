@@ -10,8 +10,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    static constexpr int scope = 0, ttl = 1, keep_forever = 2, lease = 3, on_lease_expiry = 4, max_response_size = 5, owner = 6,
-                         count = 7;
+    enum { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, count };
 };
 
 // Whether the caller, a parameter of the statement, has the privileges of the scope's owner. The statement checks the row
@@ -31,7 +30,7 @@ constexpr const char *kSet =
 
 // The arguments of idem_http_scope_set. The statuses are in the order of HttpRefusal.
 struct HttpArgument {
-    static constexpr int scope = 0, first_status = 1, stored_headers = first_status + kHttpRefusals, count = stored_headers + 1;
+    enum { scope, first_status, stored_headers = first_status + kHttpRefusals, count = stored_headers + 1 };
 };
 constexpr const char *kStatusNames[kHttpRefusals] = {"missing_key_status", "malformed_key_status", "mismatch_status",
                                                      "in_flight_status", "in_doubt_status"};

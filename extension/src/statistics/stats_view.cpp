@@ -9,7 +9,7 @@ using namespace idem;
 using stats::ScopeCounts;
 
 struct StatsColumn {
-    static constexpr int scope = 0, is_other = 1, first_counter = 2, count = first_counter + stats::kCounters;
+    enum { scope, is_other, first_counter, count = first_counter + stats::kCounters };
 };
 constexpr Oid kTypes[] = {TEXTOID, BOOLOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
 static_assert(lengthof(kTypes) == StatsColumn::count);

@@ -1,5 +1,5 @@
-// The tables whose rows have a key: keys, tokens, locks, rates and counters. The same code (key_store.hpp) reads and writes them.
-// Each table is a name space of its own.
+// The tables whose rows have a key: keys, tokens, locks, rates and counters. The same code (key_store.hpp) reads and writes
+// them. Each table is a name space of its own.
 #pragma once
 
 #include "storage/member.hpp"
@@ -16,10 +16,23 @@ inline bool has_key_columns(KeySpace space) { return space <= KeySpace::locks; }
 
 // Attribute numbers. The columns that are never null come first, so that reading them stays cheap.
 struct KeyColumn {
-    static constexpr AttrNumber created_at = 1, expires_at = 2, attempt = 3, state = 4, scope = 5, key = 6, lease_until = 7,
-                                fence = 8, status_code = 9, response_omitted = 10, owner = 11, fingerprint = 12,
-                                recovery_point = 13, response = 14;
-    static constexpr AttrNumber count = response;
+    enum : AttrNumber {
+        created_at = 1,
+        expires_at,
+        attempt,
+        state,
+        scope,
+        key,
+        lease_until,
+        fence,
+        status_code,
+        response_omitted,
+        owner,
+        fingerprint,
+        recovery_point,
+        response,
+        count = response
+    };
 };
 
 struct RateColumn {
