@@ -49,6 +49,26 @@ rows rows_of(const PGresult *result) {
     return all;
 }
 
+/// A ROLLBACK is the one command whose answer says more than its rows: COMMIT may be answered with it.
+rows answer_of(PGresult *result) {
+    if (const std::string tag = PQcmdStatus(result); tag == "ROLLBACK")
+        return {{tag}};
+    return rows_of(result);
+}
+
+bool succeeded(const PGresult *result) {
+    const ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+/// What errors of the whole batch are about.
+subject first_key(const std::vector<command> &commands) {
+    for (const command &command : commands)
+        if (!command.about.key.empty())
+            return command.about;
+    return {};
+}
+
 void pass_notice(void *options, const PGresult *notice) {
     const client_options &to = *static_cast<const client_options *>(options);
     try {
@@ -58,8 +78,7 @@ void pass_notice(void *options, const PGresult *notice) {
     }
 }
 
-// The SQLSTATE does not tell: a function may raise any, and dblink and postgres_fdw do raise class 08 for connections of
-// theirs.
+// The SQLSTATE is no criterion: a function may raise any, and dblink and postgres_fdw raise class 08 for their own connections.
 bool ends_connection(const PGresult *result) {
     const std::string severity = field(result, PG_DIAG_SEVERITY_NONLOCALIZED);
     return severity == "FATAL" || severity == "PANIC";
@@ -80,9 +99,8 @@ session::session(client_state &owner) : owner_(owner) {
     raw_.reset(PQconnectdbParams(keywords.data(), values.data(), 1));
     if (!raw_)
         throw std::bad_alloc();
-    if (PQstatus(raw_.get()) != CONNECTION_OK) {
+    if (PQstatus(raw_.get()) != CONNECTION_OK)
         throw connection_lost("08001", error_of(raw_.get()));
-    }
     adopted_ = std::make_unique<adopted_connection>(raw_.get());
     if (options.on_notice)
         PQsetNoticeReceiver(raw_.get(), pass_notice, const_cast<client_options *>(&options));
@@ -98,7 +116,7 @@ session::~session() {
 bool session::hung_up() noexcept {
     if (broken())
         return true;
-    // What lies there to be read may be a notice, or the answer to the ROLLBACK; or it is the server's farewell.
+    // Unread input may be a notice or the answer to a ROLLBACK, and not only the server's last message.
     for (pollfd socket{PQsocket(raw_.get()), POLLIN, 0}; !broken() && poll(&socket, 1, 0) > 0;)
         if (!PQconsumeInput(raw_.get()))
             discard();
@@ -108,12 +126,12 @@ bool session::hung_up() noexcept {
 bool session::broken() const noexcept { return discarded_ || running_ || !adopted_->get().is_open(); }
 
 bool session::between_transactions() const noexcept {
-    return !broken() && !unsettled_ && PQtransactionStatus(raw_.get()) == PQTRANS_IDLE;
+    return !broken() && !rollback_pending_ && PQtransactionStatus(raw_.get()) == PQTRANS_IDLE;
 }
 
 void session::discard() noexcept { discarded_ = true; }
 
-void session::lost(const std::string &sqlstate, std::string message) {
+void session::throw_connection_lost(const std::string &sqlstate, std::string message) {
     if (adopted_->freed())
         message = "the connection was closed";
     else if (message.empty())
@@ -138,18 +156,14 @@ void session::wait_for_socket(bool also_writable, const deadline_t &deadline) {
         if (ready > 0)
             return;
         if (ready < 0 && errno != EINTR)
-            lost();
+            throw_connection_lost();
     }
 }
 
 void session::flush(const deadline_t &deadline) {
     for (;;) {
         const int left = PQflush(raw_.get());
-        if (left < 0) {
-            // The server may have said why before it hung up: keep reading.
-            return;
-        }
-        if (left == 0)
+        if (left <= 0) // after a failure too: the server may have sent the reason, which is still to be read
             return;
         wait_for_socket(true, deadline);
         if (!PQconsumeInput(raw_.get()))
@@ -161,25 +175,25 @@ session::result_ptr session::receive(const deadline_t &deadline) {
     while (PQisBusy(raw_.get())) {
         wait_for_socket(false, deadline);
         if (!PQconsumeInput(raw_.get()))
-            break; // PQgetResult tells
+            break; // PQgetResult reports it
     }
     return result_ptr(PQgetResult(raw_.get()));
 }
 
-void session::settle(const deadline_t &deadline) {
-    if (!unsettled_)
+void session::finish_rollback(const deadline_t &deadline) {
+    if (!rollback_pending_)
         return;
     while (result_ptr answer = receive(deadline))
         if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK)
-            lost(field(answer.get(), PG_DIAG_SQLSTATE), message_of(answer.get()));
-    synchronize(deadline);
-    unsettled_ = false;
+            throw_connection_lost(field(answer.get(), PG_DIAG_SQLSTATE), message_of(answer.get()));
+    read_sync_point(deadline);
+    rollback_pending_ = false;
 }
 
-void session::synchronize(const deadline_t &deadline) {
+void session::read_sync_point(const deadline_t &deadline) {
     const result_ptr point = receive(deadline);
     if (!point || PQresultStatus(point.get()) != PGRES_PIPELINE_SYNC)
-        lost();
+        throw_connection_lost();
 }
 
 void session::abandon() noexcept {
@@ -188,105 +202,118 @@ void session::abandon() noexcept {
     if (PQenterPipelineMode(raw_.get()) &&
         PQsendQueryParams(raw_.get(), "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 0) && PQpipelineSync(raw_.get()) &&
         PQflush(raw_.get()) >= 0)
-        unsettled_ = true;
+        rollback_pending_ = true;
     else
         discard();
-}
-
-void session::send(const command &command, const named_text &what, bool prepare) {
-    std::vector<const char *> values;
-    values.reserve(command.values.size());
-    for (const parameter &value : command.values)
-        values.push_back(value ? value->c_str() : nullptr);
-    const int count = static_cast<int>(values.size());
-    if (prepare ? !PQsendQueryPrepared(raw_.get(), what.name.c_str(), count, values.data(), nullptr, nullptr, 0)
-                : !PQsendQueryParams(raw_.get(), what.text.c_str(), count, nullptr, values.data(), nullptr, nullptr, 0))
-        lost();
 }
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {
     for (const command &command : commands)
         refuse_unsendable(command);
-    std::vector<const named_text *> texts;
-    texts.reserve(commands.size());
-    // Names first: looking them up is a round trip of its own.
-    for (const command &command : commands)
-        texts.push_back(&owner_.resolve(*command.what, *this));
-    const auto keyed =
-        std::find_if(commands.begin(), commands.end(), [](const command &each) { return !each.about.key.empty(); });
-    about_ = keyed == commands.end() ? subject{} : keyed->about;
+    batch sent{commands, resolve(commands), owner_.prepares(), {}, {}, {}};
+    about_ = first_key(commands);
     if (broken())
-        lost();
+        throw_connection_lost();
 
     running_ = true;
-    const bool prepare = owner_.prepares();
-    if (!PQenterPipelineMode(raw_.get()))
-        lost();
-    std::vector<bool> prepares(commands.size());
-    std::unordered_set<const statement *> sent;
-    for (std::size_t i = 0; i < commands.size(); ++i) {
-        const statement *what = commands[i].what;
-        prepares[i] = prepare && prepared_.count(what) == 0 && sent.insert(what).second;
-        if (prepares[i] && !PQsendPrepare(raw_.get(), texts[i]->name.c_str(), texts[i]->text.c_str(), 0, nullptr))
-            lost();
-        send(commands[i], *texts[i], prepare);
-    }
-    if (!PQpipelineSync(raw_.get()))
-        lost();
+    send(sent);
     flush(deadline);
-    settle(deadline);
-
-    std::vector<rows> answers;
-    std::string sqlstate, message;
-    subject about;
-    bool ended = false;
-    const auto note = [&](const PGresult *result, const subject &of) {
-        if (ended || (!sqlstate.empty() && !ends_connection(result)))
-            return;
-        ended = ends_connection(result);
-        sqlstate = field(result, PG_DIAG_SQLSTATE);
-        message = message_of(result);
-        about = of;
-        if (sqlstate.empty()) // libpq's own
-            lost();
-    };
-    for (std::size_t i = 0; i < commands.size(); ++i)
-        for (int step = prepares[i] ? 0 : 1; step < 2; ++step)
-            while (result_ptr result = receive(deadline)) {
-                const ExecStatusType status = PQresultStatus(result.get());
-                if (status == PGRES_FATAL_ERROR)
-                    note(result.get(), commands[i].about);
-                else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-                    if (step == 0)
-                        prepared_.insert(commands[i].what);
-                    else if (std::string_view tag = PQcmdStatus(result.get()); tag == "ROLLBACK")
-                        answers.push_back({{std::string(tag)}});
-                    else
-                        answers.push_back(rows_of(result.get()));
-                }
-            }
-    if (ended)
-        lost(sqlstate, message);
-    if (PQstatus(raw_.get()) != CONNECTION_OK)
-        lost();
-    synchronize(deadline);
-    if (!PQexitPipelineMode(raw_.get()))
-        lost();
+    finish_rollback(deadline);
+    receive_answers(sent, deadline);
+    end_pipeline(sent, deadline);
     running_ = false;
 
-    if (!sqlstate.empty()) {
-        if (prepare && (sqlstate == "26000" || sqlstate == "42P05")) {
-            owner_.stop_preparing();
-            discard();
-            throw transient("40001", "a pooler lost a prepared statement: " + message, about);
-        }
-        // The connection is whole, whatever the error says of others.
-        if (sqlstate.compare(0, 2, "08") == 0 || sqlstate.compare(0, 2, "57") == 0)
-            if (sqlstate != "57014")
-                throw error(sqlstate, message, about);
-        throw_error(sqlstate, message, about);
+    if (!sent.failure.sqlstate.empty())
+        throw_failure(sent);
+    return std::move(sent.answers);
+}
+
+// Before anything is sent: looking up a name may be a round trip of its own.
+std::vector<const named_text *> session::resolve(const std::vector<command> &commands) {
+    std::vector<const named_text *> texts;
+    texts.reserve(commands.size());
+    for (const command &command : commands)
+        texts.push_back(&owner_.resolve(*command.what, *this));
+    return texts;
+}
+
+void session::send(batch &all) {
+    if (!PQenterPipelineMode(raw_.get()))
+        throw_connection_lost();
+    all.prepares.resize(all.commands.size());
+    std::unordered_set<const statement *> seen;
+    for (std::size_t i = 0; i < all.commands.size(); ++i) {
+        const statement *what = all.commands[i].what;
+        const named_text &text = *all.texts[i];
+        all.prepares[i] = all.by_name && prepared_.count(what) == 0 && seen.insert(what).second;
+        if (all.prepares[i] && !PQsendPrepare(raw_.get(), text.name.c_str(), text.text.c_str(), 0, nullptr))
+            throw_connection_lost();
+        send(all.commands[i], text, all.by_name);
     }
-    return answers;
+    if (!PQpipelineSync(raw_.get()))
+        throw_connection_lost();
+}
+
+void session::send(const command &command, const named_text &text, bool by_name) {
+    std::vector<const char *> values;
+    values.reserve(command.values.size());
+    for (const parameter &value : command.values)
+        values.push_back(value ? value->c_str() : nullptr);
+    const int count = static_cast<int>(values.size());
+    if (by_name ? !PQsendQueryPrepared(raw_.get(), text.name.c_str(), count, values.data(), nullptr, nullptr, 0)
+                : !PQsendQueryParams(raw_.get(), text.text.c_str(), count, nullptr, values.data(), nullptr, nullptr, 0))
+        throw_connection_lost();
+}
+
+void session::receive_answers(batch &sent, const deadline_t &deadline) {
+    const auto receive_each = [&](const subject &about, const auto &use) {
+        while (const result_ptr result = receive(deadline))
+            if (succeeded(result.get()))
+                use(result.get());
+            else
+                note_failure(sent.failure, result.get(), about);
+    };
+    for (std::size_t i = 0; i < sent.commands.size(); ++i) {
+        const command &command = sent.commands[i];
+        if (sent.prepares[i])
+            receive_each(command.about, [&](PGresult *) { prepared_.insert(command.what); });
+        receive_each(command.about, [&](PGresult *result) { sent.answers.push_back(answer_of(result)); });
+    }
+}
+
+// The first error counts, unless a later one ends the connection.
+void session::note_failure(server_error &failure, const PGresult *result, const subject &about) {
+    if (PQresultStatus(result) != PGRES_FATAL_ERROR) // skipped, because an earlier command failed
+        return;
+    const bool ends = ends_connection(result);
+    if (failure.ends_connection || (!failure.sqlstate.empty() && !ends))
+        return;
+    failure = {field(result, PG_DIAG_SQLSTATE), message_of(result), about, ends};
+    if (failure.sqlstate.empty()) // libpq's own error: the connection broke
+        throw_connection_lost();
+}
+
+void session::end_pipeline(const batch &sent, const deadline_t &deadline) {
+    if (sent.failure.ends_connection)
+        throw_connection_lost(sent.failure.sqlstate, sent.failure.message);
+    if (PQstatus(raw_.get()) != CONNECTION_OK)
+        throw_connection_lost();
+    read_sync_point(deadline);
+    if (!PQexitPipelineMode(raw_.get()))
+        throw_connection_lost();
+}
+
+void session::throw_failure(const batch &sent) {
+    const auto &[sqlstate, message, about, ends_connection] = sent.failure;
+    if (sent.by_name && (sqlstate == "26000" || sqlstate == "42P05")) {
+        owner_.stop_preparing();
+        discard();
+        throw transient("40001", "a pooler lost a prepared statement: " + message, about);
+    }
+    // This connection is whole: an error of these classes is about another one, such as dblink's.
+    if (sqlstate.compare(0, 2, "08") == 0 || (sqlstate.compare(0, 2, "57") == 0 && sqlstate != "57014"))
+        throw error(sqlstate, message, about);
+    throw_error(sqlstate, message, about);
 }
 
 } // namespace idem::detail

@@ -57,24 +57,47 @@ class session {
     using result_ptr = std::unique_ptr<PGresult, result_freer>;
     using deadline_t = std::optional<std::chrono::steady_clock::time_point>;
 
-    /// Reads the answer to an abandoned transaction's ROLLBACK.
-    void settle(const deadline_t &deadline);
-    /// Reads the end of a batch.
-    void synchronize(const deadline_t &deadline);
-    void send(const command &command, const named_text &what, bool prepare);
+    /// The first error of a batch; no SQLSTATE: none.
+    struct server_error {
+        std::string sqlstate, message;
+        subject about;
+        bool ends_connection = false;
+    };
+    /// What one run() sends and receives.
+    struct batch {
+        const std::vector<command> &commands;
+        std::vector<const named_text *> texts; // of the commands
+        bool by_name;                          // statements are prepared, and executed by their names
+        std::vector<bool> prepares;            // the command is preceded by a message that prepares its statement
+        std::vector<rows> answers;
+        server_error failure;
+    };
+
+    std::vector<const named_text *> resolve(const std::vector<command> &commands);
+    void send(batch &all);
+    void send(const command &command, const named_text &text, bool by_name);
+    void flush(const deadline_t &deadline);
+    /// Reads the answer to the ROLLBACK that abandon() sent.
+    void finish_rollback(const deadline_t &deadline);
+    void receive_answers(batch &sent, const deadline_t &deadline);
+    void note_failure(server_error &failure, const PGresult *result, const subject &about);
+    void end_pipeline(const batch &sent, const deadline_t &deadline);
+    /// Reads the message that ends a pipeline's batch.
+    void read_sync_point(const deadline_t &deadline);
+    [[noreturn]] void throw_failure(const batch &sent);
+
     result_ptr receive(const deadline_t &deadline);
     void wait_for_socket(bool also_writable, const deadline_t &deadline);
-    void flush(const deadline_t &deadline);
-    [[noreturn]] void lost(const std::string &sqlstate = {}, std::string message = {});
+    [[noreturn]] void throw_connection_lost(const std::string &sqlstate = {}, std::string message = {});
 
     client_state &owner_;
     std::unique_ptr<PGconn, closer> raw_;
     std::unique_ptr<adopted_connection> adopted_; // destroyed before raw_
     std::unordered_set<const statement *> prepared_;
-    bool unsettled_ = false; // a ROLLBACK is under way; pipeline mode is on
-    bool running_ = false;   // left standing when run() was thrown out of in the middle
+    bool rollback_pending_ = false; // a ROLLBACK was sent and not yet answered; pipeline mode is on
+    bool running_ = false;          // stays true when run() throws halfway: the connection is then broken
     bool discarded_ = false;
-    subject about_; // of what run() sends
+    subject about_; // of the commands that run() sends
 };
 
 } // namespace idem::detail
