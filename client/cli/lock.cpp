@@ -1,5 +1,5 @@
 // idem lock
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 
 #include "commands.hpp"
 #include "exit_code.hpp"

@@ -1,6 +1,6 @@
 // token, next-id, transition, machine: one call each.
 #include <idem/ids.hpp>
-#include <idem/machine.hpp>
+#include <idem/machines.hpp>
 #include <idem/tokens.hpp>
 
 #include <nlohmann/json.hpp>

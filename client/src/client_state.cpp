@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "heart.hpp"
-#include "longest.hpp"
+#include "bounded.hpp"
+#include "heartbeat.hpp"
 
 namespace idem {
 

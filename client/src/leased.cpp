@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "bounded.hpp"
 #include "client_state.hpp"
-#include "heart.hpp"
+#include "heartbeat.hpp"
 #include "key_statements.hpp"
-#include "longest.hpp"
 #include "repeat.hpp"
 
 namespace idem {

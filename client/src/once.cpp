@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "bounded.hpp"
 #include "client_state.hpp"
 #include "key_statements.hpp"
-#include "longest.hpp"
 #include "session.hpp"
 
 namespace idem {

@@ -9,7 +9,7 @@
 #include <idem/error.hpp>
 #include <idem/pqxx_compat.hpp>
 
-#include "longest.hpp"
+#include "bounded.hpp"
 
 namespace idem {
 

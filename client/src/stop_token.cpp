@@ -1,6 +1,6 @@
 #include <idem/stop_token.hpp>
 
-#include "longest.hpp"
+#include "bounded.hpp"
 
 namespace idem {
 

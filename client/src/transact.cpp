@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "bounded.hpp"
 #include "key_statements.hpp"
-#include "longest.hpp"
 
 namespace idem::detail {
 

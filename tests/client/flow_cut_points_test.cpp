@@ -5,7 +5,7 @@
 #include <thread>
 
 #include <idem/keys.hpp>
-#include <idem/machine.hpp>
+#include <idem/machines.hpp>
 #include <idem/rows.hpp>
 #include <idem/tokens.hpp>
 

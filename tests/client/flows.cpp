@@ -2,7 +2,7 @@
 
 #include <idem/consume.hpp>
 #include <idem/http.hpp>
-#include <idem/machine.hpp>
+#include <idem/machines.hpp>
 #include <idem/once.hpp>
 #include <idem/rows.hpp>
 #include <idem/tokens.hpp>

@@ -11,7 +11,7 @@
 
 #include <idem/consume.hpp>
 #include <idem/leased.hpp>
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 #include <idem/once.hpp>
 #include <idem/target.hpp>
 

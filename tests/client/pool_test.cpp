@@ -6,7 +6,7 @@
 #include <thread>
 
 #include <idem/ids.hpp>
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 #include <idem/once.hpp>
 #include <idem/target.hpp>
 

@@ -5,8 +5,8 @@
 #include <idem/ids.hpp>
 #include <idem/keys.hpp>
 #include <idem/leased.hpp>
-#include <idem/lock.hpp>
-#include <idem/machine.hpp>
+#include <idem/locks.hpp>
+#include <idem/machines.hpp>
 #include <idem/once.hpp>
 #include <idem/rows.hpp>
 #include <idem/tokens.hpp>

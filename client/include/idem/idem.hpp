@@ -8,8 +8,8 @@
 #include <idem/ids.hpp>
 #include <idem/keys.hpp>
 #include <idem/leased.hpp>
-#include <idem/lock.hpp>
-#include <idem/machine.hpp>
+#include <idem/locks.hpp>
+#include <idem/machines.hpp>
 #include <idem/once.hpp>
 #include <idem/outbox.hpp>
 #include <idem/pqxx_compat.hpp>

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include <idem/leased.hpp>
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 
 #include "server.hpp"
 

@@ -1,7 +1,7 @@
 // Transitions, as a call and as a flow. What the flow shares with others is in transact_test.cpp.
 #include <gtest/gtest.h>
 
-#include <idem/machine.hpp>
+#include <idem/machines.hpp>
 #include <idem/once.hpp>
 
 #include "scratch.hpp"

@@ -1,4 +1,4 @@
-#include "heart.hpp"
+#include "heartbeat.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -22,8 +22,8 @@ constexpr statement renew_key_statement{
 constexpr statement renew_lock_statement{
     "idem_lock_renew", "SELECT @idem@.idem_lock_renew($1, $2::pg_catalog.int8, $3::pg_catalog.interval, $4)", true};
 constexpr statement completed_statement{
-    "idem_completed", "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state OPERATOR(pg_catalog.=) 'completed'",
-    true};
+    "idem_completed",
+    "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state OPERATOR(pg_catalog.=) 'completed'", true};
 
 // Short, as others wait meanwhile; many that are blocked must not take up the time of those that are not.
 milliseconds longest_lock_wait(milliseconds lease) { return std::clamp(lease / 100, milliseconds(2), milliseconds(50)); }

@@ -10,7 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 
 #include "cut_points.hpp"
 #include "server.hpp"

@@ -1,9 +1,9 @@
-#include <idem/lock.hpp>
+#include <idem/locks.hpp>
 
 #include <algorithm>
 #include <utility>
 
-#include "heart.hpp"
+#include "heartbeat.hpp"
 #include "repeat.hpp"
 
 namespace idem {

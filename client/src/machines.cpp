@@ -1,4 +1,4 @@
-#include <idem/machine.hpp>
+#include <idem/machines.hpp>
 
 #include "outcome.hpp"
 
