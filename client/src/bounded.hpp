@@ -1,4 +1,4 @@
-// How long "for ever" is: the clocks count nanoseconds in 64 bits, and milliseconds::max() added to them is long past.
+// Durations that can be added to the time of a clock.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace idem::detail {
 
-inline constexpr std::chrono::milliseconds kForEver = std::chrono::hours(24 * 365 * 100);
+/// Clocks count nanoseconds in 64 bits: adding milliseconds::max() to their time overflows, adding 100 years does not.
+inline constexpr std::chrono::milliseconds kLongestDuration = std::chrono::hours(24 * 365 * 100);
 
-/// A duration that can be added to the time of a clock.
-constexpr std::chrono::milliseconds bounded(std::chrono::milliseconds span) { return std::min(span, kForEver); }
+constexpr std::chrono::milliseconds bounded(std::chrono::milliseconds span) { return std::min(span, kLongestDuration); }
 
 } // namespace idem::detail

@@ -42,7 +42,7 @@ std::string fnv_1a(std::string_view text) {
     return hex;
 }
 
-/// A name as SQL has it between quotes; empty stays empty.
+/// A quoted SQL identifier; empty if the name is empty.
 std::string quoted_name(const std::string &name) {
     if (name.empty())
         return {};
@@ -54,18 +54,18 @@ std::string quoted_name(const std::string &name) {
 
 } // namespace
 
-session_lease::session_lease(client_state &owner, std::unique_ptr<session> held) : owner_(&owner), held_(std::move(held)) {}
-session_lease::session_lease(session_lease &&) noexcept = default;
+pooled_session::pooled_session(client_state &pool, std::unique_ptr<session> taken) : pool_(&pool), session_(std::move(taken)) {}
+pooled_session::pooled_session(pooled_session &&) noexcept = default;
 
-session_lease &session_lease::operator=(session_lease &&other) noexcept {
-    std::swap(owner_, other.owner_);
-    std::swap(held_, other.held_);
+pooled_session &pooled_session::operator=(pooled_session &&other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(session_, other.session_);
     return *this;
 }
 
-session_lease::~session_lease() {
-    if (held_)
-        owner_->give_back(std::move(held_));
+pooled_session::~pooled_session() {
+    if (session_)
+        pool_->give_back(std::move(session_));
 }
 
 client_state::client_state(client_options options)
@@ -79,14 +79,14 @@ client_state::client_state(client_options options)
 
 client_state::~client_state() = default;
 
-session_lease client_state::take() {
+pooled_session client_state::take() {
     for (;;) {
-        std::unique_ptr<session> held = take_idle();
-        if (!held)
+        std::unique_ptr<session> idle = take_idle();
+        if (!idle)
             break;
-        if (!held->hung_up())
-            return {*this, std::move(held)};
-        give_back(std::move(held));
+        if (!idle->closed_by_server())
+            return {*this, std::move(idle)};
+        give_back(std::move(idle));
     }
     try {
         return {*this, std::make_unique<session>(*this)};
@@ -131,7 +131,7 @@ void client_state::drop_idle() noexcept {
         for (std::unique_ptr<session> &each : idle_)
             each->discard();
     }
-    // One by one: closing waits for nobody else's lock, and idle_ keeps the room that give_back counts on.
+    // One by one, and outside the lock: closing may take time. idle_ keeps the capacity that give_back relies on.
     for (;;) {
         std::unique_ptr<session> dropped;
         {
@@ -164,7 +164,7 @@ const std::string &client_state::schema(session &on) {
                                      "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace "
                                      "WHERE e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name",
                                      true};
-    // This statement names no schema, so its text needs none.
+    // No recursion: the text of this statement does not contain @idem@.
     const std::vector<rows> answer = on.run({{&where, {}}});
     if (answer[0].empty())
         throw not_installed("3F000", "extension \"idem\" is not installed in this database\nHINT:  CREATE EXTENSION idem;");
@@ -174,32 +174,33 @@ const std::string &client_state::schema(session &on) {
     return schema_;
 }
 
-const named_text *client_state::resolved(const statement &what) {
+const resolved_statement *client_state::resolved(const statement &what) {
     const std::lock_guard lock(names_lock_);
     const auto found = texts_.find(&what);
     return found == texts_.end() ? nullptr : found->second.get();
 }
 
-const named_text &client_state::resolve(const statement &what, session &on) {
-    if (const named_text *known = resolved(what))
+const resolved_statement &client_state::resolve(const statement &what, session &on) {
+    if (const resolved_statement *known = resolved(what))
         return *known;
     std::string text = what.text;
     static constexpr std::string_view placeholder = "@idem@";
     for (std::size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))
         text.replace(at, placeholder.size(), schema(on));
-    // Behind a pooler sessions are shared with programs that may have another version of this library: a name is to stand
-    // for one text.
+    // Behind a pooler, programs with other versions of this library share the sessions: each name must stand for one text.
     std::string name = what.name + ("_" + fnv_1a(text));
     const std::lock_guard lock(names_lock_);
-    return *texts_.try_emplace(&what, std::make_unique<const named_text>(named_text{std::move(name), std::move(text)}))
+    return *texts_
+                .try_emplace(&what,
+                             std::make_unique<const resolved_statement>(resolved_statement{std::move(name), std::move(text)}))
                 .first->second;
 }
 
-heart &client_state::heartbeat() {
-    const std::lock_guard lock(heart_lock_);
-    if (!heart_)
-        heart_ = std::make_unique<heart>(*this);
-    return *heart_;
+heartbeat &client_state::shared_heartbeat() {
+    const std::lock_guard lock(heartbeat_lock_);
+    if (!heartbeat_)
+        heartbeat_ = std::make_unique<heartbeat>(*this);
+    return *heartbeat_;
 }
 
 } // namespace detail

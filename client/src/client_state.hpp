@@ -16,11 +16,11 @@
 
 namespace idem::detail {
 
-class heart;
+class heartbeat;
 
-/// A statement as one database knows it.
-struct named_text {
-    std::string name; // under which it is prepared
+/// A statement with the schema's name in it.
+struct resolved_statement {
+    std::string name; // of the prepared statement
     std::string text;
 };
 
@@ -31,30 +31,30 @@ class client_state {
     ~client_state();
 
     const client_options &options() const noexcept { return options_; }
-    /// A connection of the pool, opened if need be. Throws pool_exhausted, connection_lost.
-    session_lease take();
+    /// A connection of the pool, opened if none is idle. Throws pool_exhausted, connection_lost.
+    pooled_session take();
     void give_back(std::unique_ptr<session> used) noexcept;
-    /// After a connection broke, those that lie idle are likely broken too.
+    /// Closes all idle connections. To be called when a connection broke: the idle ones are probably broken too.
     void drop_idle() noexcept;
 
-    /// Quoted. `on`: a connection to ask when it is not known yet.
+    /// Quoted. Looked up on the connection `on` when it is not known yet.
     const std::string &schema(session &on);
-    /// The same, empty while it is not known.
+    /// The same; empty while it is not known.
     std::string schema();
-    /// The statement with @idem@ replaced; valid as long as this object.
-    const named_text &resolve(const statement &what, session &on);
-    /// The same if it is known without asking, else null.
-    const named_text *resolved(const statement &what);
+    /// The statement with @idem@ replaced by the schema. The reference is valid as long as this object.
+    const resolved_statement &resolve(const statement &what, session &on);
+    /// The same, or null if the server would have to be asked.
+    const resolved_statement *resolved(const statement &what);
 
     bool prepares() const noexcept { return prepare_; }
-    /// A pooler in transaction mode lost a prepared statement: do without from now on.
+    /// From now on statements are sent as text: a pooler in transaction mode lost a prepared one.
     void stop_preparing() noexcept { prepare_ = false; }
 
-    /// Renews leases and locks; started when first asked for.
-    heart &heartbeat();
+    /// Created by the first call.
+    heartbeat &shared_heartbeat();
 
   private:
-    /// The one returned last; nothing: the caller may open one, and is to give back nothing when that fails.
+    /// The idle session that was returned last. Null: the caller may open one, and calls give_back(nullptr) when that fails.
     std::unique_ptr<session> take_idle();
 
     client_options options_;
@@ -67,10 +67,10 @@ class client_state {
 
     std::mutex names_lock_; // guards schema_, texts_; never held during a round trip
     std::string schema_;
-    std::unordered_map<const statement *, std::unique_ptr<const named_text>> texts_;
+    std::unordered_map<const statement *, std::unique_ptr<const resolved_statement>> texts_;
 
-    std::mutex heart_lock_;
-    std::unique_ptr<heart> heart_; // destroyed first: it uses the rest
+    std::mutex heartbeat_lock_;
+    std::unique_ptr<heartbeat> heartbeat_; // destroyed first: it uses the other members
 };
 
 } // namespace idem::detail

@@ -36,15 +36,15 @@ command inbox_step(const std::string &consumer, const std::vector<std::string> &
     return claim_many_command(keys, options.ttl, options.scope);
 }
 
-std::vector<std::string> inbox_fresh(const rows &answer, const std::string &consumer,
-                                     const std::vector<std::string> &message_ids) {
+std::vector<std::string> new_message_ids(const rows &answer, const std::string &consumer,
+                                         const std::vector<std::string> &message_ids) {
     std::unordered_map<std::string, const std::string *> id_of;
     for (const std::string &id : message_ids)
         id_of.emplace(inbox_key(consumer, id), &id);
-    std::vector<std::string> fresh;
+    std::vector<std::string> new_ids;
     for (const row &each : answer)
-        fresh.push_back(*id_of.at(each.at(0).value()));
-    return fresh;
+        new_ids.push_back(*id_of.at(each.at(0).value()));
+    return new_ids;
 }
 
 } // namespace idem::detail

@@ -23,7 +23,7 @@ struct entry {
     thrower raise;
 };
 
-// The first entry that fits counts: whole codes before classes.
+// The first entry that matches counts: whole codes before classes.
 constexpr entry table[] = {
     {"ID001", raise<stale_fence>},     {"ID002", raise<mismatch>},
     {"ID003", raise<not_allowed>},     {"ID004", raise<stale_version>},

@@ -10,9 +10,9 @@ namespace idem::detail {
 namespace {
 
 using std::chrono::milliseconds;
-using state = beat::state;
+using status = renewed_lease::status;
 
-// The time that is left comes from the server: nobody else knows the scope's lease.
+// The server computes the time left: only it knows the scope's lease.
 constexpr statement renew_key_statement{
     "idem_renew",
     "SELECT pg_catalog.floor(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM renewed OPERATOR(pg_catalog.-) "
@@ -25,332 +25,338 @@ constexpr statement completed_statement{
     "idem_completed",
     "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state OPERATOR(pg_catalog.=) 'completed'", true};
 
-// Short, as others wait meanwhile; many that are blocked must not take up the time of those that are not.
-milliseconds longest_lock_wait(milliseconds lease) { return std::clamp(lease / 100, milliseconds(2), milliseconds(50)); }
+// Short: renewals run one after the other, and blocked ones must not delay the rest.
+milliseconds lock_timeout_for(milliseconds lease) { return std::clamp(lease / 100, milliseconds(2), milliseconds(50)); }
 
-// A renewal that is not answered is sent again on another connection.
-constexpr milliseconds kShortestAnswer{200}, kLongestAnswer{5000};
-// Before the next attempt, of whatever failed.
-constexpr milliseconds kShortestPause{10}, kLongestPause{1000};
+// A renewal without an answer is sent again on another connection.
+constexpr milliseconds kMinAnswerTimeout{200}, kMaxAnswerTimeout{5000};
+// Between two attempts.
+constexpr milliseconds kMinPause{10}, kMaxPause{1000};
 
-/// What became of a renewal, from which everything follows.
-struct renewal {
+struct renewal_result {
     enum class outcome {
         renewed,
-        refused,
+        rejected,
         completed, // by its holder
-        blocked,
+        blocked,   // the row is locked
         failed
-    } what = outcome::failed;
-    duration granted{};
+    } outcome = outcome::failed;
+    duration length{}; // if renewed
 };
 
-command completed_command(const holding &held) { return {&completed_statement, {held.name, held.owner, held.scope}}; }
+command completed_command(const granted_lease &lease) { return {&completed_statement, {lease.name, lease.owner, lease.scope}}; }
 
 } // namespace
 
-command renew_command(const holding &held) {
-    return {held.what == holding::kind::key ? &renew_key_statement : &renew_lock_statement,
-            {held.name, std::to_string(held.fence), interval_text(held.lease), held.scope},
-            held.about()};
+command renew_command(const granted_lease &lease) {
+    return {lease.resource == granted_lease::resource_kind::key ? &renew_key_statement : &renew_lock_statement,
+            {lease.name, std::to_string(lease.fence), interval_text(lease.wanted), lease.scope},
+            lease.about()};
 }
 
-std::optional<duration> renewed(const rows &answer, const holding &held) {
+std::optional<duration> time_granted(const rows &answer, const granted_lease &lease) {
     const std::string &text = answer.at(0).at(0).value();
-    if (held.what == holding::kind::key)
+    if (lease.resource == granted_lease::resource_kind::key)
         return milliseconds(to_integer(text));
     if (text != "t")
         return std::nullopt;
-    return *held.lease;
+    return *lease.wanted;
 }
 
-/// Shared by the heart and its threads, one of which may outlive it for a moment.
-struct heart::rhythm {
-    explicit rhythm(client_state &owner) : client(owner) {}
+/// Shared by the heartbeat and its threads. A thread outlives the heartbeat briefly when its own stop callback destroys it.
+struct heartbeat::shared_state {
+    explicit shared_state(client_state &shared) : client(shared) {}
 
     using guard = std::unique_lock<std::mutex>;
 
-    void renew_all() noexcept;
-    void tell_all() noexcept;
-    void wait(guard &lock, std::condition_variable &on, lease_clock::time_point &wakes, lease_clock::time_point until);
+    void renew_leases() noexcept;
+    void signal_losses() noexcept;
+    void wait(guard &held, std::condition_variable &woken, lease_clock::time_point &wakes, lease_clock::time_point until);
 
-    renewal try_renew(const beat &of, bool completing, milliseconds shortest) noexcept;
-    renewal renew(const beat &of, bool completing, milliseconds longest);
+    renewal_result try_renew(const renewed_lease &lease, bool completing, milliseconds shortest) noexcept;
+    renewal_result renew(const renewed_lease &lease, bool completing, milliseconds timeout);
     std::unique_ptr<session> connect(milliseconds shortest);
-    void settle(beat &of, const renewal &answer, lease_clock::time_point sent, state before, unsigned completions);
-    bool lapsed(const beat &of) const noexcept { return of.now == state::live && lease_clock::now() >= of.valid_until; }
+    void record(renewed_lease &lease, const renewal_result &result, lease_clock::time_point sent, status before,
+                unsigned completions);
+    bool lapsed(const renewed_lease &lease) const noexcept {
+        return lease.current == status::live && lease_clock::now() >= lease.valid_until;
+    }
     milliseconds shortest_lease() const;
 
-    client_state &client; // not when stopping
+    client_state &client; // not to be used when stopping
 
-    std::mutex lock; // guards what follows, and the beats; not held while waiting for anybody
-    std::condition_variable renewer_woken, teller_woken;
-    lease_clock::time_point renewer_wakes = lease_clock::time_point::max(), teller_wakes = lease_clock::time_point::max();
-    std::vector<std::shared_ptr<beat>> beats;
+    std::mutex lock; // guards what follows, and the leases; not held during a round trip or a callback
+    std::condition_variable renewer_woken, signaller_woken;
+    lease_clock::time_point renewer_wakes = lease_clock::time_point::max(), signaller_wakes = lease_clock::time_point::max();
+    std::vector<std::shared_ptr<renewed_lease>> leases;
     bool stopping = false;
-    std::thread renewer, teller;
+    std::thread renewer, signaller;
 
-    // The renewing thread's own.
-    std::unique_ptr<session> line;
+    // Used by the renewer only.
+    std::unique_ptr<session> renewal_session;
     milliseconds pause{0}; // before the next attempt to connect
     lease_clock::time_point connect_at;
 };
 
-heart::heart(client_state &owner) : rhythm_(std::make_shared<rhythm>(owner)) {}
+heartbeat::heartbeat(client_state &client) : shared_(std::make_shared<shared_state>(client)) {}
 
-heart::~heart() {
-    rhythm &all = *rhythm_;
+heartbeat::~heartbeat() {
+    shared_state &all = *shared_;
     {
         const std::lock_guard guard(all.lock);
         all.stopping = true;
         all.renewer_woken.notify_all();
-        all.teller_woken.notify_all();
+        all.signaller_woken.notify_all();
     }
-    for (std::thread *each : {&all.renewer, &all.teller})
+    for (std::thread *each : {&all.renewer, &all.signaller})
         if (each->get_id() == std::this_thread::get_id())
             each->detach(); // in a stop callback
         else if (each->joinable())
             each->join();
 }
 
-std::shared_ptr<beat> heart::start(holding of) {
-    auto fresh = std::make_shared<beat>(std::move(of));
-    fresh->length = fresh->held.granted;
-    fresh->valid_until = fresh->held.granted_at + fresh->length;
-    fresh->next = fresh->held.granted_at + fresh->length / 3;
+std::shared_ptr<renewed_lease> heartbeat::add(granted_lease grant) {
+    auto added = std::make_shared<renewed_lease>(std::move(grant));
+    added->length = added->grant.length;
+    added->valid_until = added->grant.begin + added->length;
+    added->next_renewal = added->grant.begin + added->length / 3;
 
-    rhythm &all = *rhythm_;
+    shared_state &all = *shared_;
     const std::lock_guard guard(all.lock);
     try {
         if (!all.renewer.joinable())
-            all.renewer = std::thread([all = rhythm_] { all->renew_all(); });
-        if (!all.teller.joinable())
-            all.teller = std::thread([all = rhythm_] { all->tell_all(); });
+            all.renewer = std::thread([all = shared_] { all->renew_leases(); });
+        if (!all.signaller.joinable())
+            all.signaller = std::thread([all = shared_] { all->signal_losses(); });
     } catch (const std::system_error &e) {
-        throw error("53000", std::string("could not start the thread that renews leases: ") + e.what(), fresh->held.about());
+        throw error("53000", std::string("could not start the thread that renews leases: ") + e.what(), added->grant.about());
     }
-    all.beats.push_back(fresh);
-    // Most leases are over before their first renewal: threads that sleep for less anyway are left alone.
-    if (fresh->next < all.renewer_wakes)
+    all.leases.push_back(added);
+    // Most leases end before their first renewal: a thread that wakes earlier anyway is left asleep.
+    if (added->next_renewal < all.renewer_wakes)
         all.renewer_woken.notify_one();
-    if (fresh->valid_until < all.teller_wakes)
-        all.teller_woken.notify_one();
-    return fresh;
+    if (added->valid_until < all.signaller_wakes)
+        all.signaller_woken.notify_one();
+    return added;
 }
 
-void heart::finish(beat &of) noexcept {
-    const std::lock_guard guard(rhythm_->lock);
-    of.now = state::over;
-    std::vector<std::shared_ptr<beat>> &beats = rhythm_->beats;
-    const auto found = std::find_if(beats.begin(), beats.end(), [&](const auto &each) { return each.get() == &of; });
-    if (found == beats.end())
+void heartbeat::remove(renewed_lease &lease) noexcept {
+    const std::lock_guard guard(shared_->lock);
+    lease.current = status::ended;
+    std::vector<std::shared_ptr<renewed_lease>> &leases = shared_->leases;
+    const auto found = std::find_if(leases.begin(), leases.end(), [&](const auto &each) { return each.get() == &lease; });
+    if (found == leases.end())
         return;
-    std::swap(*found, beats.back());
-    beats.pop_back();
+    std::swap(*found, leases.back());
+    leases.pop_back();
 }
 
-bool heart::lost(beat &of) noexcept {
+bool heartbeat::is_lost(renewed_lease &lease) noexcept {
     {
-        const std::lock_guard guard(rhythm_->lock);
-        if (of.now == state::lost)
+        const std::lock_guard guard(shared_->lock);
+        if (lease.current == status::lost)
             return true;
-        if (!rhythm_->lapsed(of))
+        if (!shared_->lapsed(lease))
             return false;
     }
-    lose(of);
+    mark_lost(lease);
     return true;
 }
 
-void heart::lose(beat &of) noexcept {
-    const std::shared_ptr<stop_state> stop = of.stop; // a callback may destroy who holds `of`
+void heartbeat::mark_lost(renewed_lease &lease) noexcept {
+    const std::shared_ptr<stop_state> stop = lease.stop; // a callback may destroy the holder of `lease`
     {
-        const std::lock_guard guard(rhythm_->lock);
-        if (of.now == state::over)
+        const std::lock_guard guard(shared_->lock);
+        if (lease.current == status::ended)
             return;
-        of.now = state::lost;
-        if (std::exchange(of.told, true))
+        lease.current = status::lost;
+        if (std::exchange(lease.signalled, true))
             return;
     }
     stop->request();
 }
 
-duration heart::time_left(beat &of) noexcept {
-    const std::lock_guard guard(rhythm_->lock);
-    if (of.now == state::lost || of.now == state::over)
+duration heartbeat::time_left(renewed_lease &lease) noexcept {
+    const std::lock_guard guard(shared_->lock);
+    if (lease.current == status::lost || lease.current == status::ended)
         return duration::zero();
-    return std::max(duration::zero(), std::chrono::duration_cast<duration>(of.valid_until - lease_clock::now()));
+    return std::max(duration::zero(), std::chrono::duration_cast<duration>(lease.valid_until - lease_clock::now()));
 }
 
-bool heart::begin_completion(beat &of) noexcept {
-    if (lost(of))
+bool heartbeat::begin_completion(renewed_lease &lease) noexcept {
+    if (is_lost(lease))
         return false;
-    const std::lock_guard guard(rhythm_->lock);
-    if (of.now == state::lost)
+    const std::lock_guard guard(shared_->lock);
+    if (lease.current == status::lost)
         return false;
-    if (of.now == state::live)
-        of.now = state::completing;
-    of.completions |= 1U;
+    if (lease.current == status::live)
+        lease.current = status::completing;
+    lease.completions |= 1U;
     return true;
 }
 
-void heart::end_completion(beat &of, bool may_hold) noexcept {
-    const std::lock_guard guard(rhythm_->lock);
-    ++of.completions;
-    if (!may_hold && of.now == state::completing)
-        of.now = state::live;
+void heartbeat::end_completion(renewed_lease &lease, bool may_take_effect) noexcept {
+    const std::lock_guard guard(shared_->lock);
+    ++lease.completions;
+    if (!may_take_effect && lease.current == status::completing)
+        lease.current = status::live;
 }
 
-void heart::rhythm::wait(guard &held, std::condition_variable &on, lease_clock::time_point &wakes,
-                         lease_clock::time_point until) {
+void heartbeat::shared_state::wait(guard &held, std::condition_variable &woken, lease_clock::time_point &wakes,
+                                   lease_clock::time_point until) {
     wakes = until;
     if (until == lease_clock::time_point::max())
-        on.wait(held);
+        woken.wait(held);
     else if (const auto span = until - lease_clock::now(); span.count() > 0)
-        on.wait_for(held, span);
+        woken.wait_for(held, span);
     wakes = lease_clock::time_point::min();
 }
 
-milliseconds heart::rhythm::shortest_lease() const {
+milliseconds heartbeat::shared_state::shortest_lease() const {
     milliseconds shortest = milliseconds::max();
-    for (const auto &each : beats)
+    for (const auto &each : leases)
         shortest = std::min(shortest, each->length);
     return shortest;
 }
 
-void heart::rhythm::tell_all() noexcept {
+void heartbeat::shared_state::signal_losses() noexcept {
     guard held(lock);
     while (!stopping) {
         auto until = lease_clock::time_point::max();
-        std::shared_ptr<beat> unlucky;
-        for (const auto &each : beats) {
+        std::shared_ptr<renewed_lease> lost;
+        for (const auto &each : leases) {
             if (lapsed(*each))
-                each->now = state::lost;
-            if (each->now == state::lost && !each->told)
-                unlucky = each;
-            else if (each->now == state::live)
+                each->current = status::lost;
+            if (each->current == status::lost && !each->signalled)
+                lost = each;
+            else if (each->current == status::live)
                 until = std::min(until, each->valid_until);
         }
-        if (!unlucky) {
-            wait(held, teller_woken, teller_wakes, until);
+        if (!lost) {
+            wait(held, signaller_woken, signaller_wakes, until);
             continue;
         }
-        unlucky->told = true;
+        lost->signalled = true;
         held.unlock();
-        unlucky->stop->request();
-        unlucky.reset();
+        lost->stop->request();
+        lost.reset();
         held.lock();
     }
 }
 
-void heart::rhythm::renew_all() noexcept {
+void heartbeat::shared_state::renew_leases() noexcept {
     guard held(lock);
     while (!stopping) {
-        std::shared_ptr<beat> due;
-        for (const auto &each : beats)
-            if ((each->now == state::live || each->now == state::completing) && (!due || each->next < due->next))
+        std::shared_ptr<renewed_lease> due;
+        for (const auto &each : leases)
+            if ((each->current == status::live || each->current == status::completing) &&
+                (!due || each->next_renewal < due->next_renewal))
                 due = each;
-        if (!due && line) {
+        if (!due && renewal_session) {
             held.unlock();
-            line.reset();
+            renewal_session.reset();
             held.lock();
             continue;
         }
-        auto until = due ? due->next : lease_clock::time_point::max();
-        if (due && !line)
+        auto until = due ? due->next_renewal : lease_clock::time_point::max();
+        if (due && !renewal_session)
             until = std::max(until, connect_at);
         if (lease_clock::now() < until) {
             due.reset();
             wait(held, renewer_woken, renewer_wakes, until);
             continue;
         }
-        if (lapsed(*due)) { // this process, or the network, slept: the server may still agree, but must not be asked any more
-            due->now = state::lost;
-            teller_woken.notify_one();
+        if (lapsed(*due)) { // the process or the network slept: others may hold it by now, so it is not renewed any more
+            due->current = status::lost;
+            signaller_woken.notify_one();
             continue;
         }
-        const state before = due->now;
+        const status before = due->current;
         const unsigned completions = due->completions;
         const milliseconds shortest = shortest_lease();
         held.unlock();
         const auto sent = lease_clock::now();
-        const renewal answer = try_renew(*due, before == state::completing, shortest);
+        const renewal_result result = try_renew(*due, before == status::completing, shortest);
         held.lock();
-        settle(*due, answer, sent, before, completions);
+        record(*due, result, sent, before, completions);
     }
 }
 
-renewal heart::rhythm::try_renew(const beat &of, bool completing, milliseconds shortest) noexcept {
+renewal_result heartbeat::shared_state::try_renew(const renewed_lease &lease, bool completing, milliseconds shortest) noexcept {
     try {
-        if (!line)
-            line = connect(shortest);
-        return renew(of, completing, std::clamp(shortest / 4, kShortestAnswer, kLongestAnswer));
+        if (!renewal_session)
+            renewal_session = connect(shortest);
+        return renew(lease, completing, std::clamp(shortest / 4, kMinAnswerTimeout, kMaxAnswerTimeout));
     } catch (const busy &) {
-        return {renewal::outcome::blocked, {}};
+        return {renewal_result::outcome::blocked, {}};
     } catch (const transient &) {
-        if (line && line->broken())
-            line.reset();
+        if (renewal_session && renewal_session->broken())
+            renewal_session.reset();
     } catch (...) {
-        // Whatever it was, a new connection may be to a server that can do better.
-        line.reset();
+        // A new connection may reach a server that works, as after a failover.
+        renewal_session.reset();
     }
-    return {renewal::outcome::failed, {}};
+    return {renewal_result::outcome::failed, {}};
 }
 
-std::unique_ptr<session> heart::rhythm::connect(milliseconds shortest) {
-    pause = std::min(std::max(2 * pause, kShortestPause), std::clamp(shortest / 6, kShortestPause, kLongestPause));
+std::unique_ptr<session> heartbeat::shared_state::connect(milliseconds shortest) {
+    pause = std::min(std::max(2 * pause, kMinPause), std::clamp(shortest / 6, kMinPause, kMaxPause));
     try {
-        auto fresh = std::make_unique<session>(client);
+        auto connected = std::make_unique<session>(client);
         pause = {};
-        return fresh;
+        return connected;
     } catch (...) {
         connect_at = lease_clock::now() + pause;
         throw;
     }
 }
 
-renewal heart::rhythm::renew(const beat &of, bool completing, milliseconds longest) {
-    const auto deadline = std::chrono::steady_clock::now() + longest;
-    const milliseconds lock_wait = longest_lock_wait(of.held.lease.value_or(of.held.granted));
+renewal_result heartbeat::shared_state::renew(const renewed_lease &lease, bool completing, milliseconds timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const milliseconds lock_wait = lock_timeout_for(lease.grant.wanted.value_or(lease.grant.length));
     try {
-        const std::vector<rows> answers = line->run({lock_timeout_command(lock_wait), renew_command(of.held)}, deadline);
-        if (const std::optional<duration> left = renewed(answers.at(1), of.held))
-            return {renewal::outcome::renewed, *left};
+        const std::vector<rows> answers =
+            renewal_session->run({lock_timeout_command(lock_wait), renew_command(lease.grant)}, deadline);
+        if (const std::optional<duration> left = time_granted(answers.at(1), lease.grant))
+            return {renewal_result::outcome::renewed, *left};
     } catch (const stale_fence &) {
-        if (completing && !line->run({completed_command(of.held)}, deadline).front().empty())
-            return {renewal::outcome::completed, {}};
+        if (completing && !renewal_session->run({completed_command(lease.grant)}, deadline).front().empty())
+            return {renewal_result::outcome::completed, {}};
     }
-    return {renewal::outcome::refused, {}};
+    return {renewal_result::outcome::rejected, {}};
 }
 
-void heart::rhythm::settle(beat &of, const renewal &answer, lease_clock::time_point sent, state before, unsigned completions) {
-    if (of.now == state::lost || of.now == state::over)
+void heartbeat::shared_state::record(renewed_lease &lease, const renewal_result &result, lease_clock::time_point sent,
+                                     status before, unsigned completions) {
+    if (lease.current == status::lost || lease.current == status::ended)
         return;
     const auto now = lease_clock::now();
-    switch (answer.what) {
-    case renewal::outcome::renewed:
-        of.length = answer.granted;
-        of.valid_until = sent + answer.granted;
-        of.next = sent + std::max(answer.granted / 3, kShortestPause);
-        // Sent after idem_complete had returned and granted all the same: its transaction was rolled back.
-        if (of.now == state::completing && before == state::completing && of.completions == completions && completions % 2 == 0)
-            of.now = state::live;
+    switch (result.outcome) {
+    case renewal_result::outcome::renewed:
+        lease.length = result.length;
+        lease.valid_until = sent + result.length;
+        lease.next_renewal = sent + std::max(result.length / 3, kMinPause);
+        // Sent after idem_complete had returned, and granted nevertheless: its transaction was rolled back.
+        if (lease.current == status::completing && before == status::completing && lease.completions == completions &&
+            completions % 2 == 0)
+            lease.current = status::live;
         break;
-    case renewal::outcome::completed:
-        of.next = lease_clock::time_point::max();
+    case renewal_result::outcome::completed:
+        lease.next_renewal = lease_clock::time_point::max();
         break;
-    case renewal::outcome::refused:
-        if (of.now == before) {
-            of.now = state::lost;
-            teller_woken.notify_one();
-        } else { // completed since it was asked, perhaps by the holder
-            of.next = now;
+    case renewal_result::outcome::rejected:
+        if (lease.current == before) {
+            lease.current = status::lost;
+            signaller_woken.notify_one();
+        } else { // the holder began to complete it meanwhile, which may be the reason
+            lease.next_renewal = now;
         }
         break;
-    case renewal::outcome::blocked:
-        of.next = now + std::max(of.length / 6, kShortestPause);
+    case renewal_result::outcome::blocked:
+        lease.next_renewal = now + std::max(lease.length / 6, kMinPause);
         break;
-    case renewal::outcome::failed:
-        of.next = now + std::clamp(of.length / 12, kShortestPause, kLongestPause);
+    case renewal_result::outcome::failed:
+        lease.next_renewal = now + std::clamp(lease.length / 12, kMinPause, kMaxPause);
         break;
     }
 }

@@ -1,4 +1,4 @@
-// Renews leases and locks in the background: one connection per client, however many are held.
+// Renews leases of keys and of locks in the background: one connection per client, however many are held.
 #pragma once
 
 #include <condition_variable>
@@ -20,81 +20,83 @@ namespace idem::detail {
 class client_state;
 class session;
 
-/// What is held, as its holder came by it.
-struct holding {
-    enum class kind { key, lock } what = kind::key;
+/// A lease as the server granted it.
+struct granted_lease {
+    enum class resource_kind { key, lock } resource = resource_kind::key;
     std::string name;
     std::string scope;
     std::string owner; // the nonce
     std::int64_t fence = 0;
-    std::optional<duration> lease;      // to ask for; nothing: the scope's
-    duration granted{};                 // what the server gave, …
-    lease_clock::time_point granted_at; // … when it was asked, at the latest
+    std::optional<duration> wanted; // the length to ask for; nothing: the scope's
+    duration length{};              // as granted
+    lease_clock::time_point begin;  // when the request was sent: the lease lasts at least until begin + length
 
     subject about() const { return {name, scope}; }
 };
 
-/// Something held and renewed. What is not const is guarded by the heart's mutex.
-struct beat {
-    explicit beat(holding of) : held(std::move(of)) {}
+/// A lease that the heartbeat renews. The heartbeat's mutex guards all members that are not const.
+struct renewed_lease {
+    explicit renewed_lease(granted_lease from) : grant(std::move(from)) {}
 
-    const holding held;
+    const granted_lease grant;
     const std::shared_ptr<stop_state> stop = std::make_shared<stop_state>();
 
-    enum class state {
+    enum class status {
         live,
-        completing, // idem_complete was called: from now on only the server knows
+        completing, // idem_complete was called: only the server knows whether the key is still held
         lost,
-        over // completed, released or unlocked: nothing about it is to be told any more
-    } now = state::live;
-    bool told = false;        // stop has been requested, or is about to be
-    unsigned completions = 0; // odd while idem_complete is under way
-    duration length{};        // of the lease, as granted last
+        ended // completed, released or unlocked: a loss is no longer signalled
+    } current = status::live;
+    bool signalled = false;   // stop has been requested, or is about to be
+    unsigned completions = 0; // odd while a call of idem_complete is under way
+    duration length{};        // as last granted
     lease_clock::time_point valid_until;
-    lease_clock::time_point next; // renewal
+    lease_clock::time_point next_renewal;
 };
 
-/// A lease is renewed after a third of its length. It is lost when the server says so, or when its length has passed since the
-/// last renewal that succeeded was sent: by then others may hold it, whatever the server will say. Who has lost a lease is
-/// told once, through `stop`.
+/// Renews each lease after a third of its length. A lease is lost when the server says so, or when its length has passed since
+/// the last successful renewal was sent: another caller may hold it from then on, whatever the server answers later. A loss is
+/// signalled once, through `stop`.
 ///
-/// Two threads, started with the first lease: one renews, and may hang in the network; the other looks at the clock and tells
-/// who has lost, so that no hanging, and no callback, keeps others from being told or renewed. Neither lets an exception out.
+/// Two threads start with the first lease. The renewer may hang in the network. The signaller watches the clock and requests
+/// stops, so that neither a hanging connection nor a slow callback delays the signals and renewals of other leases. No
+/// exception leaves either thread.
 ///
-/// A renewal waits but briefly for a row lock (lock_timeout): its holder's own transaction, with idem_complete in it, may keep
-/// it locked for long.
+/// A renewal waits only briefly for a row lock (lock_timeout): the holder's own transaction, in which idem_complete was called,
+/// may keep the row locked for long.
 ///
-/// Thread-safe. No member waits for the network, but the destructor, for up to some seconds. The last reference to a client
-/// may go in a stop callback.
-class heart {
+/// Thread-safe. No member waits for the network, except the destructor: for up to some seconds. A stop callback may destroy the
+/// last reference to a client.
+class heartbeat {
   public:
-    explicit heart(client_state &owner);
-    ~heart();
+    explicit heartbeat(client_state &client);
+    ~heartbeat();
 
     /// Throws error (53000) when a thread cannot be started.
-    std::shared_ptr<beat> start(holding of);
-    /// It is no longer held, or no longer to be: nothing about it will be told that is not being told already.
-    void finish(beat &of) noexcept;
+    std::shared_ptr<renewed_lease> add(granted_lease grant);
+    /// The lease has ended, or is given up. A loss is not signalled after this, unless a signal is already under way.
+    void remove(renewed_lease &lease) noexcept;
 
-    bool lost(beat &of) noexcept;
-    /// The server said so to somebody else than us.
-    void lose(beat &of) noexcept;
-    duration time_left(beat &of) noexcept;
+    bool is_lost(renewed_lease &lease) noexcept;
+    /// To be called when a statement other than a renewal failed with a stale fence.
+    void mark_lost(renewed_lease &lease) noexcept;
+    duration time_left(renewed_lease &lease) noexcept;
 
-    /// Around idem_complete. False: the lease is lost.
-    bool begin_completion(beat &of) noexcept;
-    /// `may_hold`: it was called in a transaction that may commit, or how it ended is not known.
-    void end_completion(beat &of, bool may_hold) noexcept;
+    /// To be called before idem_complete. False: the lease is lost.
+    bool begin_completion(renewed_lease &lease) noexcept;
+    /// To be called after idem_complete. `may_take_effect`: it ran in a transaction that may still commit, or its outcome is
+    /// unknown.
+    void end_completion(renewed_lease &lease, bool may_take_effect) noexcept;
 
   private:
-    struct rhythm;
+    struct shared_state;
 
-    std::shared_ptr<rhythm> rhythm_;
+    std::shared_ptr<shared_state> shared_;
 };
 
-/// The statement that renews, for those who need a fresh lease before they go on.
-command renew_command(const holding &held);
-/// What it answered: the lease that is left, or nothing when it is lost.
-std::optional<duration> renewed(const rows &answer, const holding &held);
+/// The statement that renews a lease.
+command renew_command(const granted_lease &lease);
+/// Its answer: the time left, or nothing when the lease is lost.
+std::optional<duration> time_granted(const rows &answer, const granted_lease &lease);
 
 } // namespace idem::detail

@@ -17,7 +17,7 @@ using detail::statement;
 
 constexpr detail::words<3> kActions{"run", "replay", "reject"};
 
-// Header fields as lines of "name:value", which have neither a colon in the name nor a line break in the value.
+// Headers as lines "name:value": the name has no colon, the value no line break.
 constexpr statement begin_statement{
     "idem_http_begin",
     "SELECT action, status, body::pg_catalog.text, fence, CASE action WHEN 'reject' THEN body OPERATOR(pg_catalog.->>) 'code' "
@@ -29,7 +29,7 @@ constexpr statement begin_statement{
     "FROM @idem@.idem_http_begin($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.bytea, "
     "$5::pg_catalog.interval, $6::pg_catalog.interval, $7::pg_catalog.interval, $8::pg_catalog.text)"};
 
-// The body comes back as jsonb writes it, so that the first response and every replay have the same.
+// The body is returned in jsonb's spelling, so that the first response and all replays have the same text.
 constexpr statement complete_statement{
     "idem_http_complete",
     "SELECT $4::pg_catalog.jsonb::pg_catalog.text, @idem@.idem_http_complete($1::pg_catalog.text, $2::pg_catalog.int4, "
@@ -71,7 +71,7 @@ bool same_name(const std::string &left, const std::string &right) {
                       [&](char a, char b) { return lower(a) == lower(b); });
 }
 
-// An object of arrays: the values of a name that comes several times in their order.
+// An object of arrays: the values of each name, in their order.
 std::string json_of(const http_headers &headers) {
     std::string json = "{";
     std::vector<bool> done(headers.size(), false);
@@ -127,15 +127,15 @@ command http_begin_step(const http_request &request, const std::optional<duratio
 }
 
 http_answer http_answer_of(const rows &answer) {
-    const row &told = answer.at(0);
-    http_answer known{outcome_of<http_action>(kActions, told.at(0))};
-    if (told.at(1))
-        known.response.status = static_cast<int>(to_integer(told[1]));
-    known.response.body = told.at(2);
-    if (told.at(3))
-        known.fence = to_integer(told[3]);
-    known.code = told.at(4).value_or("");
-    known.response.headers = headers_of(told.at(5).value_or(""));
+    const row &columns = answer.at(0);
+    http_answer known{outcome_of<http_action>(kActions, columns.at(0))};
+    if (columns.at(1))
+        known.response.status = static_cast<int>(to_integer(columns[1]));
+    known.response.body = columns.at(2);
+    if (columns.at(3))
+        known.fence = to_integer(columns[3]);
+    known.code = columns.at(4).value_or("");
+    known.response.headers = headers_of(columns.at(5).value_or(""));
     return known;
 }
 

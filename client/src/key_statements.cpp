@@ -4,7 +4,7 @@ namespace idem::detail {
 
 namespace {
 
-// The columns of a ticket but its lease, and the fingerprint that a request's $2 to $4 stand for.
+// The columns of a ticket except its lease, and the fingerprint made of a request's $2 to $4.
 #define TICKET                                                                                                                 \
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "              \
     "recovery_point, pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
@@ -19,9 +19,9 @@ constexpr statement begin_statement{
            "pg_catalog.clock_timestamp()))::pg_catalog.int8 "
            "FROM @idem@.idem_begin($1, " FINGERPRINT
            ", $5::pg_catalog.interval, $6::pg_catalog.interval, $7, $8::pg_catalog.interval, $9)",
-    true}; // under the owner's nonce
+    true}; // the owner finds its own claim again
 
-// Under the key, so that running it again after a lost answer finds the first run.
+// Repeatable: after a lost answer the key finds the first run.
 constexpr statement execute_statement{
     "idem_execute",
     TICKET "NULL FROM @idem@.idem_execute($1, $6, $7::pg_catalog.text[], " FINGERPRINT ", $5::pg_catalog.interval, $8)", true};
@@ -29,7 +29,7 @@ constexpr statement execute_statement{
 #undef TICKET
 #undef FINGERPRINT
 
-// The response comes back as jsonb writes it, so that the first answer and every replay are the same text.
+// The response is returned in jsonb's spelling, so that the first answer and all replays are the same text.
 constexpr statement complete_statement{
     "idem_complete",
     "SELECT $2::pg_catalog.jsonb::pg_catalog.text, "
@@ -73,40 +73,61 @@ command claim_many_command(const std::vector<parameter> &keys, const std::option
     return {&claim_many_statement, {array_text(keys), interval_text(ttl), scope}, {{}, scope}};
 }
 
-answer answer_of(const row &ticket, bool replayed) {
+ticket ticket_of(const rows &answer) {
+    const auto integer = [](const parameter &value) { return value ? std::optional(to_integer(value)) : std::nullopt; };
+    const auto small = [](const parameter &value) {
+        return value ? std::optional(static_cast<int>(to_integer(value))) : std::nullopt;
+    };
+    const auto milliseconds = [](const parameter &value) {
+        return value ? std::optional(duration(to_integer(value))) : std::nullopt;
+    };
+    const row &columns = answer.at(0);
+    return {outcome_of<key_outcome>(kKeyOutcomes, columns.at(0)),
+            integer(columns.at(1)),
+            small(columns.at(2)).value_or(1),
+            small(columns.at(3)),
+            columns.at(4),
+            columns.at(5) == "t",
+            columns.at(6),
+            milliseconds(columns.at(7)),
+            milliseconds(columns.at(8))};
+}
+
+answer answer_of(const ticket &from, bool replayed) {
     answer known;
-    known.json = ticket[response_json];
-    if (ticket[status_code])
-        known.status_code = static_cast<int>(to_integer(ticket[status_code]));
+    known.json = from.response;
+    known.status_code = from.status_code;
     known.replayed = replayed;
-    known.omitted = ticket[response_omitted] == "t";
-    if (ticket[attempt])
-        known.attempt = static_cast<int>(to_integer(ticket[attempt]));
+    known.omitted = from.response_omitted;
+    known.attempt = from.attempt;
     return known;
 }
 
-void refuse(const row &ticket, const request &about) {
-    const std::string &what = *ticket[outcome];
+void throw_rejection(const ticket &from, const request &about) {
     const subject of{about.key(), about.scope()};
     const std::string quoted = "key \"" + about.key() + "\"";
-    if (what == "mismatch")
+    switch (from.outcome) {
+    case key_outcome::mismatch:
         throw mismatch("ID002", quoted + " was used before with another request", of);
-    if (what == "in_flight")
+    case key_outcome::in_flight:
         throw in_flight("ID005", quoted + " is in flight: its holder is not done", of,
-                        duration(ticket[retry_after_ms] ? to_integer(ticket[retry_after_ms]) : 0));
-    if (what == "in_doubt")
+                        from.retry_after.value_or(duration::zero()));
+    case key_outcome::in_doubt:
         throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
-    throw error("XX000", "unknown outcome \"" + what + "\" of idem_begin", of);
+    default:
+        throw error("XX000", quoted + " was answered with an outcome that the call cannot have", of);
+    }
 }
 
-void throw_unless_it_tells(const error &last, const subject &about) {
-    // Trouble on the way to the key, as a standby that lags, a full disk or a missing privilege have it, says nothing of it.
-    for (const char *open : {"08", "25", "3F000", "40001", "40P01", "42501", "42883", "53", "55P03", "57", "58", "ID005", "XX"})
-        if (last.sqlstate().compare(0, std::char_traits<char>::length(open), open) == 0 &&
+void throw_if_inconclusive(const error &last, const subject &about) {
+    // Errors that do not depend on the key's state: a standby that lags, a full disk, a missing privilege.
+    for (const char *prefix :
+         {"08", "25", "3F000", "40001", "40P01", "42501", "42883", "53", "55P03", "57", "58", "ID005", "XX"})
+        if (last.sqlstate().compare(0, std::char_traits<char>::length(prefix), prefix) == 0 &&
             !dynamic_cast<const in_doubt *>(&last))
             throw outcome_unknown("08007",
-                                  std::string("the connection was lost during commit, and how it ended could not be found "
-                                              "out: ") +
+                                  std::string("the connection was lost during commit, and the outcome could not be "
+                                              "determined: ") +
                                       last.what(),
                                   about);
 }

@@ -12,7 +12,6 @@ using detail::parameter;
 using detail::row;
 using detail::statement;
 
-constexpr detail::words<6> kOutcomes{"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"};
 constexpr detail::words<4> kStates{"in_progress", "completed", "released", "in_doubt"};
 
 constexpr statement claim_statement{
@@ -24,7 +23,7 @@ constexpr statement serialize_statement{"idem_serialize",
 constexpr statement hit_statement{"idem_hit",
                                   "SELECT @idem@.idem_hit($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
 constexpr statement forget_statement{"idem_forget", "SELECT @idem@.idem_forget($1::pg_catalog.text, $2::pg_catalog.text)"};
-// Times as microseconds: their text would depend on the session's DateStyle and TimeZone.
+// Times as microseconds: as text they would depend on the session's DateStyle and TimeZone.
 constexpr statement lookup_statement{
     "idem_lookup",
     "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, recovery_point, is_owner, "
@@ -47,7 +46,7 @@ std::optional<key_info::time> time_of(const parameter &microseconds) {
 
 } // namespace
 
-const char *name(key_outcome outcome) noexcept { return detail::word_of(kOutcomes, outcome); }
+const char *name(key_outcome outcome) noexcept { return detail::word_of(detail::kKeyOutcomes, outcome); }
 const char *name(key_state state) noexcept { return detail::word_of(kStates, state); }
 
 bool claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
@@ -56,15 +55,15 @@ bool claim(const target &at, const std::string &key, const std::optional<duratio
 
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
     return detail::outcome_of<key_outcome>(
-        kOutcomes, one(at, {&try_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
+        detail::kKeyOutcomes, one(at, {&try_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
 }
 
 std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys, const std::optional<duration> &ttl,
                                     const std::string &scope) {
-    std::vector<std::string> fresh;
+    std::vector<std::string> new_keys;
     for (row &each : at.call(detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
-        fresh.push_back(std::move(each.at(0).value()));
-    return fresh;
+        new_keys.push_back(std::move(each.at(0).value()));
+    return new_keys;
 }
 
 void serialize(const target &at, const std::string &key, const std::string &scope) {

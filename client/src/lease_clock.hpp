@@ -1,4 +1,4 @@
-// The clock by which a holder knows how long its lease is good for.
+// The clock by which a holder knows how long its lease is valid.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace idem::detail {
 
-/// Never stepped, and not stopped while the machine sleeps: the database's time goes on meanwhile.
+/// Never set, and not stopped while the machine sleeps, because the database's clock goes on meanwhile.
 struct lease_clock {
     using duration = std::chrono::nanoseconds;
     using rep = duration::rep;

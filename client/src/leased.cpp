@@ -24,18 +24,16 @@ constexpr statement lookup_statement{"idem_lookup_outcome",
                                      "FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner",
                                      true};
 
-// When the scope's lease is wanted: until it is known.
-constexpr duration kFirstLease{30'000};
-// After a connection broke: for the server to notice it and give the claim back, or to commit it.
-constexpr duration kRecovery{30'000}, kRecoveryStep{50};
-// A key is let go as a courtesy: not for longer than this.
-constexpr duration kLongestRelease{2'000};
-
-bool granted(const row &ticket) { return ticket[outcome] == "acquired" || ticket[outcome] == "taken_over"; }
+// Of a claim that asks for the scope's lease, until idem_renew tells how long that is.
+constexpr duration kProvisionalLease{30'000};
+// After a connection broke: time for the server to notice it and roll the claim back, or to commit it.
+constexpr duration kRecoveryWait{30'000}, kRecoveryStep{50};
+// Releasing is optional, as the lease ends anyway: the longest wait for a row lock.
+constexpr duration kReleaseTimeout{2'000};
 
 } // namespace
 
-/// What the flow and the lease share.
+/// Shared by the flow and the lease that the work gets.
 class lease_state {
   public:
     lease_state(client &db, const request &about, const leased_options &options)
@@ -48,73 +46,73 @@ class lease_state {
     answer complete(const response &outcome);
     answer failed(const std::exception_ptr &problem);
 
-    bool lost() const noexcept { return beat_ && heart_->lost(*beat_); }
+    bool lost() const noexcept { return lease_ && heartbeat_->is_lost(*lease_); }
     [[noreturn]] void throw_lost(const char *why) const {
         throw lease_lost("ID001", "the lease of key \"" + about_.key() + "\" is lost: " + why, about());
     }
     subject about() const { return {about_.key(), about_.scope()}; }
 
-    client client_; // a copy: the heart lives as long as this
+    client client_; // a copy, which keeps the heartbeat alive
     const request about_;
     const leased_options options_;
     const retry_policy retry_;
-    heart *heart_ = nullptr;
-    std::shared_ptr<beat> beat_;
+    heartbeat *heartbeat_ = nullptr;
+    std::shared_ptr<renewed_lease> lease_;
     int attempt_ = 1;
     std::optional<std::string> recovery_point_;
 
   private:
-    row claim(holding &of);
-    bool refresh(holding &of);
+    ticket claim(granted_lease &lease);
+    bool renew(granted_lease &lease);
     void finish() noexcept {
-        if (beat_)
-            heart_->finish(*beat_);
+        if (lease_)
+            heartbeat_->remove(*lease_);
     }
-    parameter fence_text() const { return std::to_string(beat_->held.fence); }
-    std::optional<answer> own_answer();
-    bool let_go(bool keep);
-    bool worth_trying(const std::exception_ptr &problem, steady_clock::time_point began) const;
-    answer stored(const response &outcome, const rows &answer) const;
+    parameter fence_text() const { return std::to_string(lease_->grant.fence); }
+    std::optional<answer> stored_answer();
+    bool release_or_renew(bool keep);
+    bool may_retry_completion(const std::exception_ptr &problem, steady_clock::time_point began) const;
+    answer new_answer(const response &outcome, const rows &answer) const;
 
     std::optional<answer> completed_; // by the work, in a transaction of its own
     bool completed_in_transaction_ = false;
-    bool done_ = false;    // the work has returned
-    bool unknown_ = false; // whether the response is stored
+    bool work_done_ = false;          // the work has returned
+    bool completion_unknown_ = false; // whether the response is stored
 };
 
-row lease_state::claim(holding &of) {
-    const parameter lease = interval_text(about_.lease() ? *about_.lease() : kFirstLease);
+ticket lease_state::claim(granted_lease &lease) {
+    const parameter length = interval_text(lease.wanted.value_or(kProvisionalLease));
     const auto began = steady_clock::now();
     std::optional<steady_clock::time_point> lost_at;
     for (;;) {
-        const row ticket = repeat(client_.state(), retry_, [&](session &on) {
+        const ticket claimed = repeat(client_.state(), retry_, [&](session &on) {
             patience wait = left_of(about_.wait(), began);
             if (lost_at && wait.bound)
                 wait.bound = std::max(*wait.bound, kRecoveryStep);
-            of.granted_at = lease_clock::now();
+            lease.begin = lease_clock::now();
             try {
-                return on.run({begin_command(about_, lease, of.owner, wait)}).at(0).at(0);
+                return ticket_of(on.run({begin_command(about_, length, lease.owner, wait)}).at(0));
             } catch (const connection_lost &) {
                 lost_at = steady_clock::now();
                 throw;
             }
         });
-        // In flight without a lease: a transaction has not ended, and it may be the one whose connection broke.
-        if (!lost_at || ticket[outcome] != "in_flight" || ticket[retry_after_ms] ||
-            steady_clock::now() >= *lost_at + std::min(kRecovery, retry_.deadline.value_or(kRecovery)))
-            return ticket;
+        // In flight without a lease: held by an open transaction, which may be that of the broken connection.
+        if (!lost_at || claimed.outcome != key_outcome::in_flight || claimed.retry_after ||
+            steady_clock::now() >= *lost_at + std::min(kRecoveryWait, retry_.deadline.value_or(kRecoveryWait)))
+            return claimed;
     }
 }
 
-bool lease_state::refresh(holding &of) {
+bool lease_state::renew(granted_lease &lease) {
     try {
         return repeat(client_.state(), retry_, [&](session &on) {
             const auto sent = lease_clock::now();
-            const std::optional<duration> left = renewed(on.run({renew_command(of)}).at(0), of);
+            const std::optional<duration> left = time_granted(on.run({renew_command(lease)}).at(0), lease);
             if (!left)
                 return false;
-            of.granted_at = sent;
-            of.granted = *left;
+            lease.begin = sent;
+            lease.length = *left;
             return true;
         });
     } catch (const stale_fence &) {
@@ -123,30 +121,29 @@ bool lease_state::refresh(holding &of) {
 }
 
 std::optional<answer> lease_state::begin() {
-    holding of;
-    of.name = about_.key();
-    of.scope = about_.scope();
-    of.owner = make_nonce();
-    of.lease = about_.lease();
-    const row ticket = claim(of);
-    if (!granted(ticket)) {
-        if (ticket[outcome] == "completed")
-            return answer_of(ticket, true);
-        refuse(ticket, about_);
-    }
-    of.fence = to_integer(ticket[fence]);
-    of.granted = duration(to_integer(ticket[lease_ms]));
-    attempt_ = static_cast<int>(to_integer(ticket[detail::attempt]));
-    recovery_point_ = ticket[recovery_point];
-    // The claim may have waited for another holder, and its lease have begun long after it was sent.
-    if ((!of.lease || of.granted_at + of.granted / 3 < lease_clock::now()) && !refresh(of))
+    granted_lease lease;
+    lease.name = about_.key();
+    lease.scope = about_.scope();
+    lease.owner = make_nonce();
+    lease.wanted = about_.lease();
+    const ticket claimed = claim(lease);
+    if (claimed.outcome == key_outcome::completed)
+        return answer_of(claimed, true);
+    if (!claimed.is_acquired())
+        throw_rejection(claimed, about_);
+    lease.fence = claimed.fence.value();
+    lease.length = claimed.lease_left.value();
+    attempt_ = claimed.attempt;
+    recovery_point_ = claimed.recovery_point;
+    // After a wait for another holder the lease may have begun long after the claim was sent.
+    if ((!lease.wanted || lease.begin + lease.length / 3 < lease_clock::now()) && !renew(lease))
         throw_lost("it was taken over before the work began");
-    heart_ = &client_.state().heartbeat();
+    heartbeat_ = &client_.state().shared_heartbeat();
     try {
-        beat_ = heart_->start(of);
+        lease_ = heartbeat_->add(lease);
     } catch (...) {
-        beat_ = std::make_shared<beat>(of);
-        let_go(false);
+        lease_ = std::make_shared<renewed_lease>(lease);
+        release_or_renew(false);
         throw;
     }
     return std::nullopt;
@@ -158,12 +155,12 @@ void lease_state::checkpoint(const target &in, const std::string &point) {
     try {
         in.call({&checkpoint_statement, {about_.key(), point, fence_text(), about_.scope()}, about()});
     } catch (const stale_fence &) {
-        heart_->lose(*beat_);
+        heartbeat_->mark_lost(*lease_);
         throw_lost("it was taken over");
     }
 }
 
-answer lease_state::stored(const response &outcome, const rows &text) const {
+answer lease_state::new_answer(const response &outcome, const rows &text) const {
     answer fresh;
     fresh.json = text.at(0).at(0);
     fresh.status_code = outcome.status_code;
@@ -172,39 +169,39 @@ answer lease_state::stored(const response &outcome, const rows &text) const {
 }
 
 void lease_state::complete_in(const target &in, const response &outcome) {
-    if (!heart_->begin_completion(*beat_))
+    if (!heartbeat_->begin_completion(*lease_))
         throw_lost("it was not renewed in time, or taken over");
     try {
         const rows text = in.call(complete_command(about_, outcome, fence_text()));
         if (in.in_transaction())
             completed_in_transaction_ = true;
         else
-            completed_ = stored(outcome, text);
-        heart_->end_completion(*beat_, true);
+            completed_ = new_answer(outcome, text);
+        heartbeat_->end_completion(*lease_, true);
     } catch (const stale_fence &) {
-        heart_->end_completion(*beat_, true);
+        heartbeat_->end_completion(*lease_, true);
         if (!completed_in_transaction_ && !completed_)
-            heart_->lose(*beat_);
+            heartbeat_->mark_lost(*lease_);
         throw_lost("it was taken over, or completed with another response");
     } catch (const connection_lost &) {
-        unknown_ = unknown_ || !in.in_transaction();
-        heart_->end_completion(*beat_, true);
+        completion_unknown_ = completion_unknown_ || !in.in_transaction();
+        heartbeat_->end_completion(*lease_, true);
         throw;
     } catch (...) {
-        heart_->end_completion(*beat_, completed_in_transaction_ || completed_ || unknown_);
+        heartbeat_->end_completion(*lease_, completed_in_transaction_ || completed_ || completion_unknown_);
         throw;
     }
 }
 
-/// What is stored, if this call stored it.
-std::optional<answer> lease_state::own_answer() {
+/// The stored answer; nothing if this call did not store it.
+std::optional<answer> lease_state::stored_answer() {
     rows found;
     try {
         found = repeat(client_.state(), retry_, [&](session &on) {
-            return on.run({{&lookup_statement, {about_.key(), beat_->held.owner, about_.scope()}, about()}}).at(0);
+            return on.run({{&lookup_statement, {about_.key(), lease_->grant.owner, about_.scope()}, about()}}).at(0);
         });
     } catch (const error &e) {
-        throw_unless_it_tells(e, about());
+        throw_if_inconclusive(e, about());
         throw;
     }
     if (found.empty() || found[0][0] != "completed")
@@ -218,9 +215,9 @@ std::optional<answer> lease_state::own_answer() {
     return known;
 }
 
-// Work that is done is worth more patience than the policy may have.
-bool lease_state::worth_trying(const std::exception_ptr &problem, steady_clock::time_point began) const {
-    if (steady_clock::now() >= began + bounded(retry_.deadline.value_or(beat_->held.granted)))
+// The work is done, so the completion is tried for longer than the policy says.
+bool lease_state::may_retry_completion(const std::exception_ptr &problem, steady_clock::time_point began) const {
+    if (steady_clock::now() >= began + bounded(retry_.deadline.value_or(lease_->grant.length)))
         return false;
     try {
         std::rethrow_exception(problem);
@@ -237,15 +234,15 @@ answer lease_state::complete(const response &outcome) {
         return *completed_;
     }
     if (completed_in_transaction_) {
-        if (std::optional<answer> known = own_answer())
+        if (std::optional<answer> known = stored_answer())
             return *std::move(known);
         if (lost())
             throw_lost("it was not renewed in time, or taken over");
         throw rolled_back("25P02", "the transaction in which key \"" + about_.key() + "\" was completed did not commit",
                           about());
     }
-    done_ = true;
-    if (!heart_->begin_completion(*beat_))
+    work_done_ = true;
+    if (!heartbeat_->begin_completion(*lease_))
         throw_lost("it was not renewed in time, or taken over");
     const command complete = complete_command(about_, outcome, fence_text());
     const auto began = steady_clock::now();
@@ -255,52 +252,52 @@ answer lease_state::complete(const response &outcome) {
                 try {
                     return on.run({complete}).at(0);
                 } catch (const connection_lost &) {
-                    unknown_ = true;
+                    completion_unknown_ = true;
                     throw;
                 }
             });
             finish();
-            return stored(outcome, text);
+            return new_answer(outcome, text);
         } catch (const stale_fence &) {
-            if (unknown_) {
-                if (std::optional<answer> known = own_answer())
+            if (completion_unknown_) {
+                if (std::optional<answer> known = stored_answer())
                     return *std::move(known);
             }
-            heart_->lose(*beat_);
+            heartbeat_->mark_lost(*lease_);
             throw_lost("it was taken over");
         } catch (...) {
-            if (worth_trying(std::current_exception(), began))
+            if (may_retry_completion(std::current_exception(), began))
                 continue;
-            heart_->end_completion(*beat_, unknown_);
-            if (!unknown_)
+            heartbeat_->end_completion(*lease_, completion_unknown_);
+            if (!completion_unknown_)
                 throw;
             try {
                 throw;
             } catch (const error &e) {
-                throw_unless_it_tells(e, about());
+                throw_if_inconclusive(e, about());
                 throw;
             }
         }
     }
 }
 
-/// Gives the key back, or makes sure that it is still held; either waits for the transaction that may be completing it. False:
-/// it is no longer in progress with this fence.
-bool lease_state::let_go(bool keep) {
+/// Releases the key, or renews it (`keep`). Either waits for the transaction that may be completing it. False: the key is no
+/// longer in progress with this fence.
+bool lease_state::release_or_renew(bool keep) {
     retry_policy policy = retry_;
     policy.attempts = std::min(policy.attempts, 3);
-    const command change =
-        keep ? renew_command(beat_->held) : command{&release_statement, {about_.key(), fence_text(), about_.scope()}, about()};
-    const auto deadline = steady_clock::now() + 2 * kLongestRelease;
+    const command change = keep ? renew_command(lease_->grant)
+                                : command{&release_statement, {about_.key(), fence_text(), about_.scope()}, about()};
+    const auto deadline = steady_clock::now() + 2 * kReleaseTimeout;
     try {
         repeat(client_.state(), policy, [&](session &on) {
-            on.run({lock_timeout_command(kLongestRelease), change}, deadline);
+            on.run({lock_timeout_command(kReleaseTimeout), change}, deadline);
             return true;
         });
     } catch (const stale_fence &) {
         return false;
     } catch (...) {
-        // The lease ends by itself.
+        // Others may take the key over when its lease ends.
     }
     return true;
 }
@@ -312,12 +309,13 @@ answer lease_state::failed(const std::exception_ptr &problem) {
         std::rethrow_exception(problem);
     const bool undecided = judge(problem) == verdict::commit_unknown;
     if (undecided && completed_in_transaction_) {
-        // Whether that transaction committed decides.
-        if (!let_go(lease_is_lost || options_.exception == leased_options::on_exception::keep))
-            if (std::optional<answer> known = own_answer())
+        // If that transaction committed, the key is completed: otherwise the work failed.
+        if (!release_or_renew(lease_is_lost || options_.exception == leased_options::on_exception::keep))
+            if (std::optional<answer> known = stored_answer())
                 return *std::move(known);
-    } else if (!lease_is_lost && !unknown_ && !done_ && options_.exception == leased_options::on_exception::release) {
-        let_go(false);
+    } else if (!lease_is_lost && !completion_unknown_ && !work_done_ &&
+               options_.exception == leased_options::on_exception::release) {
+        release_or_renew(false);
     }
     std::rethrow_exception(problem);
 }
@@ -333,14 +331,14 @@ answer leased_flow::failed(const std::exception_ptr &problem) { return state_->f
 
 const std::string &lease::key() const noexcept { return state_->about_.key(); }
 const std::string &lease::scope() const noexcept { return state_->about_.scope(); }
-std::int64_t lease::fence() const noexcept { return state_->beat_->held.fence; }
+std::int64_t lease::fence() const noexcept { return state_->lease_->grant.fence; }
 int lease::attempt() const noexcept { return state_->attempt_; }
 const std::optional<std::string> &lease::recovery_point() const noexcept { return state_->recovery_point_; }
 void lease::checkpoint(const std::string &recovery_point) { state_->checkpoint(state_->client_, recovery_point); }
 void lease::checkpoint(const target &in, const std::string &recovery_point) { state_->checkpoint(in, recovery_point); }
-stop_token lease::stop() const noexcept { return stop_token(state_->beat_->stop); }
+stop_token lease::stop() const noexcept { return stop_token(state_->lease_->stop); }
 bool lease::lost() const noexcept { return state_->lost(); }
-duration lease::time_left() const noexcept { return state_->heart_->time_left(*state_->beat_); }
+duration lease::time_left() const noexcept { return state_->heartbeat_->time_left(*state_->lease_); }
 void lease::complete(const target &in, const response &outcome) { state_->complete_in(in, outcome); }
 
 void lease::throw_if_lost() const {

@@ -22,45 +22,44 @@ once_flow::once_flow(client &db, const request &about, const once_options &optio
     : request_(about), flow_(db, options), owner_(make_nonce()) {}
 
 std::optional<answer> once_flow::begin() {
-    const row ticket = flow_.begin(begin_command(request_, std::nullopt, owner_, flow_.wait(request_.wait()))).at(0);
-    const std::string &what = *ticket[outcome];
-    if (what == "acquired" || what == "taken_over") {
-        attempt_ = static_cast<int>(to_integer(ticket[attempt]));
-        flow_.settled(); // so no attempt before this one committed
+    const ticket claimed = ticket_of(flow_.begin(begin_command(request_, std::nullopt, owner_, flow_.wait(request_.wait()))));
+    if (claimed.is_acquired()) {
+        attempt_ = claimed.attempt;
+        flow_.earlier_attempts_rolled_back();
         return std::nullopt;
     }
-    if (what == "completed") {
+    if (claimed.outcome == key_outcome::completed) {
         bool own = false;
-        if (flow_.unknown()) {
+        if (flow_.commit_unknown()) {
             const rows known = tx().call({&lookup_statement, {request_.key(), owner_, request_.scope()}});
             own = !known.empty() && known[0][0] == "t";
         }
         flow_.cancel();
-        return answer_of(ticket, !own);
+        return answer_of(claimed, !own);
     }
-    if (what == "in_doubt")
+    if (claimed.outcome == key_outcome::in_doubt)
         try {
-            flow_.commit(); // it is written down by whoever is told of it
+            flow_.commit(); // the call that reports in_doubt also records it
         } catch (const outcome_unknown &) {
-            // As true as before; the next to ask will write it down.
+            // The key is in doubt all the same. If that was not recorded, the next caller records it.
         }
-    refuse(ticket, request_);
+    throw_rejection(claimed, request_);
 }
 
 answer once_flow::complete(response outcome) {
     const std::vector<rows> stored = flow_.commit({complete_command(request_, outcome, std::nullopt)});
-    answer fresh;
-    fresh.json = stored.at(0).at(0).at(0);
-    fresh.status_code = outcome.status_code;
-    fresh.attempt = attempt_;
-    return fresh;
+    answer known;
+    known.json = stored.at(0).at(0).at(0);
+    known.status_code = outcome.status_code;
+    known.attempt = attempt_;
+    return known;
 }
 
 } // namespace detail
 
 namespace {
 
-constexpr std::chrono::milliseconds kAskAgain{20};
+constexpr std::chrono::milliseconds kPollInterval{20};
 
 } // namespace
 
@@ -76,29 +75,30 @@ answer once_statement(client &db, const request &about, const std::string &state
             loop.failed(std::current_exception());
         } catch (const error &e) {
             if (unknown)
-                detail::throw_unless_it_tells(e, command.about);
+                detail::throw_if_inconclusive(e, command.about);
             throw;
         }
     };
     for (retry_loop loop{retry};;) {
         try {
             sent = false;
-            detail::session_lease session = db.state().take();
+            detail::pooled_session session = db.state().take();
             db.state().resolve(*command.what, *session);
             sent = true;
             for (;;) {
-                const detail::row ticket = session->run({command}).at(0).at(0);
-                const std::string &what = *ticket[detail::outcome];
-                if (what == "acquired" || what == "taken_over" || what == "completed")
-                    return detail::answer_of(ticket, what == "completed");
-                // idem_execute never waits.
-                if (what != "in_flight" || (wait && std::chrono::steady_clock::now() - since >= detail::bounded(*wait)))
-                    detail::refuse(ticket, about);
-                std::this_thread::sleep_for(kAskAgain);
+                const detail::ticket executed = detail::ticket_of(session->run({command}).at(0));
+                const bool replayed = executed.outcome == key_outcome::completed;
+                if (executed.is_acquired() || replayed)
+                    return detail::answer_of(executed, replayed);
+                // idem_execute does not wait by itself.
+                if (executed.outcome != key_outcome::in_flight ||
+                    (wait && std::chrono::steady_clock::now() - since >= detail::bounded(*wait)))
+                    detail::throw_rejection(executed, about);
+                std::this_thread::sleep_for(kPollInterval);
             }
         } catch (const connection_lost &) {
             db.state().drop_idle();
-            // The first run may still be under way in its backend.
+            // The backend of the lost connection may still run the statement.
             since = std::chrono::steady_clock::now();
             if (wait)
                 wait = std::max(*wait, options.recovery_wait);

@@ -54,9 +54,10 @@ std::int64_t publish(const target &at, const outgoing_message &message) {
             .at(0));
 }
 
-batch take(const target &at, const std::string &topic, int most, duration lease) {
+batch take(const target &at, const std::string &topic, int max_messages, duration lease) {
     batch taken;
-    for (row &each : at.call({&take_statement, {topic, std::to_string(most), detail::interval_text(lease)}, {topic, ""}})) {
+    for (row &each :
+         at.call({&take_statement, {topic, std::to_string(max_messages), detail::interval_text(lease)}, {topic, ""}})) {
         taken.fence = detail::to_integer(each.at(0));
         taken.messages.push_back(message_of(each));
     }
@@ -67,8 +68,9 @@ int ack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fen
     return count_of(at.call({&ack_statement, {ids_text(ids), std::to_string(fence)}, {}}));
 }
 
-int nack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fence, const std::optional<duration> &rest) {
-    return count_of(at.call({&nack_statement, {ids_text(ids), std::to_string(fence), detail::interval_text(rest)}, {}}));
+int nack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fence,
+         const std::optional<duration> &retry_after) {
+    return count_of(at.call({&nack_statement, {ids_text(ids), std::to_string(fence), detail::interval_text(retry_after)}, {}}));
 }
 
 } // namespace idem

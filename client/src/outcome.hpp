@@ -1,4 +1,4 @@
-// Outcomes: an enum and its words, the ones the SQL functions answer with.
+// Outcomes: enumerations, and the words for them that the SQL functions return.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace idem::detail {
 
-/// The place of a word is the value of its outcome.
+/// The index of a word is the value of its outcome.
 template <std::size_t N> using words = std::array<const char *, N>;
 
 template <typename Outcome, std::size_t N> Outcome outcome_of(const words<N> &known, const parameter &word) {

@@ -1,4 +1,4 @@
-// Commands that may run twice, on whatever connection of the pool works.
+// Commands that may run twice, on any connection of the pool.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace idem::detail {
 
-/// Returns what `run(session &)` returns, and runs it again as the policy says, after a lost connection too.
+/// Returns the result of `run(session &)`, which is retried as the policy says, also after a lost connection.
 template <typename F> auto repeat(client_state &db, const retry_policy &policy, F &&run) {
     for (retry_loop loop{policy};;) {
         try {
-            const session_lease on = db.take();
+            const pooled_session on = db.take();
             return run(*on);
         } catch (const connection_lost &) {
             db.drop_idle();
@@ -30,14 +30,14 @@ template <typename F> auto repeat(client_state &db, const retry_policy &policy, 
     }
 }
 
-// Not SET LOCAL, which warns where there is no BEGIN; a pipeline is one transaction all the same.
+// SET LOCAL would warn that there is no BEGIN, although a pipeline is one transaction.
 inline constexpr statement lock_timeout_statement{"idem_lock_timeout", "SELECT pg_catalog.set_config('lock_timeout', $1, true)",
                                                   true};
 
-/// Bounds the waits for locks of the commands that are run together with it.
-inline command lock_timeout_command(duration longest) { return {&lock_timeout_statement, {std::to_string(longest.count())}}; }
+/// Sets lock_timeout for the commands that run in the same pipeline.
+inline command lock_timeout_command(duration timeout) { return {&lock_timeout_statement, {std::to_string(timeout.count())}}; }
 
-/// What is left of a wait that began then.
+/// The rest of a wait that began at `began`.
 inline patience left_of(const patience &wait, std::chrono::steady_clock::time_point began) {
     if (!wait.bound)
         return wait;

@@ -12,7 +12,7 @@ using detail::statement;
 
 constexpr detail::words<4> kOutcomes{"accepted", "replayed", "stale", "invalid"};
 
-// A time as microseconds since 1970: in whole ones nothing is lost on the way.
+// A time from whole microseconds since 1970, which is exact.
 #define IDEM_TIME(parameter)                                                                                                   \
     "(timestamptz 'epoch' OPERATOR(pg_catalog.+) (interval '1 us' OPERATOR(pg_catalog.*) " parameter "::pg_catalog.int8))"
 
@@ -31,7 +31,7 @@ constexpr statement allow_statement{
 
 std::string time_text(const signed_request &request) { return std::to_string(request.signed_at.time_since_epoch().count()); }
 
-// All the digits that a double has.
+// With enough digits to restore the double exactly.
 std::string double_text(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%.17g", value);

@@ -27,7 +27,7 @@ verdict judge_sqlstate(std::string_view sqlstate) {
 } // namespace
 
 verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::string *message) {
-    const auto tell = [&](const std::string &state, const char *what) {
+    const auto report = [&](const std::string &state, const char *what) {
         if (sqlstate)
             *sqlstate = state;
         if (message)
@@ -36,23 +36,23 @@ verdict judge(const std::exception_ptr &problem, std::string *sqlstate, std::str
     try {
         std::rethrow_exception(problem);
     } catch (const outcome_unknown &e) {
-        tell(e.sqlstate(), e.what());
+        report(e.sqlstate(), e.what());
         return verdict::commit_unknown;
     } catch (const connection_lost &e) {
-        tell(e.sqlstate(), e.what());
+        report(e.sqlstate(), e.what());
         return verdict::connection_lost;
     } catch (const transient &e) {
-        tell(e.sqlstate(), e.what());
+        report(e.sqlstate(), e.what());
         return verdict::transient;
     } catch (const error &e) {
-        tell(e.sqlstate(), e.what());
+        report(e.sqlstate(), e.what());
         return verdict::final;
     } catch (const std::exception &e) {
         const std::string state = detail::sqlstate_of(e);
-        tell(state, e.what());
+        report(state, e.what());
         return judge_sqlstate(state);
     } catch (...) {
-        tell("", "an exception that is none of the standard's");
+        report("", "an exception that is not derived from std::exception");
         return verdict::final;
     }
 }
@@ -72,19 +72,19 @@ std::optional<std::chrono::milliseconds> retry_loop::time_left() const {
                     *policy_.deadline - std::chrono::duration_cast<std::chrono::milliseconds>(spent));
 }
 
-void retry_loop::failed(const std::exception_ptr &problem, bool can_tell) {
+void retry_loop::failed(const std::exception_ptr &problem, bool can_verify_commit) {
     std::string sqlstate, message;
     const verdict what = judge(problem, &sqlstate, &message);
-    if (what == verdict::final || (what == verdict::commit_unknown && !can_tell))
+    if (what == verdict::final || (what == verdict::commit_unknown && !can_verify_commit))
         std::rethrow_exception(problem);
-    pause_or(problem, sqlstate, message);
+    pause_or_throw(problem, sqlstate, message);
 }
 
 void retry_loop::conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up) {
-    pause_or(give_up, sqlstate, message);
+    pause_or_throw(give_up, sqlstate, message);
 }
 
-void retry_loop::pause_or(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message) {
+void retry_loop::pause_or_throw(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message) {
     if (attempt_ >= policy_.attempts)
         std::rethrow_exception(give_up);
     // 2^40 times any first pause is beyond every longest one.

@@ -15,12 +15,12 @@ using detail::statement;
 constexpr detail::words<10> kOutcomes{"updated",      "adjusted", "locked",    "inserted",  "conflict",
                                       "out_of_range", "busy",     "duplicate", "not_found", "unchanged"};
 
-// All answer with the outcome, the row (or the number), and perhaps a version.
+// All return the outcome, the row (or the number), and perhaps a version.
 constexpr statement optimistic_update_statement{
     "idem_optimistic_update",
     "SELECT outcome, row_data::pg_catalog.text, version FROM @idem@.optimistic_update($1::pg_catalog.regclass, "
     "$2::pg_catalog.jsonb, $3::pg_catalog.int8, $4::pg_catalog.jsonb)"};
-// With a version that no row has, it only reads.
+// A version that no row has: the function only reads.
 constexpr statement optimistic_read_statement{
     "idem_optimistic_read",
     "SELECT outcome, row_data::pg_catalog.text, version FROM @idem@.optimistic_update($1::pg_catalog.regclass, "
@@ -103,7 +103,7 @@ command guarded_step(const std::string &table, const std::string &new_row, const
 std::string locked_row(const rows &answer, const std::string &table, const std::string &key) {
     const row_result held = row_of(answer);
     if (held.outcome == row_outcome::busy)
-        throw busy("55P03", "row " + key + " of table " + table + " is locked by somebody else", {key});
+        throw busy("55P03", "row " + key + " of table " + table + " is locked by another transaction", {key});
     if (held.outcome == row_outcome::not_found)
         throw not_found("P0002", "table " + table + " has no row " + key, {key});
     return held.row.value_or("{}");
@@ -111,7 +111,7 @@ std::string locked_row(const rows &answer, const std::string &table, const std::
 
 std::exception_ptr too_many_conflicts(const std::string &table, const std::string &key) {
     return std::make_exception_ptr(
-        stale_version("ID004", "row " + key + " of table " + table + " was changed by others again and again", {key}));
+        stale_version("ID004", "row " + key + " of table " + table + " was changed by other callers in every attempt", {key}));
 }
 
 row_result optimistic_without_transaction(client &db, const std::string &table, const std::string &key,
@@ -134,7 +134,7 @@ row_result optimistic_without_transaction(client &db, const std::string &table, 
             loop.failed(std::current_exception());
             continue;
         }
-        loop.conflicted("ID004", "somebody else changed the row", too_many_conflicts(table, key));
+        loop.conflicted("ID004", "another caller changed the row", too_many_conflicts(table, key));
     }
 }
 

@@ -86,8 +86,8 @@ bool ends_connection(const PGresult *result) {
 
 } // namespace
 
-session::session(client_state &owner) : owner_(owner) {
-    const client_options &options = owner.options();
+session::session(client_state &client) : client_(client) {
+    const client_options &options = client.options();
     const std::string timeout = std::to_string(options.connect_timeout.count());
     std::vector<const char *> keywords, values;
     if (options.connect_timeout.count() > 0) {
@@ -113,7 +113,7 @@ session::~session() {
         static_cast<void>(raw_.release());
 }
 
-bool session::hung_up() noexcept {
+bool session::closed_by_server() noexcept {
     if (broken())
         return true;
     // Unread input may be a notice or the answer to a ROLLBACK, and not only the server's last message.
@@ -209,8 +209,8 @@ void session::abandon() noexcept {
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {
     for (const command &command : commands)
-        refuse_unsendable(command);
-    batch sent{commands, resolve(commands), owner_.prepares(), {}, {}, {}};
+        reject_unsendable(command);
+    batch sent{commands, resolve(commands), client_.prepares(), {}, {}, {}};
     about_ = first_key(commands);
     if (broken())
         throw_connection_lost();
@@ -229,11 +229,11 @@ std::vector<rows> session::run(const std::vector<command> &commands, deadline_t 
 }
 
 // Before anything is sent: looking up a name may be a round trip of its own.
-std::vector<const named_text *> session::resolve(const std::vector<command> &commands) {
-    std::vector<const named_text *> texts;
+std::vector<const resolved_statement *> session::resolve(const std::vector<command> &commands) {
+    std::vector<const resolved_statement *> texts;
     texts.reserve(commands.size());
     for (const command &command : commands)
-        texts.push_back(&owner_.resolve(*command.what, *this));
+        texts.push_back(&client_.resolve(*command.what, *this));
     return texts;
 }
 
@@ -244,7 +244,7 @@ void session::send(batch &all) {
     std::unordered_set<const statement *> seen;
     for (std::size_t i = 0; i < all.commands.size(); ++i) {
         const statement *what = all.commands[i].what;
-        const named_text &text = *all.texts[i];
+        const resolved_statement &text = *all.texts[i];
         all.prepares[i] = all.by_name && prepared_.count(what) == 0 && seen.insert(what).second;
         if (all.prepares[i] && !PQsendPrepare(raw_.get(), text.name.c_str(), text.text.c_str(), 0, nullptr))
             throw_connection_lost();
@@ -254,7 +254,7 @@ void session::send(batch &all) {
         throw_connection_lost();
 }
 
-void session::send(const command &command, const named_text &text, bool by_name) {
+void session::send(const command &command, const resolved_statement &text, bool by_name) {
     std::vector<const char *> values;
     values.reserve(command.values.size());
     for (const parameter &value : command.values)
@@ -306,7 +306,7 @@ void session::end_pipeline(const batch &sent, const deadline_t &deadline) {
 void session::throw_failure(const batch &sent) {
     const auto &[sqlstate, message, about, ends_connection] = sent.failure;
     if (sent.by_name && (sqlstate == "26000" || sqlstate == "42P05")) {
-        owner_.stop_preparing();
+        client_.stop_preparing();
         discard();
         throw transient("40001", "a pooler lost a prepared statement: " + message, about);
     }

@@ -18,23 +18,23 @@
 namespace idem::detail {
 
 class client_state;
-struct named_text;
+struct resolved_statement;
 
-/// Not thread-safe; belongs to the flow that took it from the pool.
+/// Not thread-safe: one flow at a time takes it from the pool.
 class session {
   public:
     /// Connects; throws connection_lost.
-    explicit session(client_state &owner);
+    explicit session(client_state &client);
     ~session();
     session(const session &) = delete;
     session &operator=(const session &) = delete;
 
-    /// Sends all commands at once and waits for all answers: one round trip. The first error is thrown (the hierarchy of
-    /// error.hpp), and the commands after it have not run; connection_lost when the connection broke or `deadline` passed (it
-    /// is broken then). Outside a transaction the commands are one of their own.
+    /// Sends all commands at once and waits for all answers: one round trip. Throws the first error (see error.hpp); the
+    /// commands after it have not run. Throws connection_lost when the connection broke or `deadline` passed, after which it
+    /// counts as broken. Outside a transaction block the commands are one transaction.
     std::vector<rows> run(const std::vector<command> &commands,
                           std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
-    /// Sends ROLLBACK and does not wait: the next run() reads the answer before its own.
+    /// Sends ROLLBACK without waiting: the next run() reads the answer before its own.
     void abandon() noexcept;
 
     /// Whether the connection is whole, and no transaction open.
@@ -43,8 +43,8 @@ class session {
     connection &adopted() { return adopted_->get(); }
     bool broken() const noexcept;
     /// broken(), or the server has closed the connection meanwhile. Does not wait.
-    bool hung_up() noexcept;
-    /// Breaks the connection for good: nobody may use it again.
+    bool closed_by_server() noexcept;
+    /// Marks the connection as broken: it is not used again.
     void discard() noexcept;
 
   private:
@@ -66,16 +66,16 @@ class session {
     /// What one run() sends and receives.
     struct batch {
         const std::vector<command> &commands;
-        std::vector<const named_text *> texts; // of the commands
-        bool by_name;                          // statements are prepared, and executed by their names
-        std::vector<bool> prepares;            // the command is preceded by a message that prepares its statement
+        std::vector<const resolved_statement *> texts; // of the commands
+        bool by_name;                                  // statements are prepared, and executed by their names
+        std::vector<bool> prepares;                    // the command is preceded by a message that prepares its statement
         std::vector<rows> answers;
         server_error failure;
     };
 
-    std::vector<const named_text *> resolve(const std::vector<command> &commands);
+    std::vector<const resolved_statement *> resolve(const std::vector<command> &commands);
     void send(batch &all);
-    void send(const command &command, const named_text &text, bool by_name);
+    void send(const command &command, const resolved_statement &text, bool by_name);
     void flush(const deadline_t &deadline);
     /// Reads the answer to the ROLLBACK that abandon() sent.
     void finish_rollback(const deadline_t &deadline);
@@ -90,7 +90,7 @@ class session {
     void wait_for_socket(bool also_writable, const deadline_t &deadline);
     [[noreturn]] void throw_connection_lost(const std::string &sqlstate = {}, std::string message = {});
 
-    client_state &owner_;
+    client_state &client_;
     std::unique_ptr<PGconn, closer> raw_;
     std::unique_ptr<adopted_connection> adopted_; // destroyed before raw_
     std::unordered_set<const statement *> prepared_;

@@ -44,13 +44,13 @@ std::int64_t to_integer(const parameter &answer) {
     return value;
 }
 
-void refuse_unsendable(const command &command) {
-    // The server's limit is 1 GB - 1; the rest is for lengths, names and the text.
-    constexpr std::size_t most = (std::size_t{1} << 30) - (std::size_t{1} << 16);
-    std::size_t all = 0;
+void reject_unsendable(const command &command) {
+    // The limit of a message is 1 GB - 1; 64 kB are left for lengths, names and the statement's text.
+    constexpr std::size_t limit = (std::size_t{1} << 30) - (std::size_t{1} << 16);
+    std::size_t total = 0;
     for (const parameter &value : command.values)
-        if (value && (all += value->size()) > most)
-            throw bad_input("54000", "the parameters are together larger than 1 GB", command.about);
+        if (value && (total += value->size()) > limit)
+            throw bad_input("54000", "the parameters together are larger than 1 GB", command.about);
     for (const parameter &value : command.values)
         if (value && value->find('\0') != std::string::npos)
             throw bad_input("22021", "invalid byte sequence for encoding \"UTF8\": 0x00", command.about);
@@ -59,9 +59,9 @@ void refuse_unsendable(const command &command) {
 std::string make_nonce() {
     static constexpr char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
-    // std::random_device costs more than a round trip where the processor's generator traps into a hypervisor.
+    // Not std::random_device: where the processor's generator traps into a hypervisor, it costs more than a round trip.
     if (getentropy(bytes, sizeof bytes) != 0)
-        throw error("58000", "the system has no random numbers");
+        throw error("58000", "could not get random numbers from the system");
     std::string nonce;
     nonce.reserve(2 * sizeof bytes);
     for (const unsigned char byte : bytes) {

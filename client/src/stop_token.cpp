@@ -12,7 +12,7 @@ void stop_state::run(stop_link &link) noexcept {
     try {
         call();
     } catch (...) {
-        // There is nobody to tell, and the others are to be told all the same.
+        // Dropped: the remaining callbacks must run too.
     }
 }
 
@@ -61,17 +61,17 @@ void stop_state::remove(stop_link &link) noexcept {
     }
 }
 
-bool stop_state::wait_for(std::chrono::milliseconds longest) noexcept {
+bool stop_state::wait_for(std::chrono::milliseconds timeout) noexcept {
     std::unique_lock lock(lock_);
-    return changed_.wait_for(lock, bounded(longest), [&] { return requested(); });
+    return changed_.wait_for(lock, bounded(timeout), [&] { return requested(); });
 }
 
 } // namespace detail
 
-bool stop_token::wait_for(std::chrono::milliseconds longest) const {
+bool stop_token::wait_for(std::chrono::milliseconds timeout) const {
     if (state_)
-        return state_->wait_for(longest);
-    std::this_thread::sleep_for(detail::bounded(longest));
+        return state_->wait_for(timeout);
+    std::this_thread::sleep_for(detail::bounded(timeout));
     return false;
 }
 

@@ -13,14 +13,14 @@ rows call_alone(client &db, const command &command) {
     client_state &state = db.state();
     bool sent = false;
     try {
-        session_lease session = state.take();
+        pooled_session session = state.take();
         state.resolve(*command.what, *session);
         sent = true;
         return std::move(session->run({command}).front());
     } catch (const connection_lost &e) {
         state.drop_idle();
         if (sent && !command.what->repeatable)
-            throw outcome_unknown("08007", std::string("the connection was lost before the answer came: ") + e.what(),
+            throw outcome_unknown("08007", std::string("the connection was lost before the answer arrived: ") + e.what(),
                                   command.about);
         throw;
     }
@@ -33,8 +33,8 @@ rows target::call(const detail::command &command) const {
         return own_->call(command);
     detail::client_state &state = db_->state();
     if (foreign_) {
-        detail::refuse_unsendable(command);
-        const detail::named_text *known = state.resolved(*command.what);
+        detail::reject_unsendable(command);
+        const detail::resolved_statement *known = state.resolved(*command.what);
         const std::string &text = (known ? *known : state.resolve(*command.what, *state.take())).text;
         try {
             rows all;
@@ -45,7 +45,7 @@ rows target::call(const detail::command &command) const {
             }
             return all;
         } catch (const std::exception &e) {
-            // libpqxx's exceptions as ours: the statement is idem's own.
+            // The statement is the library's own, so its errors are idem's too.
             if (const std::string sqlstate = detail::sqlstate_of(e); !sqlstate.empty())
                 throw_error(sqlstate, e.what(), command.about);
             throw;

@@ -10,7 +10,7 @@ namespace idem::detail {
 
 namespace {
 
-constexpr std::chrono::milliseconds kAskAgain{20};
+constexpr std::chrono::milliseconds kPollInterval{20};
 
 } // namespace
 
@@ -35,22 +35,22 @@ std::vector<rows> flow::commit(const std::vector<command> &last) {
     return answers;
 }
 
-void flow::failed(const std::exception_ptr &problem, bool can_tell) {
+void flow::failed(const std::exception_ptr &problem, bool can_verify_commit) {
     const verdict what = judge(problem);
-    // The work may have used other connections; and libpqxx says "broken connection" of other mishaps too.
+    // The work may have used other connections, and libpqxx reports other failures as a broken connection too.
     const bool elsewhere =
         what == verdict::connection_lost ? tx_ && !tx_->lost() : what == verdict::commit_unknown && !committing_;
     committing_ = false;
     tx_.reset();
     if (elsewhere)
         std::rethrow_exception(problem);
-    unknown_ = unknown_ || what == verdict::commit_unknown;
-    lost_ = lost_ || what != verdict::transient;
+    commit_unknown_ = commit_unknown_ || what == verdict::commit_unknown;
+    connection_lost_ = connection_lost_ || what != verdict::transient;
     try {
-        loop_.failed(problem, can_tell);
+        loop_.failed(problem, can_verify_commit);
     } catch (const error &e) {
-        if (unknown_)
-            throw_unless_it_tells(e, about_);
+        if (commit_unknown_)
+            throw_if_inconclusive(e, about_);
         throw;
     }
 }
@@ -60,20 +60,20 @@ void flow::conflicted(const std::string &sqlstate, const std::string &message, c
     loop_.conflicted(sqlstate, message, give_up);
 }
 
-bool flow::still_held() {
-    if (!lost_)
+bool flow::wait_for_lost_transaction() {
+    if (!connection_lost_)
         return false;
     const auto now = std::chrono::steady_clock::now();
-    if (!held_since_)
-        held_since_ = now;
-    if (now - *held_since_ >= bounded(*wait(duration::zero()).bound))
+    if (!waiting_since_)
+        waiting_since_ = now;
+    if (now - *waiting_since_ >= bounded(*wait(duration::zero()).bound))
         return false;
-    std::this_thread::sleep_for(kAskAgain);
+    std::this_thread::sleep_for(kPollInterval);
     return true;
 }
 
 patience flow::wait(patience asked) const {
-    if (lost_ && asked.bound) {
+    if (connection_lost_ && asked.bound) {
         asked.bound = std::max(*asked.bound, options_.recovery_wait);
         if (const auto left = loop_.time_left())
             asked.bound = std::min(*asked.bound, *left);

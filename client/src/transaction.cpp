@@ -18,8 +18,8 @@ constexpr statement begin_statements[] = {
 };
 constexpr statement commit_statement{"idem_tx_commit", "COMMIT"};
 
-/// Everybody else's idle connections have likely gone the same way.
-template <typename F> auto noting_loss(client &db, F &&run) {
+/// Runs `run`; when the connection is lost, also closes the pool's idle ones, which are probably broken too.
+template <typename F> auto dropping_idle_on_loss(client &db, F &&run) {
     try {
         return run();
     } catch (const connection_lost &) {
@@ -31,14 +31,14 @@ template <typename F> auto noting_loss(client &db, F &&run) {
 } // namespace
 
 transaction::transaction(client &db, isolation level, const std::vector<command> &first)
-    : transaction(noting_loss(db, [&] { return db.state().take(); }), db, level, first) {}
+    : transaction(dropping_idle_on_loss(db, [&] { return db.state().take(); }), db, level, first) {}
 
-transaction::transaction(detail::session_lease lease, client &db, isolation level, const std::vector<command> &first)
-    : IDEM_PQXX_TRANSACTION(lease->adopted()), db_(db), session_(std::move(lease)) {
+transaction::transaction(detail::pooled_session taken, client &db, isolation level, const std::vector<command> &first)
+    : IDEM_PQXX_TRANSACTION(taken->adopted()), db_(db), session_(std::move(taken)) {
     try {
         std::vector<command> commands{{&begin_statements[static_cast<int>(level)], {}}};
         commands.insert(commands.end(), first.begin(), first.end());
-        opening_ = noting_loss(db, [&] { return session_->run(commands); });
+        opening_ = dropping_idle_on_loss(db, [&] { return session_->run(commands); });
     } catch (...) {
         shut(); // the destructor will not run
         session_->abandon();
@@ -53,17 +53,17 @@ transaction::~transaction() {
         session_->abandon();
 }
 
-// After a failed write libpq still calls the connection good, until somebody reads.
-bool transaction::lost() const noexcept { return session_->hung_up(); }
+// After a failed write libpq reports the connection as good until the next read.
+bool transaction::lost() const noexcept { return session_->closed_by_server(); }
 
-void transaction::refuse_if_ended() const {
+void transaction::throw_if_ended() const {
     if (session_->between_transactions())
-        throw pqxx::usage_error("the transaction was ended by a statement of the work's: nothing more runs in it");
+        throw pqxx::usage_error("a statement of the work has ended the transaction");
 }
 
 rows transaction::call(const command &command) {
-    refuse_if_ended();
-    return std::move(noting_loss(db_, [&] { return session_->run({command}); }).front());
+    throw_if_ended();
+    return std::move(dropping_idle_on_loss(db_, [&] { return session_->run({command}); }).front());
 }
 
 std::vector<rows> transaction::finish(const std::vector<command> &last) {
@@ -74,27 +74,26 @@ std::vector<rows> transaction::finish(const std::vector<command> &last) {
 
 void transaction::commit_now() {
     if (last_ == nullptr)
-        throw pqxx::usage_error("this transaction is committed by the flow that opened it");
-    if (lost()) // COMMIT has not been sent, so there is nothing to be in doubt of
+        throw pqxx::usage_error("only the flow that opened this transaction commits it");
+    if (lost()) // COMMIT was not sent, so the outcome is known
         throw connection_lost("08006", "the connection was lost before commit");
-    refuse_if_ended();
+    throw_if_ended();
     std::vector<command> commands = *std::exchange(last_, nullptr);
     const subject about = commands.empty() ? subject{} : commands.front().about;
     commands.push_back({&commit_statement, {}});
     try {
-        closing_ = noting_loss(db_, [&] { return session_->run(commands); });
+        closing_ = dropping_idle_on_loss(db_, [&] { return session_->run(commands); });
     } catch (const connection_lost &e) {
         throw outcome_unknown("08007", std::string("the connection was lost during commit: ") + e.what(), about);
     }
     open_ = false;
-    if (!closing_.back().empty()) // only ROLLBACK has something to say
-        throw rolled_back("25P02", "COMMIT was answered with ROLLBACK: an error inside the transaction had been swallowed",
-                          about);
+    if (!closing_.back().empty()) // session::run returns a row for a ROLLBACK only
+        throw rolled_back("25P02", "COMMIT was answered with ROLLBACK: an error inside the transaction was ignored", about);
     closing_.pop_back();
 }
 
-// Statements with parameters do not look whether libpqxx's transaction is over: they would run, and commit, by themselves. The
-// server's transaction ends with this object.
+// The server's transaction ends with this object and not before: libpqxx does not check whether its transaction is over before
+// a statement with parameters, which would then run, and commit, by itself.
 void transaction::abort_now() {}
 
 } // namespace idem

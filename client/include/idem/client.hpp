@@ -1,4 +1,4 @@
-// The way to the database: options, and a bounded pool of connections.
+// The client: options, and a bounded pool of connections.
 #pragma once
 
 #include <chrono>
@@ -15,23 +15,24 @@ namespace idem {
 struct client_options {
     /// A libpq connection string or URI; empty: libpq's environment (PGHOST, PGDATABASE, …).
     std::string dsn;
-    /// Bound of the pool. One more connection is opened, and kept, while leases or locks are renewed in the background.
+    /// The limit of the pool. The heartbeat of leases and locks uses one more connection while any is held.
     std::size_t max_connections = 16;
-    /// How long a flow waits for a connection of the pool before pool_exhausted.
+    /// How long a flow waits for a connection of the pool before it throws pool_exhausted.
     std::chrono::milliseconds connection_wait{30'000};
-    /// How long to try to connect; 0: as the connection string says.
+    /// The time limit of connecting; 0: that of the connection string.
     std::chrono::seconds connect_timeout{10};
-    /// Statements are prepared once per connection. Behind a pooler in transaction mode that does not carry them over the
-    /// client notices, runs the attempt again and stops preparing; false spares it the discovery.
+    /// Whether statements are prepared, once per connection. Behind a pooler in transaction mode that does not support prepared
+    /// statements, the client detects that, retries the attempt and stops preparing; false avoids the failed attempt.
     bool prepare = true;
-    /// The name, not quoted, of the schema that the extension lives in; empty: looked up once.
+    /// The unquoted name of the extension's schema; empty: looked up once.
     std::string schema;
-    /// For all flows that are not given one of their own.
+    /// The default of all flows.
     retry_policy retry;
-    /// Called once for every new connection, to prepare statements of the caller's own; what it throws ends the flow that
-    /// wanted the connection.
+    /// Called once for each new connection, for example to prepare the caller's statements. An exception from it ends the flow
+    /// that needs the connection.
     std::function<void(connection &)> on_connect;
-    /// Told of the server's notices and warnings (without the final line break); called by the thread whose call raised them.
+    /// Called with each notice and warning of the server (without the final line break), by the thread whose call raised it.
+    /// Its exceptions are dropped.
     std::function<void(const std::string &severity, const std::string &message)> on_notice;
 };
 
@@ -39,8 +40,8 @@ namespace detail {
 class client_state;
 }
 
-/// Connections are opened when first needed, at most max_connections of them, and reused, the last returned first. One that
-/// broke is thrown away.
+/// Connections are opened when needed, at most max_connections, and reused: the one returned last is taken first. Broken ones
+/// are discarded.
 ///
 /// Thread-safe: one client serves a whole program. It must outlive every flow, lease and lock that uses it. Copies are cheap
 /// and share the pool.
@@ -48,7 +49,7 @@ class client {
   public:
     /// Does not connect. Throws bad_input when max_connections or retry.attempts is 0.
     explicit client(client_options options = {});
-    /// The same with nothing but a connection string.
+    /// The same with the default options and a connection string.
     explicit client(const std::string &dsn);
 
     const client_options &options() const noexcept;

@@ -1,4 +1,4 @@
-// The inbox of a message consumer: one message id, one effect, per consumer.
+// The inbox of a message consumer: each message id has one effect per consumer.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,9 @@
 namespace idem {
 
 struct consume_options {
-    /// How long an id is remembered: longer than the broker may redeliver. Nothing: the scope's.
+    /// How long an id is kept: longer than the broker may redeliver the message. Nothing: the scope's ttl.
     std::optional<duration> ttl;
-    /// `consume`: for another worker that has the same message in hand and has not committed. in_flight is thrown when it takes
-    /// longer.
+    /// `consume`: how long to wait for another worker that processes the same message. Then in_flight is thrown.
     patience wait = patience::forever();
     flow_options flow;
     /// The ids are keys of this scope, as idem_key(consumer, message_id).
@@ -25,22 +24,22 @@ struct consume_options {
 
 namespace detail {
 
-/// As the server's idem_key(consumer, message_id).
+/// The value of idem_key(consumer, message_id).
 std::string inbox_key(const std::string &consumer, const std::string &message_id);
 request inbox_request(const std::string &consumer, const std::string &message_id, const consume_options &options);
 command inbox_step(const std::string &consumer, const std::vector<std::string> &message_ids, const consume_options &options);
-/// Those of `message_ids` whose keys the step answered with.
-std::vector<std::string> inbox_fresh(const rows &answer, const std::string &consumer,
-                                     const std::vector<std::string> &message_ids);
+/// Those of `message_ids` whose keys are in the answer of the step.
+std::vector<std::string> new_message_ids(const rows &answer, const std::string &consumer,
+                                         const std::vector<std::string> &message_ids);
 
 } // namespace detail
 
 /// Runs `work(transaction &)` once for this message. True: this call did it. False: it was done before, and has committed.
-/// Either way the message may be acknowledged. When `work` throws, all is rolled back, the message counts as not seen, and the
-/// exception goes on to the caller.
+/// Either way the message may be acknowledged. When `work` throws, everything is rolled back, the message counts as not seen,
+/// and the caller receives the exception.
 ///
-/// Two round trips on top of the work's own; one for a message that was seen. Retries, lost connections and a lost reply to
-/// COMMIT are handled as in `once`. Throws what `once` throws, mismatch excepted.
+/// Two round trips in addition to those of the work; one for a message that was seen before. Retries, lost connections and a
+/// lost reply to COMMIT are handled as in `once`. Throws the same errors as `once`, except mismatch.
 template <typename F>
 bool consume(client &db, const std::string &consumer, const std::string &message_id, F &&work,
              const consume_options &options = {}) {
@@ -59,28 +58,28 @@ bool consume(client &db, const std::string &consumer, const std::string &message
     }
 }
 
-/// The same for a batch, in one transaction: `work(transaction &, const std::vector<std::string> &new_ids)` runs once with
-/// those that are new, each once, in their order; not at all when none is. All or none commit. Waits for other workers without
+/// The same for a batch, in one transaction: `work(transaction &, const std::vector<std::string> &new_ids)` runs once with the
+/// new ids, each once, in their order; it does not run when there are none. All or none commit. Waits for other workers without
 /// bound; two batches cannot deadlock on their ids.
 ///
-/// When it returns, all messages are done and may be acknowledged. It returns the new ids. When the reply to COMMIT was lost,
-/// it runs again: what had committed is not new any more, and so not among the ids it returns.
+/// Returns the new ids. On return all messages are done and may be acknowledged. When the reply to COMMIT was lost, the batch
+/// runs again: ids that had been committed are then no longer new, and are not returned.
 template <typename F>
 std::vector<std::string> consume_many(client &db, const std::string &consumer, const std::vector<std::string> &message_ids,
                                       F &&work, const consume_options &options = {}) {
     return detail::run_flow(
         db, options.flow,
         [&](detail::flow &run) {
-            const std::vector<std::string> fresh =
-                detail::inbox_fresh(run.begin(detail::inbox_step(consumer, message_ids, options)), consumer, message_ids);
-            if (fresh.empty()) {
+            const std::vector<std::string> new_ids =
+                detail::new_message_ids(run.begin(detail::inbox_step(consumer, message_ids, options)), consumer, message_ids);
+            if (new_ids.empty()) {
                 run.cancel();
             } else {
-                run.settled(); // an attempt before this one would have taken them all
-                work(run.tx(), fresh);
+                run.earlier_attempts_rolled_back(); // had one committed, no id would be new
+                work(run.tx(), new_ids);
                 run.commit();
             }
-            return fresh;
+            return new_ids;
         },
         true);
 }

@@ -1,28 +1,27 @@
-// What can go wrong, as one hierarchy. Each error carries its SQLSTATE and, where one is concerned, the key (or lock name) and
-// its scope.
+// The hierarchy of errors. Each has its SQLSTATE and, where one is concerned, the key (or the lock's name) and its scope.
 //
 //   error
-//   ├─ stale_fence          ID001  somebody else holds the key or the lock by now; what this transaction wrote is rolled back
-//   │  └─ lease_lost        ID001  the same of what the client renews, also when it could not in time
-//   ├─ mismatch             ID002  the key was used before with another request (the client's own code)
+//   ├─ stale_fence          ID001  another caller holds the key or the lock by now; this transaction must be rolled back
+//   │  └─ lease_lost        ID001  the same for a lease that the client renews, also when it was not renewed in time
+//   ├─ mismatch             ID002  the key was used before with another request (a code of the client's own)
 //   ├─ not_allowed          ID003  the state machine lacks this transition
 //   ├─ stale_version        ID004  the row has another version by now
-//   ├─ in_flight            ID005  another holder is not done; retry_after() says when to ask again
-//   ├─ in_doubt             ID005  a holder vanished, and the scope leaves the decision to an operator
-//   ├─ busy                 55P03  a lock is held: a row's, or a lease lock
+//   ├─ in_flight            ID005  another holder is not done; retry_after() says when to retry
+//   ├─ in_doubt             ID005  a holder vanished, and the scope's policy leaves the decision to an operator
+//   ├─ busy                 55P03  a row lock or a lease lock is held by another caller
 //   ├─ not_found            P0002  there is no such row
-//   ├─ transient            40001, 40P01: run again and it will pass; thrown when the retries are used up
-//   ├─ connection_lost      08*, 57P01…: the connection broke, and nothing had been committed
-//   ├─ outcome_unknown      08007  the connection broke while a commit was under way, and no key says how it ended
-//   ├─ rolled_back          25P02  COMMIT was answered with ROLLBACK: an error inside the transaction had been swallowed
+//   ├─ transient            40001, 40P01: a retry may succeed; thrown when the retries are used up
+//   ├─ connection_lost      08*, 57P01…: the connection broke, and nothing was committed
+//   ├─ outcome_unknown      08007  the connection broke during a commit, and no key shows the outcome
+//   ├─ rolled_back          25P02  COMMIT was answered with ROLLBACK: an error inside the transaction was ignored
 //   ├─ pool_exhausted       53300  no connection of the pool became free in time
-//   ├─ not_installed        3F000, 42883: the extension, or the function asked for, is missing from this database
-//   ├─ denied               42501  privileges
+//   ├─ not_installed        3F000, 42883: the extension, or the called function, is missing from this database
+//   ├─ denied               42501  a privilege is missing
 //   ├─ read_only            25006  a standby or a READ ONLY transaction
 //   ├─ cancelled            57014  the statement was cancelled, by a user or by statement_timeout
 //   └─ bad_input            22*, 23*, 42*: a request that can never succeed
 //
-// Errors of the caller's own statements are not translated: they arrive as the exceptions of libpqxx that they are.
+// Errors of the caller's own statements are not translated: they remain libpqxx's exceptions.
 #pragma once
 
 #include <chrono>
@@ -32,7 +31,7 @@
 
 namespace idem {
 
-/// What an error is about.
+/// The key that an error concerns.
 struct subject {
     std::string key{};
     std::string scope{};
@@ -114,14 +113,14 @@ class in_flight : public error {
   public:
     in_flight(std::string sqlstate, const std::string &message, subject about = {}, std::chrono::milliseconds retry_after = {});
 
-    /// What is left of the holder's lease; zero when the holder has none (its transaction is open) or it is not known.
+    /// The rest of the holder's lease; zero when it is unknown or the holder has none (its transaction is open).
     std::chrono::milliseconds retry_after() const noexcept { return retry_after_; }
 
   private:
     std::chrono::milliseconds retry_after_;
 };
 
-/// Throws the member of the hierarchy that stands for this SQLSTATE; `error` itself for one that has none.
+/// Throws the class for this SQLSTATE; `error` itself if there is none.
 [[noreturn]] void throw_error(const std::string &sqlstate, const std::string &message, subject about = {});
 
 } // namespace idem

@@ -14,21 +14,21 @@
 
 namespace idem {
 
-/// Names and values, as they are sent; a name may come several times.
+/// Names and values, in the order in which they are sent. A name may occur several times.
 using http_headers = std::vector<std::pair<std::string, std::string>>;
 
 struct http_request {
-    std::string method; ///< as it came: methods are case-sensitive
-    std::string route;  ///< what the request is for: its path with the query, or the name of an operation
-    /// The field Idempotency-Key as it came, quoted or bare; nothing: it is missing.
+    std::string method; ///< as received: methods are case-sensitive
+    std::string route;  ///< the path with its query, or the name of an operation
+    /// The field Idempotency-Key as received, quoted or bare; nothing: it is missing.
     std::optional<std::string> idempotency_key;
-    /// The bytes that came. With method and route they are what the same key must come with again.
+    /// The bytes received. Method, route and body are the fingerprint of the key.
     std::string body{};
     /// The space in which the key is unique; each account should have its own.
     std::string scope{};
-    /// How long key and response are kept. Nothing: the scope's.
+    /// How long key and response are kept. Nothing: the scope's ttl.
     std::optional<duration> ttl{};
-    /// For a request with this key that is being processed, in place of a 409; the default is not to wait.
+    /// How long to wait while another request with this key is in flight, before 409 is the answer. The default is not to wait.
     patience wait{};
 };
 
@@ -40,36 +40,36 @@ struct http_response {
 
 enum class http_action {
     run,    ///< do the work
-    replay, ///< it is done: send the response that is stored
+    replay, ///< the work is done: send the stored response
     reject  ///< do nothing: send the error
 };
 
-/// The word the SQL functions have for it: "replay".
+/// As the SQL functions spell it: "replay".
 const char *name(http_action action) noexcept;
 
 struct http_answer {
     http_action action;
-    /// What to send (not of run): the stored response with Idempotent-Replayed, or a problem as RFC 9457 has it.
+    /// Replay: the stored response with Idempotent-Replayed. Reject: a problem document (RFC 9457).
     http_response response{};
-    /// Of a rejection: key_missing, key_malformed, key_reused, in_flight or in_doubt.
+    /// Reject: key_missing, key_malformed, key_reused, in_flight or in_doubt.
     std::string code{};
-    /// Of run under a lease: for http_complete, renew and release.
+    /// Run in leased mode: for http_complete, renew and release.
     std::optional<std::int64_t> fence{};
 };
 
-/// Says what to do with a request. One round trip. `lease`: leased mode, for work outside the database. Throws bad_input for
-/// what is no method, denied, read_only; never for anything that a key can be.
+/// Decides what to do with a request. One round trip. `lease`: leased mode, for work outside the database. Throws bad_input
+/// for an invalid method, denied, read_only. A malformed key is a rejection, not an exception.
 http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease = {});
 
-/// Stores the response of a request that was to run; of one whose method claims no key, does nothing. Only the headers that the
-/// scope stores are kept, never Set-Cookie. One round trip. Throws stale_fence when the key is not held any more; bad_input for
-/// a header with a line break, or a body that is no JSON.
+/// Stores the response of a request that ran. Does nothing if the method claims no key. Only the headers in the scope's list
+/// are stored, never Set-Cookie. One round trip. Throws stale_fence when the key is no longer held; bad_input for a header with
+/// a line break, or a body that is not JSON.
 void http_complete(const target &at, const http_request &request, const http_response &response,
                    const std::optional<std::int64_t> &fence = {});
 
 namespace detail {
 
-/// Whether a request of this method claims its key: not so GET, HEAD, OPTIONS, TRACE, PUT, DELETE.
+/// Whether a request of this method claims its key: not GET, HEAD, OPTIONS, TRACE, PUT and DELETE.
 bool claims_key(const http_request &request);
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait);
 http_answer http_answer_of(const rows &answer);
@@ -78,17 +78,17 @@ command http_complete_step(const http_request &request, const http_response &res
 
 } // namespace detail
 
-/// Runs `handler(transaction &)`, which returns an http_response, once per key, and returns what is to be sent: the handler's
-/// response, the stored one of the first request with that key, or a rejection. The claim, what the handler writes and its
-/// response commit together, before anything is sent. When it throws, all of it is rolled back, the key is free again, and the
-/// exception goes on to the caller. A response of any status is stored: throw where a repetition should run again.
+/// Runs `handler(transaction &)`, which returns an http_response, once per key. Returns the response to send: the handler's,
+/// the stored one of the first request with that key, or a rejection. The claim, the handler's writes and its response commit
+/// together, before anything is sent. When the handler throws, everything is rolled back, the key is free again, and the caller
+/// receives the exception. A response of any status is stored: throw an exception where a retry should run the handler again.
 ///
-/// The handler may run more than once (a deadlock, a broken connection), but commits once. Two round trips on top of the
-/// handler's own, one where it does not run.
+/// The handler may run more than once (a deadlock, a broken connection), but commits once. Two round trips in addition to those
+/// of the handler; one where it does not run.
 ///
-/// When the reply to COMMIT is lost, the request is begun again on a new connection: what had committed is replayed (with the
-/// headers that are stored), else the handler runs again. Of a request whose method claims no key the end cannot be told:
-/// outcome_unknown is thrown, as it is when the retries are used up. Otherwise throws as http_begin and http_complete do.
+/// When the reply to COMMIT is lost, the request begins again on a new connection. A committed response is replayed (with its
+/// stored headers), else the handler runs again. outcome_unknown is thrown when the retries are used up, and at once for a
+/// request whose method claims no key. Otherwise throws the same errors as http_begin and http_complete.
 ///
 ///     idem::http_response response = idem::handle_http(db, request, [&](idem::transaction &tx) {
 ///         tx.exec("INSERT INTO orders …");
@@ -103,16 +103,16 @@ http_response handle_http(client &db, const http_request &request, F &&handler, 
                 detail::http_answer_of(run.begin(detail::http_begin_step(request, std::nullopt, run.wait(request.wait))));
             if (known.action != http_action::run) {
                 if (known.code == "in_doubt")
-                    run.commit(); // it is written down by whoever is told of it
+                    run.commit(); // the call that reports in_doubt also records it
                 else
                     run.cancel();
                 return std::move(known.response);
             }
-            run.settled(); // so no attempt before this one committed
-            http_response fresh = handler(run.tx());
-            const auto stored = run.commit({detail::http_complete_step(request, fresh, std::nullopt)});
-            fresh.body = stored.at(0).at(0).at(0);
-            return fresh;
+            run.earlier_attempts_rolled_back();
+            http_response response = handler(run.tx());
+            const auto stored = run.commit({detail::http_complete_step(request, response, std::nullopt)});
+            response.body = stored.at(0).at(0).at(0);
+            return response;
         },
         detail::claims_key(request));
 }

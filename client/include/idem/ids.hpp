@@ -1,4 +1,4 @@
-// Numbers and UUIDs that nobody else gets (docs/ids.md).
+// Unique numbers and UUIDs (docs/ids.md).
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace idem {
 
-/// A number greater than all before it in this database. One round trip; run again after a lost connection, as an unused number
-/// is no loss. A rollback gives none back. Throws read_only on a standby.
+/// A number greater than all earlier ones of this database. One round trip; retried after a lost connection. A rollback does
+/// not give the number back. Throws read_only on a standby.
 std::int64_t next_id(const target &at);
-/// `count` of them, growing, in one round trip.
+/// `count` numbers in increasing order, in one round trip.
 std::vector<std::int64_t> next_ids(const target &at, std::size_t count);
-/// A UUID of version 7: those of one connection grow. Writes nothing.
+/// A UUID of version 7; those of one connection increase. Writes nothing.
 std::string uuid_v7(const target &at);
 
 } // namespace idem

@@ -1,10 +1,10 @@
-// Keys by hand: single calls for those who own the transaction (docs/keys.md). `once` is the flow that does it all.
+// Single calls on keys, for callers that own the transaction (docs/keys.md). `once` is the complete flow.
 //
-// One round trip each. In a transaction they commit and roll back with it; on a client each is a transaction of its own, run
-// again after 40001 and 40P01. A lost reply there is outcome_unknown, but for lookup, which just asks again.
+// One round trip each. In a transaction they commit and roll back with it. On a client each is a transaction of its own,
+// retried after 40001 and 40P01; a lost reply throws outcome_unknown, except for lookup, which is retried.
 //
-// Errors: bad_input (key empty or over 1024 bytes, scope over 255 bytes or not registered …), denied, read_only; in_flight and
-// in_doubt keys are in_flight (ID005) where the function has no other way to say so.
+// Errors: bad_input (key empty or over 1024 bytes, scope over 255 bytes or not registered …), denied, read_only; in_flight
+// (ID005) for keys that are in flight or in doubt, where the function cannot return an outcome.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,19 @@
 namespace idem {
 
 enum class key_outcome {
-    acquired,   ///< yours: do the work
-    taken_over, ///< yours, after a holder whose lease ran out
-    in_flight,  ///< somebody else is at it
+    acquired,   ///< the caller is to do the work
+    taken_over, ///< the same, after a holder whose lease ran out
+    in_flight,  ///< another holder is not done
     completed,  ///< its work has committed
-    mismatch,   ///< the key belongs to another request
-    in_doubt    ///< a holder vanished, and an operator has to find out what happened
+    mismatch,   ///< the key was used before with another request
+    in_doubt    ///< a holder vanished, and an operator decides
 };
 const char *name(key_outcome outcome) noexcept;
 
 enum class key_state { in_progress, completed, released, in_doubt };
 const char *name(key_state state) noexcept;
 
-/// A key as it is found; times by the server's clock.
+/// A live committed key. Times are of the server's clock.
 struct key_info {
     using time = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
@@ -44,28 +44,29 @@ struct key_info {
     time created_at;                 ///< of this attempt
     std::optional<time> expires_at;  ///< nothing: never
     std::optional<time> lease_until; ///< leased mode only
-    bool is_owner;                   ///< whether the owner asked for is the one that claimed it
+    bool is_owner;                   ///< whether it was claimed with the given owner
 };
 
 /// True: the key is new, and its work is to be done in this transaction. False: that work has committed. Waits for a holder
-/// that has not committed. On a client the key counts as done when the call returns. `ttl`: nothing for the scope's.
+/// that has not committed. On a client the key is completed when the call returns (at most once). `ttl`: nothing for the
+/// scope's.
 bool claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
            const std::string &scope = "");
 /// The same without waiting: in_flight instead.
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                       const std::string &scope = "");
-/// Claims many; those that are new, each once, in the order of `keys`. Two calls cannot deadlock on each other.
+/// Claims many keys. Returns the new ones, each once, in the order of `keys`. Two calls cannot deadlock on each other.
 std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys,
                                     const std::optional<duration> &ttl = std::nullopt, const std::string &scope = "");
-/// Until this transaction ends, others that ask for the same key wait. REQUIRES: a transaction as the target.
+/// Until this transaction ends, other calls of serialize for the same key wait. REQUIRES: a transaction as the target.
 void serialize(const target &at, const std::string &key, const std::string &scope = "");
-/// How often this key was seen within its ttl, this time included.
+/// Counts a use of the key. Returns how often it was used within its ttl, this time included.
 std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                  const std::string &scope = "");
-/// Nothing: there is no live committed key.
+/// Returns nothing if there is no live committed key.
 std::optional<key_info> lookup(const target &at, const std::string &key, const std::optional<std::string> &owner = std::nullopt,
                                const std::string &scope = "");
-/// Deletes a key, so that its work can be done again; true when a live one was there. For operators.
+/// Deletes a key, so that its work can be done again. True: there was a live key. For operators.
 bool forget(const target &at, const std::string &key, const std::string &scope = "");
 
 } // namespace idem

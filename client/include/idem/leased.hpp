@@ -1,4 +1,4 @@
-// Work outside the database, under a key that is held by a lease.
+// Work outside the database, under a leased key.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@
 namespace idem {
 
 struct leased_options {
-    /// What becomes of the key when the work throws.
+    /// What happens to the key when the work throws.
     enum class on_exception {
-        release, ///< the next caller runs the work again, at once
-        keep     ///< the lease runs out first; then others take over, or an operator decides, by the policy of the scope
+        release, ///< the next caller runs the work again, immediately
+        keep     ///< the lease runs out first; then others take over or an operator decides, by the policy of the scope
     };
     on_exception exception = on_exception::release;
-    /// Of the statements before and after the work, which runs once per call. Nothing: the client's. However few attempts it
-    /// allows, completion is tried for as long as the lease lives, as the work is done; a deadline ends that too.
+    /// For the statements before and after the work; the work itself runs once per call. Nothing: the client's policy. After
+    /// the work, completion is retried for one length of the lease, however few attempts the policy allows; its deadline, if
+    /// set, counts instead.
     std::optional<retry_policy> retry;
 };
 
@@ -34,38 +35,39 @@ class lease_state;
 class leased_flow;
 } // namespace detail
 
-/// The claim that the work runs under. While the work runs the lease is renewed in the background, every third of its length.
+/// The lease under which the work runs. It is renewed in the background, after each third of its length.
 ///
-/// A lease is lost when the server says that somebody else has it, or when its length has passed since the last renewal that
-/// succeeded was sent: the process or the network slept, and by now others may be doing the work.
+/// A lease is lost when the server says so, or when its length has passed since the last successful renewal was sent: the
+/// process or the network slept, and others may be doing the work by now.
 ///
-/// Thread-safe, but for complete(): by one thread at a time. Good while the callable runs that was given it.
+/// Thread-safe, except for complete(): one thread at a time. Valid until the callable that received it returns.
 class lease {
   public:
     const std::string &key() const noexcept;
     const std::string &scope() const noexcept;
-    /// To be handed on with each write to a resource that can refuse a smaller one.
+    /// Send it with each write to a resource that can reject a smaller fence.
     std::int64_t fence() const noexcept;
     /// 1 + how often the key had been taken over or released before.
     int attempt() const noexcept;
-    /// How far the last attempt had come; nothing: it had not said.
+    /// The last checkpoint of the attempts before; nothing: none.
     const std::optional<std::string> &recovery_point() const noexcept;
 
-    /// Notes how far the work has come, for the attempt that follows if this one fails. Throws lease_lost.
+    /// Stores how far the work has come, for the next attempt if this one fails. Throws lease_lost.
     void checkpoint(const std::string &recovery_point);
-    /// The same together with what the caller's transaction writes. It keeps renewals waiting until it ends: let it be shorter
-    /// than the lease.
+    /// The same in the caller's transaction, with which it commits. Renewals wait until that transaction ends: it must be
+    /// shorter than the lease.
     void checkpoint(const target &in, const std::string &recovery_point);
 
     /// Stop is requested when the lease is lost.
     stop_token stop() const noexcept;
     bool lost() const noexcept;
     void throw_if_lost() const;
-    /// How long it is certainly held without another renewal; zero when it is lost.
+    /// How long the lease is certainly held without another renewal; zero when it is lost.
     duration time_left() const noexcept;
 
-    /// Stores the response in the caller's transaction: what that wrote and the completion commit together, or not at all.
-    /// What the work returns is ignored then. It may be called again when that transaction is run again. Throws lease_lost.
+    /// Stores the response in the caller's transaction: that transaction's writes and the completion commit together, or not at
+    /// all. The value that the work returns is then ignored. May be called again when the transaction is retried. Throws
+    /// lease_lost.
     ///
     ///     idem::transaction / pqxx::work tx …;  tx.exec(…);  lease.complete({db, tx}, {201, body});  tx.commit();
     void complete(const target &in, const response &outcome);
@@ -87,11 +89,11 @@ class leased_flow {
     leased_flow(const leased_flow &) = delete;
     leased_flow &operator=(const leased_flow &) = delete;
 
-    /// Claims the key. An answer: there is nothing to do. Nothing: held() is held.
+    /// Claims the key. Returns the stored answer if the work was done before; else held() is the lease.
     std::optional<answer> begin();
     lease &held() noexcept { return held_; }
     answer complete(const response &outcome);
-    /// Lets the key go, or not, and rethrows; an answer when the work has been completed although it looks otherwise.
+    /// Releases the key if it is to be released, and rethrows. Returns an answer when the work turns out to be completed.
     answer failed(const std::exception_ptr &problem);
 
   private:
@@ -101,23 +103,23 @@ class leased_flow {
 
 } // namespace detail
 
-/// Claims the key with a lease, commits that, runs `work(lease &)` outside of any transaction, and stores the response it
-/// returns; for work that a rollback cannot undo: a payment gateway, a mail, a build. Duplicates are answered with the stored
+/// Claims the key with a lease, commits the claim, runs `work(lease &)` outside any transaction, and stores the response that
+/// `work` returns. For work that a rollback cannot undo: a payment gateway, a mail, a build. A duplicate returns the stored
 /// response.
 ///
-/// The work runs at most once at a time and once per call. It may be run again by a later call, when this one threw, crashed
-/// or lost its lease; recovery points tell the next attempt how far it had come, and fences let other systems refuse who is
-/// late. `work` returns a response, JSON text, something that idem/nlohmann.hpp makes one of, or nothing.
+/// At any time at most one caller holds the lease, and `work` runs once per call. A later call may run the work again when this
+/// one threw, crashed or lost its lease: recovery points tell it how far the last attempt had come, and fences let other
+/// systems reject a late writer. `work` returns a response, JSON text, a type that idem/nlohmann.hpp converts, or nothing.
 ///
-/// request::lease is how long the holder may be silent before others may take over (default: the scope's, at the price of one
-/// more round trip); it need not be longer than the work, but longer than any pause of process and network. Three statements:
-/// claim, completion, and the renewals, on one connection that all leases and locks of a client share. No connection is held
-/// while the work runs.
+/// request::lease is how long the holder may be silent before others may take over (default: the scope's lease, which costs one
+/// more round trip). It may be shorter than the work, but must be longer than any pause of the process and the network. The
+/// statements are the claim, the completion and the renewals; all leases and locks of a client share one connection for
+/// renewals. The work itself holds no connection.
 ///
-/// Throws in_flight (with retry_after) and in_doubt, mismatch, bad_input, denied, read_only; connection_lost when the claim
-/// did not succeed; what `work` throws, after the key was released (see leased_options); lease_lost when the lease was lost
-/// before the response was stored, so that nothing of it is; rolled_back when lease::complete was called in a transaction that
-/// did not commit; outcome_unknown when the server could not be reached to say whether the response is stored.
+/// Throws in_flight (with retry_after), in_doubt, mismatch, bad_input, denied, read_only; connection_lost when the claim did
+/// not succeed; the exceptions of `work`, after the key was released (see leased_options); lease_lost when the lease was lost
+/// before the response was stored; rolled_back when lease::complete was called in a transaction that did not commit;
+/// outcome_unknown when it could not be determined whether the response is stored.
 ///
 ///     idem::answer paid = idem::leased(db, idem::request{"pay-7f3a"}.lease(std::chrono::seconds{10}), [&](idem::lease &lease)
 ///     {

@@ -1,4 +1,4 @@
-// Lease locks: who may do something now, across threads, processes and hosts.
+// Lease locks: mutual exclusion of threads, processes and hosts (docs/locks.md).
 #pragma once
 
 #include <cstdint>
@@ -18,51 +18,50 @@ namespace idem {
 struct lock_options {
     /// The space in which the name is unique.
     std::string scope;
-    /// How long the holder may be silent before others may take over. Renewed every third of it.
+    /// How long the holder may be silent before others may take over. Renewed after each third of it.
     duration lease{30'000};
-    /// lock(), with_lock(): how long to wait for another holder. Waiters are served in the order in which they come; each keeps
+    /// lock(), with_lock(): how long to wait for another holder. Waiters are served in the order of their calls; each occupies
     /// a connection of the pool.
     patience wait = patience::forever();
-    /// Of the statements that take and free the lock. Nothing: the client's.
+    /// For the statements that acquire and free the lock. Nothing: the client's policy.
     std::optional<retry_policy> retry;
 };
 
-/// A lock while it is held: renewed in the background, unlocked when destroyed.
+/// A held lock: renewed in the background, unlocked by its destructor.
 ///
-/// It is lost when the server says that somebody else has it, or when its lease has passed since the last renewal that
-/// succeeded was sent. Not re-entrant: to take it a second time is to wait for oneself.
+/// It is lost when the server says so, or when its lease has passed since the last successful renewal was sent. Not re-entrant:
+/// a second lock() by the same thread waits for the first.
 ///
-/// Thread-safe, but for moving and unlock(). One that was moved from or unlocked may only be destroyed, assigned to, or asked
-/// whether it is held (it is not) or lost (it is).
+/// Thread-safe, except for moving and unlock(). A moved-from or unlocked object may only be destroyed, assigned to, or asked
+/// is_held() (false) and lost() (true).
 class held_lock {
   public:
     held_lock(held_lock &&) noexcept;
     held_lock &operator=(held_lock &&) noexcept;
-    /// Unlocks, if it is held; does not throw. When the server cannot be reached, or a transaction that asserted the fence goes
-    /// on for seconds, the lock is free when its lease ends.
+    /// Unlocks, if it is held; does not throw. When the server cannot be reached, or a transaction that asserted the fence
+    /// stays open for seconds, the lock becomes free when its lease ends.
     ~held_lock();
 
     const std::string &name() const noexcept;
     const std::string &scope() const noexcept;
-    /// Greater than that of everybody who held this lock before; to be handed on with each write to a resource that can refuse
-    /// a smaller one.
+    /// Greater than the fence of every earlier holder. Send it with each write to a resource that can reject a smaller fence.
     std::int64_t fence() const noexcept;
 
     /// Stop is requested when the lock is lost.
     stop_token stop() const noexcept;
     bool lost() const noexcept;
     void throw_if_lost() const;
-    /// How long it is certainly held without another renewal; zero when it is lost.
+    /// How long the lock is certainly held without another renewal; zero when it is lost.
     duration time_left() const noexcept;
 
-    /// In the transaction that writes what the lock protects: nobody else can take the lock before that transaction ends.
-    /// Throws lease_lost, and then the transaction has to be rolled back.
+    /// For the transaction that writes what the lock protects: no other caller can acquire the lock before that transaction
+    /// ends. Throws lease_lost; the transaction must then be rolled back.
     void assert_fence(const target &in) const;
 
-    /// Frees it. False: it was no longer held, so others may have been at work meanwhile. Waits for transactions that asserted
-    /// the fence: end them first. Throws when the server cannot be reached or refuses; the lock is free then when its lease
-    /// ends. The same holds when a connection broke while the lock was being taken, and the server comes to what it was sent on
-    /// that one only after the lock was freed: it takes it once more, for nobody.
+    /// Frees the lock. False: it was no longer held, so another holder may have worked meanwhile. Waits for transactions that
+    /// asserted the fence: end them first. Throws when the server cannot be reached or reports an error; the lock then becomes
+    /// free when its lease ends. So it does when a connection broke while the lock was acquired, and the server executes the
+    /// statement sent there only after unlock(): the lock stays orphaned until that statement's lease ends.
     bool unlock();
     bool is_held() const noexcept { return state_ != nullptr; }
 
@@ -71,21 +70,22 @@ class held_lock {
     friend std::optional<held_lock> try_lock(client &, const std::string &, const lock_options &);
     friend held_lock lock(client &, const std::string &, const lock_options &);
 
-    explicit held_lock(std::unique_ptr<state> of) noexcept;
-    static std::unique_ptr<state> take(client &db, const std::string &name, const lock_options &options, const patience &wait);
+    explicit held_lock(std::unique_ptr<state> held) noexcept;
+    static std::unique_ptr<state> acquire(client &db, const std::string &name, const lock_options &options,
+                                          const patience &wait);
 
     std::unique_ptr<state> state_;
 };
 
-/// Takes the lock if it is free, or its holder's lease is over; nothing when somebody holds it. `options.wait` does not count.
+/// Acquires the lock if it is free or its holder's lease is over; returns nothing if it is held. Ignores `options.wait`.
 /// Throws bad_input, denied, read_only, connection_lost.
 std::optional<held_lock> try_lock(client &db, const std::string &name, const lock_options &options = {});
 
-/// Takes the lock, and waits for it if need be. Throws busy when the wait is over; else as try_lock.
+/// Acquires the lock, and waits for other holders as `options.wait` says. Throws busy after that, and the errors of try_lock.
 held_lock lock(client &db, const std::string &name, const lock_options &options = {});
 
-/// Runs `work(held_lock &)` under the lock and returns what it returns. Throws lease_lost when the lock was lost before the
-/// work had ended, whatever that returned; what `work` throws; and as lock().
+/// Runs `work(held_lock &)` under the lock and returns its result. Throws lease_lost when the lock was lost before the work
+/// ended, whatever the work returned; the exceptions of `work`; and the errors of lock().
 ///
 ///     idem::with_lock(db, "nightly-report", [&](idem::held_lock &lock) { write_report(lock.fence(), lock.stop()); });
 template <typename F> auto with_lock(client &db, const std::string &name, F &&work, const lock_options &options = {}) {
@@ -93,8 +93,7 @@ template <typename F> auto with_lock(client &db, const std::string &name, F &&wo
     const auto end = [&] {
         held.throw_if_lost();
         if (!held.unlock())
-            throw lease_lost("ID001", "lock \"" + name + "\" was lost before the work under it had ended",
-                             {name, options.scope});
+            throw lease_lost("ID001", "lock \"" + name + "\" was lost before the work under it ended", {name, options.scope});
     };
     if constexpr (std::is_void_v<std::invoke_result_t<F &, held_lock &>>) {
         work(held);

@@ -1,4 +1,4 @@
-// Rows whose state follows a machine (docs/machines.md). Defining and attaching machines is a matter of SQL.
+// Rows whose state follows a state machine (docs/machines.md). Machines are defined and attached in SQL.
 //
 // `table`, `key`, errors, retries and lost replies: as in idem/rows.hpp.
 #pragma once
@@ -12,36 +12,36 @@
 namespace idem {
 
 enum class transition_outcome {
-    moved,       ///< done
-    already,     ///< it is in that state: a repeated call is no error
-    conflict,    ///< it is not in the state that was expected
-    not_allowed, ///< the machine does not lead there from here
+    moved,       ///< the row has the new state
+    already,     ///< the row was in that state: a repeated call is not an error
+    conflict,    ///< the row is not in the expected state
+    not_allowed, ///< the machine has no such transition
     not_found    ///< there is no such row, or row-level security hides it
 };
 
-/// The word the SQL functions have for it: "moved".
+/// As the SQL functions spell it: "moved".
 const char *name(transition_outcome outcome) noexcept;
 
 struct transition_result {
     transition_outcome outcome;
-    std::optional<std::string> state; ///< the row's state as it is now; nothing: no row
+    std::optional<std::string> state; ///< of the row after the call; nothing: no row
 
-    /// Whether it moved.
+    /// Whether the row moved.
     explicit operator bool() const noexcept { return outcome == transition_outcome::moved; }
 };
 
-/// Moves one row to a state, in one round trip; `expected`: only from there. REQUIRES: one column of the table has a machine
-/// attached (55000, 42702).
+/// Moves one row to a state, in one round trip; with `expected`, only from that state. REQUIRES: exactly one column of the
+/// table has a machine attached (else 55000, 42702).
 transition_result transition(const target &at, const std::string &table, const std::string &key, const std::string &to,
                              const std::optional<std::string> &expected = std::nullopt);
 
-/// Whether the machine has this transition; false too for what is no state. Throws 42704 for no such machine.
+/// Whether the machine has this transition; false for unknown states too. Throws error (42704) for an unknown machine.
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to);
-/// Throws not_allowed (ID003) instead of saying false; the message lists the states that can be reached.
+/// Throws not_allowed (ID003) where can_transition returns false; the message lists the states that can be reached.
 void check_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to);
-/// The machine for Graphviz.
+/// The machine as a Graphviz graph.
 std::string machine_dot(const target &at, const std::string &machine);
-/// The machine for Markdown.
+/// The machine as a Mermaid diagram.
 std::string machine_mermaid(const target &at, const std::string &machine);
 
 namespace detail {
@@ -52,11 +52,11 @@ transition_result transition_of(const rows &answer);
 
 } // namespace detail
 
-/// Moves the row, and when it did move runs `work(transaction &)` in the same transaction: what belongs to the transition
-/// happens once, with it or not at all. Every other outcome is returned without running `work`, and throws nothing.
+/// Moves the row and, if it moved, runs `work(transaction &)` in the same transaction: the transition and the work happen once,
+/// together or not at all. All other outcomes are returned without running `work`, and are not exceptions.
 ///
-/// Two round trips on top of the work's own, one where the row did not move. Runs again as `transact` does. Throws
-/// outcome_unknown when the reply to COMMIT was lost: `already` on the next call means that the row was moved, by whomever.
+/// Two round trips in addition to those of the work; one where the row did not move. Retries are those of `transact`. Throws
+/// outcome_unknown when the reply to COMMIT was lost: `already` on the next call then means that this or another call moved it.
 template <typename F>
 transition_result transition(client &db, const std::string &table, const std::string &key, const std::string &to,
                              const std::optional<std::string> &expected, F &&work, const flow_options &options = {}) {

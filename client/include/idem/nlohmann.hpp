@@ -1,6 +1,6 @@
-// nlohmann::json as what flows take and give. Only for programs that have that library: nothing else includes this file.
+// nlohmann::json as the result of callables and flows. Only for programs that use that library: no other header includes this.
 //
-// A parser of JSON makes double of numbers with a fraction: money that has to stay exact goes as text, or as integers.
+// The parser converts numbers with a fraction to double: represent exact amounts as strings or integers.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ template <> struct response_from<nlohmann::json> {
 
 inline response json_response(int status_code, const nlohmann::json &body) { return {status_code, body.dump()}; }
 
-/// JSON text as the library hands it out: answer.json, row_result.row, the row of a callable. Nothing is null.
+/// Parses JSON text of the library's: answer.json, row_result.row, the row of a callable. Nothing becomes null.
 inline nlohmann::json parsed(const std::optional<std::string> &text) {
     return text ? nlohmann::json::parse(*text) : nlohmann::json();
 }

@@ -1,4 +1,4 @@
-// Work that happens once per key: the unique-constraint flow, in one transaction.
+// Work that happens once per key, in one transaction.
 #pragma once
 
 #include <optional>
@@ -23,21 +23,21 @@ class once_flow {
   public:
     once_flow(client &db, const request &about, const once_options &options);
 
-    /// Claims the key. An answer: there is nothing to do. Nothing: tx() is open, and the work is to be done in it.
+    /// Claims the key. Returns the stored answer if the work was done before; else tx() is open for the work.
     std::optional<answer> begin();
     transaction &tx() { return flow_.tx(); }
     /// Stores the response and commits.
     answer complete(response outcome);
     /// Commits; the key is completed without a response.
     void commit() { flow_.commit(); }
-    /// Rolls back; returns when the work is to be tried again, else throws what is to be thrown.
+    /// Rolls back. Returns when the attempt is to be repeated, else throws.
     void failed(const std::exception_ptr &error) { flow_.failed(error, true); }
 
   private:
     const request &request_;
     flow flow_;
     std::string owner_;
-    int attempt_ = 1; // of the key, as the server counts
+    int attempt_ = 1; // of the key, from its ticket
 };
 
 template <typename F, typename... Arguments> response respond(F &work, Arguments &...arguments) {
@@ -52,21 +52,21 @@ template <typename F, typename... Arguments> response respond(F &work, Arguments
 
 } // namespace detail
 
-/// Runs `work(transaction &)` once per key, and answers the same to everybody who comes with that key while it is kept. The
-/// claim, what the work writes and the response it returns commit together; when it throws, all of it is rolled back, the key
-/// is free again, and the exception goes on to the caller.
+/// Runs `work(transaction &)` once per key, and returns the same answer to every call with that key while the key is kept. The
+/// claim, the work's writes and its response commit together. When the work throws, everything is rolled back, the key is free
+/// again, and the caller receives the exception.
 ///
-/// `work` returns a response, JSON text, something that idem/nlohmann.hpp makes one of, or nothing. It may run more than once
-/// (a deadlock, a broken connection), but commits once: effects outside the database belong into `leased`.
+/// `work` returns a response, JSON text, a type that idem/nlohmann.hpp converts, or nothing. It may run more than once (a
+/// deadlock, a broken connection), but commits once: effects outside the database belong in `leased`.
 ///
-/// Two round trips on top of what the work itself sends: BEGIN goes with the claim, COMMIT with the response. A duplicate costs
-/// one. Work that is a single statement costs one altogether: see `once_statement`.
+/// Two round trips in addition to those of the work: BEGIN is sent with the claim, COMMIT with the response. A duplicate costs
+/// one. Work that is a single statement costs one in all: see `once_statement`.
 ///
-/// When the reply to COMMIT is lost, the key is looked up on a new connection, by the nonce of this call: committed means this
-/// answer and not a replay, absent means that the work runs again.
+/// When the reply to COMMIT is lost, the key is looked up on a new connection by this call's owner. If it is found, this call
+/// committed, and the answer is not a replay. If there is no key, the work runs again.
 ///
 /// Throws mismatch (ID002), in_flight and in_doubt (ID005), bad_input, denied, read_only, outcome_unknown when the retries are
-/// used up while it is not known how the commit ended, and everything that `work` throws.
+/// used up while the outcome of a commit is unknown, and everything that `work` throws.
 ///
 ///     idem::answer paid = idem::once(db, idem::request{"pay-7f3a"}.of_json(body), [&](idem::transaction &tx) {
 ///         tx.exec("INSERT INTO payment …");
@@ -85,9 +85,9 @@ template <typename F> answer once(client &db, const request &about, F &&work, co
     }
 }
 
-/// The same for work that is one SQL statement with parameters $1, $2 …: one round trip altogether. Its rows, as a JSON array
-/// of objects, are the response. A `wait` asks again every 20 ms. After a lost reply the answer says `replayed` although the
-/// work may have been this call's.
+/// The same for work that is one SQL statement with parameters $1, $2 …: one round trip in all. Its rows, as a JSON array of
+/// objects, are the response. A `wait` polls every 20 ms. After a lost reply the answer may say `replayed` although this call
+/// did the work.
 answer once_statement(client &db, const request &about, const std::string &statement,
                       const std::vector<std::optional<std::string>> &arguments = {}, const once_options &options = {});
 

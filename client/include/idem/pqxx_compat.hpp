@@ -1,5 +1,4 @@
-// The only file that knows libpqxx's versions apart: 6.4 (Debian 12), 7.10, 8.0. What differs between them has one spelling
-// here.
+// The only file that distinguishes libpqxx's versions: 6.4 (Debian 12), 7.10, 8.0. It gives their differences one spelling.
 #pragma once
 
 #include <optional>
@@ -30,7 +29,7 @@ using pg_connection = pqxx::internal::pq::PGconn;
 
 #if PQXX_VERSION_MAJOR < 7
 
-/// libpqxx's view of an open connection of libpq's, which it uses and does not own.
+/// An open libpq connection as a libpqxx connection, which does not own it.
 class adopted_connection final : public pqxx::connection_base {
   public:
     explicit adopted_connection(pg_connection *raw) : pqxx::connection_base(policy_), policy_(raw) {
@@ -46,8 +45,7 @@ class adopted_connection final : public pqxx::connection_base {
     bool freed() const noexcept { return false; }
 
   private:
-    // libpqxx 6 would open a new connection behind the back of a transaction when the old one broke: it is given this one or
-    // none.
+    // libpqxx 6 would silently open a new connection in a transaction when the old one broke: this policy offers it none.
     class policy final : public pqxx::connectionpolicy {
       public:
         explicit policy(pg_connection *raw) : pqxx::connectionpolicy(std::string{}), raw_(raw) {}
@@ -88,14 +86,14 @@ class adopted_connection final {
 
 #endif
 
-/// A transaction whose BEGIN, COMMIT and ROLLBACK are not libpqxx's business but that of the class derived from it.
+/// A transaction whose derived class, and not libpqxx, sends BEGIN, COMMIT and ROLLBACK.
 class adopted_transaction : public pqxx::dbtransaction {
   protected:
 #if PQXX_VERSION_MAJOR < 7
     explicit adopted_transaction(connection &on) : pqxx::internal::namedclass("transaction"), pqxx::dbtransaction(on) {
         Begin();
     }
-    /// First thing in the destructor of the derived class: rolls back what is open.
+    /// To be called first in the destructor of the derived class: ends an open libpqxx transaction.
     void shut() noexcept { End(); }
 
   private:
@@ -122,7 +120,7 @@ class adopted_transaction : public pqxx::dbtransaction {
     virtual void abort_now() = 0;
 };
 
-// The class most derived names libpqxx 6's virtual base.
+// The most derived class initializes libpqxx 6's virtual base.
 #if PQXX_VERSION_MAJOR < 7
 #define IDEM_PQXX_TRANSACTION(on) pqxx::internal::namedclass("transaction"), ::idem::detail::adopted_transaction(on)
 #else
@@ -137,8 +135,8 @@ inline void close_connection(connection &on) {
 #endif
 }
 
-/// libpqxx 6 opens a lost connection anew behind the caller's back, and the next statement would run outside the transaction
-/// that was lost. Later versions never do.
+/// libpqxx 6 silently reopens a lost connection, and the next statement would run outside the lost transaction. Later versions
+/// do not.
 inline void stay_lost([[maybe_unused]] connection &on) {
 #if PQXX_VERSION_MAJOR < 7
 #include "pqxx/internal/ignore-deprecated-pre.hxx"
@@ -166,7 +164,7 @@ inline pqxx::result exec_with(pqxx::transaction_base &tx, const std::string &tex
 #endif
 }
 
-/// A statement that was prepared under the name.
+/// Runs the prepared statement of this name.
 template <typename... Values>
 pqxx::result exec_prepared(pqxx::transaction_base &tx, const char *name, const Values &...values) {
 #if PQXX_VERSION_MAJOR < 7
@@ -176,7 +174,7 @@ pqxx::result exec_prepared(pqxx::transaction_base &tx, const char *name, const V
 #endif
 }
 
-/// The one row that it must be. Throws pqxx::unexpected_rows.
+/// The only row. Throws pqxx::unexpected_rows if there is not exactly one.
 inline pqxx::row one_row(const pqxx::result &found) {
 #if PQXX_VERSION_MAJOR < 7
     if (found.size() != 1)
@@ -187,7 +185,7 @@ inline pqxx::row one_row(const pqxx::result &found) {
 #endif
 }
 
-/// Writes tuples into a table of this name, with COPY.
+/// A COPY stream into the table of this name.
 inline pqxx::stream_to copy_into(pqxx::transaction_base &tx, const char *table) {
 #if PQXX_VERSION_MAJOR < 7
     return pqxx::stream_to{tx, table};
@@ -196,13 +194,13 @@ inline pqxx::stream_to copy_into(pqxx::transaction_base &tx, const char *table) 
 #endif
 }
 
-/// The SQLSTATE that an exception of libpqxx stands for; 08006 where the library lost it, as it does with what libpq itself
-/// says of a broken connection; empty for what is no SQL error.
+/// The SQLSTATE of a libpqxx exception. 08006 if it has none, as for errors that libpq itself reports about a broken
+/// connection; empty for exceptions that are not SQL errors.
 inline std::string sqlstate_of(const std::exception &problem) {
     const auto *sql = dynamic_cast<const pqxx::sql_error *>(&problem);
     if (sql && !sql->sqlstate().empty())
         return std::string(sql->sqlstate());
-    // libpqxx 6 makes these no sql_error.
+    // In libpqxx 6 these are not sql_error.
     if (dynamic_cast<const pqxx::serialization_failure *>(&problem))
         return "40001";
     if (dynamic_cast<const pqxx::deadlock_detected *>(&problem))

@@ -1,4 +1,4 @@
-// Which key, and on what terms.
+// An idempotency key and its options.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct patience {
     std::optional<duration> bound;
 };
 
-/// One idempotency key with its terms. What is not set is left to the scope, and then to the server's settings.
+/// One idempotency key with its options. An option that is not set is that of the scope, else that of the server's settings.
 ///
 ///     idem::request{"pay-7f3a"}.in("payments").of_json(body).keep(std::chrono::hours{48})
 class request {
@@ -38,23 +38,24 @@ class request {
         scope_ = std::move(scope);
         return *this;
     }
-    /// What was asked for; the same key with another request is a mismatch. Hashed by the server: key order and white space do
-    /// not matter. One of these three is enough: with_fingerprint counts before of_json, and that before of_text.
+    /// Sets the fingerprint: the same key with another one is a mismatch. The server hashes the JSON, regardless of key order
+    /// and white space. If several of these three are called, with_fingerprint takes precedence over of_json, and that over
+    /// of_text.
     request &of_json(std::string json) {
         json_ = std::move(json);
         return *this;
     }
-    /// The same for a request that is text and no JSON.
+    /// The same for a request that is text but not JSON.
     request &of_text(std::string text) {
         text_ = std::move(text);
         return *this;
     }
-    /// The same with a hash of the caller's own, as hexadecimal digits.
+    /// The same with the caller's own hash, as hexadecimal digits.
     request &with_fingerprint(std::string hex) {
         fingerprint_ = std::move(hex);
         return *this;
     }
-    /// How long the key is kept once the work is done.
+    /// How long the key is kept after the work is done: its ttl.
     request &keep(duration ttl) {
         ttl_ = ttl;
         return *this;

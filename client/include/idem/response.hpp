@@ -1,4 +1,4 @@
-// What a flow stores under its key, and what it answers.
+// The response that a flow stores under its key, and the answer that it returns.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace idem {
 
-/// What the work leaves behind for those who come again: JSON text (absent: nothing to replay but the fact) and a status code
-/// of the caller's choice, an HTTP status as a rule.
+/// The result of the work, which duplicates receive too: JSON text (may be absent) and a status code of the caller's choice,
+/// for example an HTTP status.
 struct response {
     response() = default;
     response(std::string json_text) : json(std::move(json_text)) {}
@@ -19,19 +19,20 @@ struct response {
     std::optional<int> status_code;
 };
 
-/// How what a callable returns becomes a response. Specialised for other types (idem/nlohmann.hpp).
+/// Converts the result of a callable to a response. Specialised for other types (idem/nlohmann.hpp).
 template <typename T> struct response_from {
     static response make(T body) { return response(std::move(body)); }
 };
 
-/// What a keyed flow answers, the same for the one who did the work and for all who come again.
+/// The result of a flow with a key: the same for the call that did the work and for all duplicates, except `replayed`.
 struct answer {
-    std::optional<std::string>
-        json; ///< JSON as the database holds it (jsonb: white space, key order and 1.0 may differ from what was stored)
+    /// The response as jsonb spells it: white space, key order, duplicate keys and the spelling of numbers may
+    /// differ from the text that was stored.
+    std::optional<std::string> json;
     std::optional<int> status_code;
-    bool replayed = false; ///< true: the work had been done before, by another call
-    bool omitted = false;  ///< the response was over the scope's limit and is not stored; the work is done all the same
-    int attempt = 1;       ///< 1 + how often the key had been taken over or released before
+    bool replayed = false; ///< another call did the work before
+    bool omitted = false;  ///< the response exceeded the scope's limit and is not stored; the work is done
+    int attempt = 1;       ///< 1 + how often the key was taken over or released before
 };
 
 } // namespace idem

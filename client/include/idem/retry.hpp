@@ -1,4 +1,4 @@
-// How often, how fast and how long a flow is run again.
+// How often and how fast a flow is retried, and for how long.
 #pragma once
 
 #include <chrono>
@@ -9,29 +9,29 @@
 
 namespace idem {
 
-/// Told before each new attempt. `sqlstate` is 08006 for a connection that broke without saying why.
+/// Passed to on_retry before each new attempt. `sqlstate` is 08006 for a connection that broke without an error message.
 struct retry_event {
     int attempt;                     ///< the attempt that failed, from 1
-    std::string sqlstate;            ///< why
-    std::string message;             ///< the same for people
-    std::chrono::milliseconds pause; ///< how long until the next attempt
+    std::string sqlstate;            ///< of the error
+    std::string message;             ///< of the error
+    std::chrono::milliseconds pause; ///< before the next attempt
 };
 
 /// Serialization failures, deadlocks, lost connections and (in optimistic flows) conflicts are retried; a mismatch, a
 /// transition that is not allowed, a stale fence and bad input never are.
 ///
 /// The pause before attempt n + 1 is random between 0 and min(longest_pause, first_pause * 2^(n-1)) ("full jitter", Brooker,
-/// AWS Architecture Blog, 2015), so that those who collided once do not collide again.
+/// AWS Architecture Blog, 2015), so that callers that collided once do not collide again.
 struct retry_policy {
     int attempts = 10; ///< the first one included; at least 1
     std::chrono::milliseconds first_pause{5};
     std::chrono::milliseconds longest_pause{1000};
-    std::optional<std::chrono::milliseconds> deadline; ///< no attempt begins later than this after the first
+    std::optional<std::chrono::milliseconds> deadline; ///< no attempt begins later than this after the start
     std::function<void(const retry_event &)>
-        on_retry; ///< called by the thread that runs the flow; what it throws ends the flow
+        on_retry; ///< called by the thread that runs the flow; an exception from it ends the flow
 };
 
-/// The loop that every flow runs in. Not thread-safe.
+/// The retry loop of a flow. Not thread-safe.
 ///
 ///     for (retry_loop loop{policy};;) {
 ///       try { return attempt(); }
@@ -39,14 +39,14 @@ struct retry_policy {
 ///     }
 class retry_loop {
   public:
-    /// Reads `policy` anew at each failure; it must outlive the loop.
+    /// Reads `policy` at each failure; `policy` must outlive the loop.
     explicit retry_loop(const retry_policy &policy);
 
-    /// Pauses and returns when the error may be retried and attempts and time are left; else rethrows it. Call it outside of
-    /// any transaction. `can_tell`: the flow finds out by itself how a commit ended whose answer was lost, so that it may be
-    /// tried again.
-    void failed(const std::exception_ptr &error, bool can_tell = false);
-    /// The same for a conflict that is no exception; throws `give_up` when attempts or time are used up.
+    /// Pauses and returns when the error may be retried and attempts and time are left; else rethrows it. REQUIRES: no
+    /// transaction is open. `can_verify_commit`: the flow finds out by itself whether a commit took effect whose answer was
+    /// lost, so that such a commit is retried.
+    void failed(const std::exception_ptr &error, bool can_verify_commit = false);
+    /// The same for a conflict that is not an exception; throws `give_up` when attempts or time are used up.
     void conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up);
 
     int attempt() const noexcept { return attempt_; }
@@ -54,7 +54,7 @@ class retry_loop {
     std::optional<std::chrono::milliseconds> time_left() const;
 
   private:
-    void pause_or(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message);
+    void pause_or_throw(const std::exception_ptr &give_up, const std::string &sqlstate, const std::string &message);
 
     const retry_policy &policy_;
     std::chrono::steady_clock::time_point start_;
@@ -65,11 +65,11 @@ class retry_loop {
 enum class verdict {
     final,           ///< running again would not help
     transient,       ///< 40001, 40P01
-    connection_lost, ///< and nothing was committed
+    connection_lost, ///< nothing was committed
     commit_unknown   ///< the connection broke while a commit was under way
 };
 
-/// Judges exceptions of idem and of libpqxx alike; `sqlstate` (may be null) receives the SQLSTATE.
+/// Classifies exceptions of idem and of libpqxx. `sqlstate` and `message` (each may be null) receive those of the exception.
 verdict judge(const std::exception_ptr &error, std::string *sqlstate = nullptr, std::string *message = nullptr);
 
 } // namespace idem

@@ -1,18 +1,18 @@
-// Guards for rows of your own tables: change a row only if nobody else has (optimistic, conditional), keep others off it while
-// you work (pessimistic), insert it only once (unique, guarded). The SQL functions, their outcomes and errors are described in
-// docs/rows.md.
+// Flows on rows of the application's tables: change a row only if no other caller has (optimistic, conditional), lock it while
+// the work runs (pessimistic), insert it only once (unique, guarded). docs/rows.md describes the SQL functions, their
+// outcomes and errors.
 //
-// Everywhere:
-//  - `table` is a name as in SQL, quoted and with its schema where need be: public.item, "Odd name". It is looked up by the
-//    session's search_path unless it has a schema.
+// For all functions:
+//  - `table` is a name as in SQL, quoted and with a schema where necessary: public.item, "Odd name". Without a schema it is
+//    looked up in the session's search_path.
 //  - `key`, `changes`, `expected` and `new_row` are JSON objects of columns, as text. The key's columns are those of the
 //    primary key or of a usable unique index.
-//  - rows come back as JSON text. Numbers in it are as exact as in the database: mind what your parser makes of them.
+//  - rows are returned as JSON text. Its numbers are exact; a JSON parser may round them.
 //  - everything runs with the privileges, the row-level security and the triggers of the connection's user.
-//  - all functions may be called by several threads at once on one client.
+//  - several threads may call any function at once on one client.
 //
-// Errors besides those named: bad_input (no such column, 42P10 for a key that is none, a constraint …), denied, read_only,
-// busy for a lock_timeout of the session's own, cancelled, transient, connection_lost.
+// Further errors: bad_input (no such column, 42P10 for columns that are not a key, a violated constraint …), denied, read_only,
+// busy after the session's own lock_timeout, cancelled, transient, connection_lost.
 #pragma once
 
 #include <cstdint>
@@ -30,39 +30,39 @@
 namespace idem {
 
 enum class row_outcome {
-    updated,      ///< changed: the row was as expected
-    adjusted,     ///< the number was changed
-    locked,       ///< the row is this transaction's until it ends
-    inserted,     ///< the row is new
-    conflict,     ///< somebody was faster: the row is not as expected
+    updated,      ///< the row was as expected, and is changed
+    adjusted,     ///< the number is changed
+    locked,       ///< the row is locked until this transaction ends
+    inserted,     ///< the row was new
+    conflict,     ///< the row is not as expected: another caller changed it
     out_of_range, ///< the sum would be below the minimum or above the maximum
-    busy,         ///< somebody else held the row for as long as one wanted to wait
-    duplicate,    ///< such a row is there
+    busy,         ///< another transaction held the row for longer than the wait
+    duplicate,    ///< such a row exists
     not_found,    ///< there is no such row, or row-level security hides it
     unchanged     ///< `optimistic` only: the callable wanted no change
 };
 
-/// The word the SQL functions have for it: "updated".
+/// As the SQL functions spell it: "updated".
 const char *name(row_outcome outcome) noexcept;
 
-/// What happened, and the row that is there now.
+/// The outcome, and the row after the call.
 struct row_result {
     row_outcome outcome;
-    std::optional<std::string> row;      ///< the columns that one may read, as it is after the call; nothing: no row, or hidden
+    std::optional<std::string> row;      ///< the columns that the user may read; nothing: no row, or it is hidden
     std::optional<std::int64_t> version; ///< optimistic_update and optimistic: of that row
 
-    /// Whether it happened: updated, locked or inserted.
+    /// Whether the outcome is updated, locked or inserted.
     explicit operator bool() const noexcept;
 };
 
 struct adjust_result {
     row_outcome outcome;              ///< adjusted, out_of_range or not_found
-    std::optional<std::string> value; ///< the number as it is now: decimal digits, exact
+    std::optional<std::string> value; ///< the number after the call: decimal digits, exact
 
     explicit operator bool() const noexcept { return outcome == row_outcome::adjusted; }
 };
 
-/// Numbers as text, so that no digit is lost. Nothing: no bound.
+/// Numbers as text, so that they are exact. Nothing: no bound.
 struct bounds {
     std::optional<std::string> minimum = "0";
     std::optional<std::string> maximum;
@@ -70,45 +70,45 @@ struct bounds {
 
 // --- Single calls ---------------------------------------------------------------------------------------------------------
 //
-// One round trip each. On a client the call is a transaction of its own, run again after 40001 and 40P01; when its reply is
-// lost, outcome_unknown is thrown. In a transaction it commits and rolls back with it.
+// One round trip each. On a client the call is a transaction of its own, retried after 40001 and 40P01; a lost reply throws
+// outcome_unknown. In a transaction it commits and rolls back with it.
 
-/// Changes the row if it has the expected version. updated; conflict, with the row and version that are there; not_found.
+/// Changes the row if it has the expected version. updated; conflict, with the current row and version; not_found.
 /// Errors: 55000 optimistic_enable was not called for the table.
 row_result optimistic_update(const target &at, const std::string &table, const std::string &key, std::int64_t expected_version,
                              const std::string &changes);
-/// Changes the row if the columns of `expected` have these values, null being one. updated; conflict; not_found.
+/// Changes the row if the columns of `expected` have these values (null is a value). updated; conflict; not_found.
 row_result conditional_update(const target &at, const std::string &table, const std::string &key, const std::string &expected,
                               const std::string &changes);
 /// Adds `delta` to a number if the sum stays within the bounds. adjusted; out_of_range; not_found.
 adjust_result conditional_adjust(const target &at, const std::string &table, const std::string &key, const std::string &column,
                                  const std::string &delta, const bounds &within = {});
 /// Locks the row until the transaction ends. locked; busy; not_found. REQUIRES: a transaction as the target; on a client the
-/// lock is gone when the call returns.
+/// lock is released when the call returns.
 row_result pessimistic_lock(const target &at, const std::string &table, const std::string &key,
                             const patience &wait = patience::forever());
-/// The same for many rows, in an order in which two callers cannot deadlock on each other. One result for each key, in the
-/// order of `keys`.
+/// The same for many rows, in one global order, so that two callers cannot deadlock. One result for each key, in the order of
+/// `keys`.
 std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<std::string> &keys,
                                               const patience &wait = patience::forever());
-/// Inserts the row unless one with the same conflict columns (empty: the primary key) is there. inserted; duplicate, with the
-/// row that is there. Waits for a rival that has not committed.
+/// Inserts the row unless one with the same conflict columns (empty: the primary key) exists. inserted; duplicate, with the
+/// existing row. Waits for another transaction that is inserting the same.
 row_result unique_insert(const target &at, const std::string &table, const std::string &new_row,
                          const std::vector<std::string> &conflict_columns = {});
-/// The same for a table that cannot have the unique index; an ordinary one that begins with the match columns is needed.
+/// The same for a table that cannot have the unique index; it needs an ordinary index that begins with the match columns.
 /// Guards against other callers of this function only.
 row_result guarded_insert(const target &at, const std::string &table, const std::string &new_row,
                           const std::vector<std::string> &match_columns);
 
 // --- Flows ----------------------------------------------------------------------------------------------------------------
 //
-// Each owns its transaction, and its retries as `transact` has them: 40001, 40P01, and a connection that broke before COMMIT;
-// so the callable may run more than once, and commits at most once. What it throws rolls everything back and goes on to the
-// caller. A lost reply to COMMIT is outcome_unknown.
+// Each has its own transaction, and the retries of `transact`: after 40001, 40P01, and a connection that broke before COMMIT.
+// So the callable may run more than once, and commits at most once. Its exceptions roll everything back and reach the caller. A
+// lost reply to COMMIT throws outcome_unknown.
 //
-// The step travels with BEGIN: a flow costs two round trips on top of the callable's own, and one where the step did not
-// happen; the callable does not run then, and nothing is kept. What a callable of conditional, unique and guarded returns is
-// dropped.
+// The step is sent with BEGIN: a flow costs two round trips in addition to those of the callable. When the step does not
+// happen, the callable does not run, nothing is kept, and the cost is one round trip. The result of a callable of conditional,
+// unique and guarded is ignored.
 
 namespace detail {
 
@@ -119,9 +119,9 @@ command lock_step(const std::string &table, const std::string &key, const patien
 command unique_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &conflict_columns);
 command guarded_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &match_columns);
 row_result row_of(const rows &answer);
-/// The row; throws busy or not_found when it is not locked.
+/// The locked row; throws busy or not_found if it is not locked.
 std::string locked_row(const rows &answer, const std::string &table, const std::string &key);
-/// What is thrown when conflicts use up the attempts.
+/// The error for conflicts that used up the attempts.
 std::exception_ptr too_many_conflicts(const std::string &table, const std::string &key);
 
 using change_function = std::function<std::optional<std::string>(const std::string &)>;
@@ -137,17 +137,17 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 
 } // namespace detail
 
-/// Read, change, compare and set, until nobody was in between. `change` is called with the row and returns the changes, or
-/// nothing to leave the row as it is. The table needs optimistic_enable.
+/// Reads the row, calls `change` with it, and writes the changes if no other caller changed the row meanwhile; else repeats.
+/// `change` returns the changes, or nothing to leave the row as it is. REQUIRES: optimistic_enable was called for the table.
 ///
-///  - `change(const std::string &row)`: no transaction is open while it runs, so it may take its time. One round trip to read,
-///    one to write; a conflict brings the row along and costs one more. REQUIRES: it does nothing but compute.
-///  - `change(transaction &, const std::string &row)`: reads, what `change` does in the transaction, and the write are one
-///    transaction, which a conflict rolls back and runs anew. Three round trips.
+///  - `change(const std::string &row)`: no transaction is open while it runs, so it may take long. One round trip to read, one
+///    to write; a conflict returns the new row and costs one more. REQUIRES: `change` has no side effects.
+///  - `change(transaction &, const std::string &row)`: the read, the statements of `change` and the write are one transaction,
+///    which a conflict rolls back and repeats. Three round trips.
 ///
 /// Conflicts are retried like deadlocks, with full jitter, as often as the retry policy says; then stale_version (ID004) is
-/// thrown. Returns updated, unchanged or not_found (nothing is kept). Throws outcome_unknown when the reply to the write, or to
-/// COMMIT, was lost: the version of the row tells whether somebody changed it, not who.
+/// thrown. Returns updated, unchanged or not_found (nothing is kept). Throws outcome_unknown when the reply to the write or to
+/// COMMIT was lost: the version of the row shows whether it was changed, but not by which caller.
 ///
 ///     idem::optimistic(db, "account", R"({"id": 7})", [](const std::string &row) { return raise_limit(row); });
 template <typename F>
@@ -174,7 +174,7 @@ row_result optimistic(client &db, const std::string &table, const std::string &k
                     run.cancel();
                 if (done.outcome != row_outcome::conflict)
                     return done;
-                run.conflicted("ID004", "somebody else changed the row", detail::too_many_conflicts(table, key));
+                run.conflicted("ID004", "another caller changed the row", detail::too_many_conflicts(table, key));
             }
         });
     } else {
@@ -183,9 +183,9 @@ row_result optimistic(client &db, const std::string &table, const std::string &k
 }
 
 /// Locks the row, runs `work(transaction &, const std::string &row)` with its newest version, commits, and returns what `work`
-/// returned. Throws busy (55P03) when somebody else held the row for as long as `wait`, and not_found (P0002).
+/// returned. Throws busy (55P03) when another transaction held the row for longer than `wait`, and not_found (P0002).
 ///
-/// After a lost connection the next attempt waits for options.recovery_wait at least: it is the lost one that holds the row.
+/// After a lost connection the next attempt waits for at least options.recovery_wait: the lost transaction may hold the row.
 template <typename F>
 auto pessimistic(client &db, const std::string &table, const std::string &key, F &&work,
                  const patience &wait = patience::forever(), const flow_options &options = {}) {
@@ -195,16 +195,16 @@ auto pessimistic(client &db, const std::string &table, const std::string &key, F
     });
 }
 
-/// conditional_update, and when the row was as expected `work(transaction &, const std::string &row)` with the changed row, in
-/// the same transaction. updated; conflict, with the row that is there; not_found.
+/// Runs conditional_update and, if the row was as expected, `work(transaction &, const std::string &row)` with the changed row
+/// in the same transaction. updated; conflict, with the current row; not_found.
 template <typename F>
 row_result conditional(client &db, const std::string &table, const std::string &key, const std::string &expected,
                        const std::string &changes, F &&work, const flow_options &options = {}) {
     return detail::row_flow(db, detail::conditional_step(table, key, expected, changes), work, options);
 }
 
-/// unique_insert, and when the row is new `work(transaction &, const std::string &row)` in the same transaction. inserted;
-/// duplicate, with the row that is there, of committed transactions only.
+/// Runs unique_insert and, if the row is new, `work(transaction &, const std::string &row)` in the same transaction. inserted;
+/// duplicate, with the existing row, which is a committed one.
 template <typename F>
 row_result unique(client &db, const std::string &table, const std::string &new_row, F &&work,
                   const std::vector<std::string> &conflict_columns = {}, const flow_options &options = {}) {

@@ -1,4 +1,4 @@
-// Statements of idem's own, their parameters and rows. For those who extend the library; users need none of it.
+// The library's own statements, their parameters and rows. For code that extends the library; applications do not need it.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@
 
 namespace idem::detail {
 
-/// `name` is unique among all statements of the library; in `text`, @idem@ stands for the quoted schema of the extension.
-/// `repeatable`: running it a second time after a lost reply tells and does the same as the first time (reads, calls under an
-/// owner's nonce, fresh numbers).
+/// `name` is unique among all statements of the library. In `text`, @idem@ stands for the quoted schema of the extension.
+/// `repeatable`: after a lost reply, running it a second time has the same effect and result as running it once (reads, calls
+/// with an owner, new numbers).
 struct statement {
     const char *name;
     const char *text;
     bool repeatable = false;
 };
 
-/// In text format; nothing stands for NULL.
+/// In text format; std::nullopt is NULL.
 using parameter = std::optional<std::string>;
 using parameters = std::vector<parameter>;
 
@@ -36,37 +36,37 @@ struct command {
 using row = std::vector<std::optional<std::string>>;
 using rows = std::vector<row>;
 
-/// Milliseconds as an interval the server reads; nothing stays NULL.
+/// Milliseconds as the text of an interval; std::nullopt stays NULL.
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);
-/// Elements as an array literal.
+/// The text of an array.
 std::string array_text(const std::vector<parameter> &elements);
-/// Throws error (XX000) when the server answered something else.
+/// Throws error (XX000) when the answer is not an integer.
 std::int64_t to_integer(const parameter &answer);
-/// Throws bad_input (22021) when a parameter has a zero byte in it: no text of the server's can hold one, and libpq would send
-/// what comes before it. Throws bad_input (54000) when the parameters are more than the server takes in one message: it would
-/// hang up, which is no reason to try again.
-void refuse_unsendable(const command &command);
-/// 128 random bits as 32 hexadecimal digits: the owner's nonce of a call.
+/// Throws bad_input (22021) when a parameter contains a zero byte: PostgreSQL's text cannot, and libpq would cut the parameter
+/// there. Throws bad_input (54000) when the parameters are larger than one message may be: the server would close the
+/// connection, which is not worth a retry.
+void reject_unsendable(const command &command);
+/// 128 random bits as 32 hexadecimal digits: a call's owner.
 std::string make_nonce();
 
 class session;
 class client_state;
 
-/// A connection of the pool while somebody uses it; goes back when destroyed. Movable.
-class session_lease {
+/// A connection in use; its destructor returns it to the pool. Movable.
+class pooled_session {
   public:
-    session_lease() = default;
-    session_lease(client_state &owner, std::unique_ptr<session> held);
-    session_lease(session_lease &&) noexcept;
-    session_lease &operator=(session_lease &&) noexcept;
-    ~session_lease();
+    pooled_session() = default;
+    pooled_session(client_state &pool, std::unique_ptr<session> taken);
+    pooled_session(pooled_session &&) noexcept;
+    pooled_session &operator=(pooled_session &&) noexcept;
+    ~pooled_session();
 
-    session &operator*() const noexcept { return *held_; }
-    session *operator->() const noexcept { return held_.get(); }
+    session &operator*() const noexcept { return *session_; }
+    session *operator->() const noexcept { return session_.get(); }
 
   private:
-    client_state *owner_ = nullptr;
-    std::unique_ptr<session> held_;
+    client_state *pool_ = nullptr;
+    std::unique_ptr<session> session_;
 };
 
 } // namespace idem::detail

@@ -1,4 +1,4 @@
-// How a flow tells the work that it no longer holds what it works under. The shape of C++20's <stop_token>, in C++17.
+// Signals to the work that its lease or lock is lost. The interface of C++20's <stop_token>, in C++17.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace detail {
 
 class stop_state;
 
-/// One registered callback; a link of the list that stop_state keeps.
+/// A registered callback: an entry of the list in stop_state.
 class stop_link {
   public:
     explicit stop_link(std::function<void()> call) : call_(std::move(call)) {}
@@ -35,13 +35,13 @@ class stop_link {
 class stop_state {
   public:
     bool requested() const noexcept { return requested_.load(std::memory_order_acquire); }
-    /// Only the first call does anything: it runs the callbacks, one after the other, in this thread.
+    /// The first call runs the callbacks, one after the other, in this thread. Later calls do nothing.
     void request() noexcept;
-    /// Lists the callback; one that comes too late is run at once.
+    /// Registers the callback; runs it at once when stop was already requested.
     void add(stop_link &link) noexcept;
-    /// When it returns the callback does not run and will not; unless it is called by the callback itself.
+    /// On return the callback neither runs nor will run, unless the callback itself made the call.
     void remove(stop_link &link) noexcept;
-    bool wait_for(std::chrono::milliseconds longest) noexcept;
+    bool wait_for(std::chrono::milliseconds timeout) noexcept;
 
   private:
     static void run(stop_link &link) noexcept;
@@ -56,8 +56,8 @@ class stop_state {
 
 } // namespace detail
 
-/// Tells whether to stop. Cheap to copy and to ask, thread-safe, and good for longer than what handed it out. One made from
-/// nothing never stops.
+/// Tells whether to stop. Thread-safe, cheap to copy and to query; it may outlive its lease, lock and client. A
+/// default-constructed token never stops.
 class stop_token {
   public:
     stop_token() = default;
@@ -65,8 +65,8 @@ class stop_token {
 
     bool stop_possible() const noexcept { return state_ != nullptr; }
     bool stop_requested() const noexcept { return state_ && state_->requested(); }
-    /// Sleeps until stop is requested (true) or this much time has passed (false): a pause that does not outlast the lease.
-    bool wait_for(std::chrono::milliseconds longest) const;
+    /// Sleeps until stop is requested (true) or `timeout` has passed (false): a pause that ends when the lease is lost.
+    bool wait_for(std::chrono::milliseconds timeout) const;
 
   private:
     friend class stop_callback;
@@ -74,12 +74,13 @@ class stop_token {
     std::shared_ptr<detail::stop_state> state_;
 };
 
-/// Calls a function when stop is requested, or at once when it has been. The call comes from a thread of the client's, which
-/// signals all leases and locks of that client, or from whoever finds the loss out first: lost(), throw_if_lost(), checkpoint(),
-/// complete() and assert_fence() run it in their own thread. So hold no mutex over those that it takes, and keep it short (set a flag, cancel a request, signal a process). What it throws
-/// is dropped.
+/// Calls a function when stop is requested, or at once when it was requested before. The calling thread is the client's
+/// signalling thread, which all leases and locks of that client share, or the thread that detects the loss first in a call of
+/// lost(), throw_if_lost(), checkpoint(), complete() or assert_fence(). So do not make those calls while holding a mutex that
+/// the function locks, and keep the function short (set a flag, cancel a request, signal a process). Its exceptions are
+/// dropped.
 ///
-/// The destructor waits for a call that is under way in another thread; a callback may destroy itself.
+/// The destructor waits for a call that runs in another thread. A callback may destroy itself.
 class stop_callback {
   public:
     stop_callback(const stop_token &token, std::function<void()> call) : state_(token.state_), link_(std::move(call)) {

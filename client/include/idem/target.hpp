@@ -1,4 +1,4 @@
-// Where a call runs: in a transaction of its own, or in one that is open.
+// Where a call runs: in its own transaction, or in an open one.
 #pragma once
 
 #include <string>
@@ -11,30 +11,30 @@ namespace idem {
 
 namespace detail {
 
-/// One statement as a transaction of its own, in one round trip; not retried. Throws outcome_unknown when the reply was lost
-/// and the statement cannot simply be repeated, connection_lost when it can or was never sent.
+/// Runs one statement as a transaction of its own, in one round trip, without retries. A lost connection throws outcome_unknown
+/// when the statement was sent and is not repeatable, else connection_lost.
 rows call_alone(client &db, const command &command);
 
 } // namespace detail
 
-/// Every function of the library that is a single call takes a target, and converts to it from
-///  - a client: the call is a transaction of its own, in one round trip; serialization failures and deadlocks are retried by
-///  the client's policy, and a
-///    lost connection too where running twice does what running once does. Else outcome_unknown: put the call into `once` to
-///    have it exactly once;
-///  - a transaction that a flow handed to its callable: the call commits and rolls back with it, and is not retried by itself.
+/// The parameter of every function that is a single call. Implicitly constructed from
+///  - a client: the call is a transaction of its own, in one round trip. Serialization failures and deadlocks are retried by
+///  the
+///    client's policy; so is a lost connection if repeating the call has the same effect as one call. Else a lost reply throws
+///    outcome_unknown; `once` makes such a call happen exactly once;
+///  - the transaction that a flow passes to its callable: the call commits and rolls back with it, and is not retried by
+///  itself.
 ///
-/// A transaction of the caller's own, of libpqxx alone, is a target as well, but says so: target{db, tx}, where the client
-/// tells no more than the schema of the extension.
+/// The caller's own libpqxx transaction is a target too: target{db, tx}. The client then only supplies the extension's schema.
 ///
-/// Holds references; make it where it is used.
+/// Holds references: construct it where it is used.
 class target {
   public:
     target(client &db) : db_(&db) {}
     target(transaction &tx) : own_(&tx) {}
     target(client &db, pqxx::transaction_base &tx) : db_(&db), foreign_(&tx) {}
 
-    /// Whether the call commits or rolls back with a transaction that is open.
+    /// Whether the call runs in an open transaction, and commits or rolls back with it.
     bool in_transaction() const noexcept { return own_ != nullptr || foreign_ != nullptr; }
 
     detail::rows call(const detail::command &command) const;

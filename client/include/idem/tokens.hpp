@@ -1,4 +1,4 @@
-// Tokens that go out with a page and can be redeemed once (docs/tokens.md).
+// One-time tokens (docs/tokens.md).
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 namespace idem {
 
 enum class token_outcome {
-    accepted,  ///< the first time: do the work in this transaction
-    duplicate, ///< it was redeemed, and that has committed: the work is done
-    in_flight, ///< another transaction is redeeming it, and may still roll back: come back later
-    expired,   ///< too late
+    accepted,  ///< redeemed for the first time: do the work in this transaction
+    duplicate, ///< redeemed before, and that has committed: the work is done
+    in_flight, ///< another transaction is redeeming it, and may still roll back: try again later
+    expired,   ///< its ttl is over
     invalid    ///< not a token of this database for this subject and scope, or revoked
 };
 
-/// The word the SQL functions have for it: "accepted".
+/// As the SQL functions spell it: "accepted".
 const char *name(token_outcome outcome) noexcept;
 
-/// A token of 82 characters, of A-Z a-z 0-9 - _. Writes nothing. `subject`: only the same redeems it; `ttl`: at most 7 days.
-/// One round trip; run again after a lost connection.
+/// Issues a token of 82 characters (A-Z a-z 0-9 - _), which writes nothing. It can be redeemed only with the same `subject`.
+/// `ttl`: at most 7 days. One round trip; retried after a lost connection.
 std::string issue_token(const target &at, const std::string &subject = "", duration ttl = std::chrono::minutes(30),
                         const std::string &scope = "");
 
-/// Redeems a token; never waits, and has an outcome for whatever text. One round trip. In a transaction a rollback makes the
-/// token good again; on a client it is used up at once, and a lost reply is outcome_unknown.
+/// Redeems a token. Never waits, and returns an outcome for any text. One round trip. In a transaction, a rollback makes the
+/// token redeemable again; on a client it is redeemed at once, and a lost reply is outcome_unknown.
 token_outcome redeem_token(const target &at, const std::string &token, const std::string &subject = "",
                            const std::string &scope = "");
 
@@ -37,13 +37,13 @@ token_outcome redeemed(const rows &answer);
 
 } // namespace detail
 
-/// Redeems the token, and when it is accepted runs `work(transaction &)` in the same transaction: when the work fails, the
-/// token is good again. Every other outcome is returned without running `work`, and throws nothing.
+/// Redeems the token and, if it is accepted, runs `work(transaction &)` in the same transaction: when the work fails, the token
+/// is redeemable again. All other outcomes are returned without running `work`, and are not exceptions.
 ///
-/// Two round trips on top of the work's own, one where the token is not accepted. Runs again as `transact` does. When the reply
-/// to COMMIT was lost, the token is redeemed once more: accepted means that nothing had been committed, and the work runs;
-/// duplicate means that the work is done, by this call or (had it not committed) by another that came in between;
-/// outcome_unknown is thrown when the token has run out, or was revoked, meanwhile.
+/// Two round trips in addition to those of the work; one where the token is not accepted. Retries are those of `transact`. When
+/// the reply to COMMIT was lost, the token is redeemed once more. `accepted` then means that nothing had been committed, and
+/// the work runs. `duplicate` means that the work is done: by this call, or (if this call did not commit) by another one that
+/// came in between. outcome_unknown is thrown when the token has expired or was revoked meanwhile.
 template <typename F>
 token_outcome with_token(client &db, const std::string &token, F &&work, const std::string &subject = "",
                          const flow_options &options = {}, const std::string &scope = "") {
@@ -53,20 +53,21 @@ token_outcome with_token(client &db, const std::string &token, F &&work, const s
             for (;;) {
                 const token_outcome outcome = detail::redeemed(run.begin(detail::redeem_step(token, subject, scope)));
                 if (outcome == token_outcome::accepted) {
-                    run.settled();
+                    run.earlier_attempts_rolled_back();
                     work(run.tx());
                     run.commit();
                     return outcome;
                 }
                 run.cancel();
-                // What the server says of a token that has run out, or was revoked, it says of a redeemed one too.
-                if (run.unknown() && (outcome == token_outcome::expired || outcome == token_outcome::invalid))
-                    throw outcome_unknown("08007",
-                                          "the connection was lost during commit, and the token is not good any more: how the "
-                                          "commit ended cannot be told",
-                                          {subject, scope});
-                // It may well be the lost connection's transaction that is at it.
-                if (outcome != token_outcome::in_flight || !run.still_held())
+                // An expired or revoked token has the same outcome whether it was redeemed or not.
+                if (run.commit_unknown() && (outcome == token_outcome::expired || outcome == token_outcome::invalid))
+                    throw outcome_unknown(
+                        "08007",
+                        "the connection was lost during commit, and the outcome cannot be determined: the token "
+                        "has expired or was revoked",
+                        {subject, scope});
+                // The transaction that is redeeming it may be that of the lost connection.
+                if (outcome != token_outcome::in_flight || !run.wait_for_lost_transaction())
                     return outcome;
             }
         },

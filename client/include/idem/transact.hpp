@@ -1,4 +1,4 @@
-// A transaction that is run again when it has to be, and what all flows of one transaction are made of.
+// A transaction with retries, and the base of all flows that are one transaction.
 #pragma once
 
 #include <chrono>
@@ -17,29 +17,29 @@ namespace idem {
 
 struct flow_options {
     isolation level = isolation::read_committed;
-    /// Nothing: the client's.
+    /// Nothing: the client's policy.
     std::optional<retry_policy> retry;
-    /// After a connection broke, how long to wait for the server to notice it and let go of what its transaction held, where
-    /// the flow would wait for less.
+    /// The least wait for other holders after a connection broke: the server needs time to notice it and to release what its
+    /// transaction held.
     duration recovery_wait{30'000};
 };
 
 namespace detail {
 
-/// One attempt after the other: BEGIN with a first step, the work, COMMIT with a last one. Not thread-safe.
+/// The attempts of a flow, each of them BEGIN with a first step, the work, and COMMIT with a last step. Not thread-safe.
 class flow {
   public:
     flow(client &db, const flow_options &options);
 
-    /// Opens the transaction and runs `first`, in one round trip; the answer.
+    /// Opens the transaction and runs `first`, in one round trip. Returns its answer.
     const rows &begin(const command &first);
     void begin();
     transaction &tx() { return *tx_; }
-    /// Runs `last` and commits, in one round trip; the answers.
+    /// Runs `last` and commits, in one round trip. Returns its answers.
     std::vector<rows> commit(const std::vector<command> &last = {});
-    /// Rolls back, without waiting for the server: there is nothing to keep.
+    /// Rolls back without waiting for the server.
     void cancel() noexcept { tx_.reset(); }
-    /// work(arguments…), then COMMIT; what the work returned.
+    /// Calls work(arguments…), commits, and returns what the work returned.
     template <typename F, typename... Arguments> auto commit_after(F &work, Arguments &...arguments) {
         if constexpr (std::is_void_v<std::invoke_result_t<F &, Arguments &...>>) {
             work(arguments...);
@@ -51,23 +51,21 @@ class flow {
         }
     }
 
-    /// Rolls back; returns after a pause when everything is to be done again, else throws what is to be thrown. `can_tell`: a
-    /// commit whose answer was lost is no reason to give up, as the next attempt's first step finds out what it came to; when
-    /// that cannot be found out in the end, outcome_unknown is thrown.
-    void failed(const std::exception_ptr &problem, bool can_tell = false);
-    /// The same for an outcome that is no exception; throws `give_up` in the end.
+    /// Rolls back. Returns after a pause when the attempt is to be repeated, else throws. `can_verify_commit`: the next
+    /// attempt's first step finds out whether a commit took effect whose answer was lost, so that such a commit is retried;
+    /// outcome_unknown is thrown when no attempt can find it out.
+    void failed(const std::exception_ptr &problem, bool can_verify_commit = false);
+    /// The same for an outcome that is not an exception; throws `give_up` when attempts or time are used up.
     void conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up);
 
-    /// The first step found that no attempt before this one committed, nor holds anything any more.
-    void settled() noexcept { lost_ = unknown_ = false; }
-    /// Whether a connection broke, so that its backend may still hold what it had locked.
-    bool lost() const noexcept { return lost_; }
-    /// Whether it broke during COMMIT.
-    bool unknown() const noexcept { return unknown_; }
-    /// For steps that never wait, and were told that somebody else is at it: after a lost connection that may be its own
-    /// transaction, so pauses and returns true, until recovery_wait and the attempts' deadline are over. False: it is not.
-    bool still_held();
-    /// How long to wait for another holder when `asked` is what the caller would wait.
+    /// The first step found that no earlier attempt committed or still holds anything.
+    void earlier_attempts_rolled_back() noexcept { connection_lost_ = commit_unknown_ = false; }
+    /// Whether a connection broke during COMMIT, and the outcome is unknown.
+    bool commit_unknown() const noexcept { return commit_unknown_; }
+    /// For steps that never wait and found another holder. After a lost connection that holder may be the flow's own earlier
+    /// transaction: pauses and returns true, until recovery_wait or the policy's deadline has passed. Else returns false.
+    bool wait_for_lost_transaction();
+    /// How long to wait for another holder where the caller would wait for `asked`.
     patience wait(patience asked) const;
 
   private:
@@ -79,26 +77,26 @@ class flow {
     retry_loop loop_;
     subject about_;
     std::unique_ptr<transaction> tx_;
-    std::optional<std::chrono::steady_clock::time_point> held_since_;
+    std::optional<std::chrono::steady_clock::time_point> waiting_since_;
     bool committing_ = false;
-    bool lost_ = false;
-    bool unknown_ = false;
+    bool connection_lost_ = false; // its backend may still hold locks
+    bool commit_unknown_ = false;
 };
 
-/// Runs `attempt(flow &)` until it returns, or fails for good.
-template <typename F> auto run_flow(client &db, const flow_options &options, F &&attempt, bool can_tell = false) {
+/// Runs `attempt(flow &)` until it returns, or fails with an error that is not retried.
+template <typename F> auto run_flow(client &db, const flow_options &options, F &&attempt, bool can_verify_commit = false) {
     flow run(db, options);
     for (;;) {
         try {
             return attempt(run);
         } catch (...) {
-            run.failed(std::current_exception(), can_tell);
+            run.failed(std::current_exception(), can_verify_commit);
         }
     }
 }
 
-/// The step travels with BEGIN; `read` makes a result of its answer. Did it happen (the result is true), then work(transaction
-/// &, result) runs and all of it commits; else there is nothing to keep.
+/// Sends the step together with BEGIN; `read` converts its answer to a result. If the result is true, work(transaction &,
+/// result) runs and everything commits. Else the transaction is rolled back.
 template <typename Read, typename F>
 auto step_flow(client &db, const flow_options &options, const command &step, Read read, F &&work) {
     return run_flow(db, options, [&](flow &run) {
@@ -116,17 +114,17 @@ auto step_flow(client &db, const flow_options &options, const command &step, Rea
 } // namespace detail
 
 /// Runs `work(transaction &)` in a transaction, commits it, and returns what `work` returned. When `work` throws, everything is
-/// rolled back and the exception goes on to the caller.
+/// rolled back and the caller receives the exception.
 ///
-/// Runs again, on a new connection if need be, after a serialization failure or a deadlock (40001, 40P01; be it of a statement
-/// or of COMMIT) and when the connection broke before COMMIT was sent; as often as the retry policy says. So `work` may run
-/// more than once, and commits at most once: effects outside the database belong into `leased`.
+/// Runs again, on a new connection if necessary, after a serialization failure or a deadlock (40001, 40P01, of a statement or
+/// of COMMIT) and when the connection broke before COMMIT was sent; as often as the retry policy says. So `work` may run more
+/// than once, and commits at most once: effects outside the database belong in `leased`.
 ///
-/// Round trips on top of the work's own: two.
+/// Two round trips in addition to those of the work.
 ///
-/// Throws outcome_unknown when the connection broke while COMMIT was under way: a plain transaction leaves nothing behind by
-/// which one could tell. Where that matters use `once`. Throws rolled_back when COMMIT was answered with ROLLBACK, transient
-/// or connection_lost (or libpqxx's exception for them) when the attempts are used up, and everything that `work` throws.
+/// Throws outcome_unknown when the connection broke during COMMIT: a plain transaction leaves nothing that shows its outcome.
+/// Where that matters use `once`. Throws rolled_back when COMMIT was answered with ROLLBACK, transient or connection_lost (or
+/// libpqxx's exception for them) when the attempts are used up, and everything that `work` throws.
 ///
 ///     std::string total = idem::transact(db, [&](idem::transaction &tx) {
 ///         tx.exec("UPDATE …");

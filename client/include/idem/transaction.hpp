@@ -1,4 +1,4 @@
-// The transaction that flows hand to their callables.
+// The transaction that flows pass to their callables.
 #pragma once
 
 #include <idem/pqxx_compat.hpp>
@@ -14,13 +14,13 @@ namespace idem {
 
 enum class isolation { read_committed, repeatable_read, serializable };
 
-/// An open transaction on a connection of a client's pool; everything that pqxx::dbtransaction can do (exec, subtransactions,
-/// quoting …) is there. The flow that opened it commits it: commit() of the callable's own is refused with pqxx::usage_error,
-/// and after abort() the flow cannot commit any more; nor, with pqxx::usage_error, after a COMMIT or ROLLBACK that was run as a
-/// statement.
+/// An open transaction on a connection of a client's pool, with everything that pqxx::dbtransaction offers (exec,
+/// subtransactions, quoting …). The flow that opened it commits it. A callable that calls commit() gets pqxx::usage_error.
+/// After abort() the flow cannot commit any more. After a COMMIT or ROLLBACK that was run as a statement, the flow throws
+/// pqxx::usage_error.
 ///
-/// BEGIN travels with the flow's first statement, and COMMIT with its last (libpq's pipeline mode): neither costs a round trip
-/// of its own.
+/// BEGIN is sent with the flow's first statement, and COMMIT with its last one (libpq's pipeline mode): neither costs a round
+/// trip of its own.
 ///
 /// Not thread-safe. Destroying it rolls back, without waiting for the server's answer.
 class transaction final : public detail::adopted_transaction {
@@ -29,25 +29,25 @@ class transaction final : public detail::adopted_transaction {
     transaction(client &db, isolation level, const std::vector<detail::command> &first);
     ~transaction() override;
 
-    /// What the statements of the constructor returned.
+    /// The answers to the statements of the constructor.
     const std::vector<detail::rows> &opening() const noexcept { return opening_; }
     /// Whether the connection is broken.
     bool lost() const noexcept;
-    /// One statement of idem's inside this transaction.
+    /// Runs one of the library's statements in this transaction.
     detail::rows call(const detail::command &command);
-    /// Runs `last` and commits, in one round trip; returns what `last` returned. Throws rolled_back when COMMIT was answered
+    /// Runs `last` and commits, in one round trip. Returns the answers to `last`. Throws rolled_back when COMMIT was answered
     /// with ROLLBACK, and outcome_unknown when the connection broke before the answer.
     std::vector<detail::rows> finish(const std::vector<detail::command> &last = {});
 
   private:
-    transaction(detail::session_lease lease, client &db, isolation level, const std::vector<detail::command> &first);
+    transaction(detail::pooled_session taken, client &db, isolation level, const std::vector<detail::command> &first);
 
-    void refuse_if_ended() const;
+    void throw_if_ended() const;
     void commit_now() override;
     void abort_now() override;
 
     client &db_;
-    detail::session_lease session_;
+    detail::pooled_session session_;
     std::vector<detail::rows> opening_;
     std::vector<detail::rows> closing_;
     const std::vector<detail::command> *last_ = nullptr;
