@@ -1,4 +1,4 @@
-// The subcommands, one function each; what they do and how they end is in docs/command.md.
+// The subcommands, one function each. docs/command.md describes them and their exit codes.
 #pragma once
 
 #include "options.hpp"
@@ -23,7 +23,7 @@ int show_stats(context &c);
 int show_in_flight(context &c);
 int show_health(context &c);
 
-// These need no database, and are given none.
+// These do not use the database.
 int print_completion(context &c);
 int print_manual(context &c);
 

@@ -49,7 +49,7 @@ std::string troff(std::string_view text) {
             out += c;
         line_start = c == '\n';
     }
-    // troff has a name for the one character beyond ASCII that texts here use.
+    // The only character beyond ASCII in these texts.
     for (std::size_t at; (at = out.find("…")) != std::string::npos;)
         out.replace(at, std::string_view("…").size(), "...");
     return out;
@@ -73,7 +73,7 @@ std::string option_items(const CLI::App &app) {
     return out;
 }
 
-/// The part of a footer below "Examples:", as it stands.
+/// The part of a footer below "Examples:", unchanged.
 std::string examples_of(const CLI::App &app) {
     const std::string footer = app.get_footer();
     static constexpr std::string_view heading = "Examples:\n";
@@ -106,7 +106,7 @@ void append_subcommands(std::string &out, const CLI::App &app, const std::string
 
 // --- completion -----------------------------------------------------------------------------------------------------------
 
-/// What may follow each path of subcommands: "token issue" -> "--subject --scope …".
+/// The words that may follow each path of subcommands: "token issue" -> "--subject --scope …".
 void append_cases(std::string &words, std::string &values, const CLI::App &app, const std::string &path,
                   const std::string &global) {
     std::string list;

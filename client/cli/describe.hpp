@@ -1,4 +1,4 @@
-// The option tree written down: as a man page, and as completion scripts.
+// The man page and the completion scripts, generated from the option tree.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Durations as people write them.
+// Durations in human notation.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace idem::cli {
 
 /// "30s", "5 min", "1h30m", "1.5 hours": numbers with units, added up. Units: ms, s, m (minutes), h, d (24 hours), w, and their
-/// long forms. A number without a unit is refused, but for 0. At most 100 years; finer than a millisecond is rounded.
+/// long forms. A number without a unit is rejected, except 0. At most 100 years; rounded to milliseconds.
 /// Throws usage_error.
 std::chrono::milliseconds parse_duration(std::string_view text);
 

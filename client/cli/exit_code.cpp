@@ -35,7 +35,7 @@ const std::vector<exit_meaning> &exit_meanings() {
 }
 
 void complain(const std::string &text) {
-    // In one piece, so that lines of several processes do not mix.
+    // In one write, so that the lines of several processes do not mix.
     const std::string line = "idem: " + text + "\n";
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
@@ -45,12 +45,12 @@ namespace {
 template <typename Error> bool is(const std::exception &problem) { return dynamic_cast<const Error *>(&problem) != nullptr; }
 
 struct rule {
-    bool (*fits)(const std::exception &);
-    exit_code code;
-    bool nobodys_mistake;
+    bool (*matches)(const std::exception &);
+    int code;
+    bool expected;
 };
 
-// The first that fits counts.
+// The first rule that matches counts.
 constexpr rule rules[] = {
     {is<in_flight>, kTryAgain, true},
     {is<busy>, kTryAgain, true},
@@ -79,8 +79,8 @@ int report(const std::exception &problem, bool quiet) {
         return failure->code();
     }
     for (const rule &each : rules)
-        if (each.fits(problem)) {
-            if (!(quiet && each.nobodys_mistake))
+        if (each.matches(problem)) {
+            if (!(quiet && each.expected))
                 complain(problem.what());
             return each.code;
         }

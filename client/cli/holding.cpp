@@ -6,10 +6,10 @@
 
 namespace idem::cli {
 
-child_end run_while_held(const child_options &options, signal_gate &gate, const stop_token &stop) {
-    bell lost;
-    const stop_callback ring(stop, [&lost] { lost.ring(); });
-    child_end end = run_child(options, gate, lost);
+child_end run_while_held(const child_options &options, signal_queue &signals, const stop_token &stop) {
+    stop_event lost;
+    const stop_callback set_lost(stop, [&lost] { lost.set(); });
+    child_end end = run_child(options, signals, lost);
     if (end.what == child_end::how::never_attempted)
         throw interrupted{end.value};
     if (end.what == child_end::how::not_started)
@@ -17,15 +17,15 @@ child_end run_while_held(const child_options &options, signal_gate &gate, const 
     return end;
 }
 
-retry_policy patient_retry(signal_gate &gate, std::function<bool()> is_started) {
+retry_policy minute_of_retries(signal_queue &signals, std::function<bool()> is_started) {
     retry_policy policy;
     policy.attempts = 1000;
     policy.first_pause = std::chrono::milliseconds(100);
     policy.deadline = std::chrono::seconds(60);
-    policy.on_retry = [&gate, is_started = std::move(is_started)](const retry_event &) {
+    policy.on_retry = [&signals, is_started = std::move(is_started)](const retry_event &) {
         if (is_started())
             return;
-        if (const int signal = gate.take())
+        if (const int signal = signals.take())
             throw interrupted{signal};
     };
     return policy;

@@ -20,12 +20,12 @@ constexpr detail::statement lookup_statement{
 } // namespace
 
 int claim_key(context &c) {
-    c.db.schema(); // whoever cannot connect is told at once
+    c.db.schema(); // fails at once if there is no connection
     request about(c.given.key);
     about.in(c.given.scope).wait(c.given.wait);
     if (c.given.ttl)
         about.keep(*c.given.ttl);
-    // Nothing is done in between, but a reply that is lost is looked up.
+    // No work: `once` is used because it looks the key up after a lost reply.
     const answer claimed = once(c.db, about, [](transaction &) {});
     show_word(c, claimed.replayed ? "duplicate" : "acquired");
     return claimed.replayed ? kNo : kDone;

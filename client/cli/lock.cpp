@@ -9,14 +9,14 @@ namespace idem::cli {
 
 namespace {
 
-/// False: others may have been at work meanwhile.
+/// False: the lock was no longer held at the end of the command.
 bool free(held_lock &held, const settings &given) {
     try {
         return held.unlock();
     } catch (const error &problem) {
-        // It was held to the end; that is all that the command relied on.
+        // The lock was held to the end of the command, and the command relied on no more.
         if (!given.quiet)
-            complain("could not unlock \"" + given.key + "\", it is free when its time is over: " + problem.what());
+            complain("could not unlock \"" + given.key + "\", it becomes free when its lease ends: " + problem.what());
         return true;
     }
 }
@@ -25,8 +25,8 @@ bool free(held_lock &held, const settings &given) {
 
 int run_locked(context &c) {
     const settings &given = c.given;
-    signal_gate gate; // before the client's thread begins
-    c.db.schema();    // whoever cannot connect is told at once
+    signal_queue signals; // before the client's threads start
+    c.db.schema();        // fails at once if there is no connection
 
     child_options options;
     options.command = given.command;
@@ -36,16 +36,16 @@ int run_locked(context &c) {
     if (given.ttl)
         terms.lease = *given.ttl;
     bool started = false;
-    terms.retry = patient_retry(gate, [&started] { return started; });
+    terms.retry = minute_of_retries(signals, [&started] { return started; });
     try {
-        held_lock held = wait_in_slices(given.wait, gate, [&](const patience &slice) {
+        held_lock held = wait_in_slices(given.wait, signals, [&](const patience &slice) {
             terms.wait = slice;
             return idem::lock(c.db, given.key, terms);
         });
         options.environment = {
             {"IDEM_LOCK", given.key}, {"IDEM_SCOPE", given.scope}, {"IDEM_FENCE", std::to_string(held.fence())}};
         started = true;
-        const child_end end = run_while_held(options, gate, held.stop());
+        const child_end end = run_while_held(options, signals, held.stop());
         if (end.stopped || held.lost() || !free(held, given))
             throw exit_error(kLeaseLost, "lock \"" + given.key + "\" was lost; the command " +
                                              (end.stopped ? "was stopped" : "had ended without being told") + " (exit code " +

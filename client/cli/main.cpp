@@ -17,7 +17,7 @@ namespace idem::cli {
 
 namespace {
 
-/// Who was started without one of the standard streams must not get a socket in its place.
+/// Opens the standard streams that are closed, so that no socket gets their numbers.
 void open_standard_streams() {
     int fd;
     do
@@ -31,7 +31,7 @@ client_options connection_options(const settings &given) {
     client_options options;
     options.dsn = given.dsn;
     options.max_connections = 2;
-    options.prepare = false; // what runs once is not worth it
+    options.prepare = false; // each statement runs once
     if (std::getenv("PGCONNECT_TIMEOUT") != nullptr)
         options.connect_timeout = std::chrono::seconds(0);
     options.on_notice = [&given](const std::string &severity, const std::string &message) {

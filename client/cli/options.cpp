@@ -26,7 +26,7 @@ class help_format : public CLI::Formatter {
     }
 };
 
-// CLI11 fills footers up like paragraphs from 2.5 on; ours have lists and examples.
+// From 2.5 on CLI11 reflows footers as paragraphs; these have lists and examples.
 template <typename Format> void keep_lines_of_footers(Format &format) {
     if constexpr (requires { format.enable_footer_formatting(false); })
         format.enable_footer_formatting(false);

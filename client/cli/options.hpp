@@ -1,4 +1,4 @@
-// The option tree: what the subcommands take. --help, the man page and the shell completion are made from it.
+// The option tree of the subcommands. --help, the man page and the shell completion are generated from it.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct context {
     client &db;
 };
 
-/// A subcommand; returns the exit code. May throw everything that report() knows.
+/// A subcommand; returns the exit code. May throw any exception that report() handles.
 using action = int (*)(context &);
 
 struct settings {
@@ -55,10 +55,10 @@ struct settings {
     action run = nullptr;
 };
 
-/// Fills `given` when it parses.
+/// Parsing fills `given`.
 std::unique_ptr<CLI::App> make_tree(settings &given);
 
-/// The words before and after the `--` that `run` and `lock` want; for other subcommands everything is `before`.
+/// The words before and after the `--` of `run` and `lock`; for other subcommands all words are `before`.
 struct split_words {
     std::vector<std::string> before, command;
     bool split = false;

@@ -1,4 +1,4 @@
-// What `idem run` stores under its key, and how it is read again.
+// The response that `idem run` stores under its key.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace idem::cli {
 
-/// UTF-8, and nothing that JSON in the database cannot hold (NUL).
+/// Valid UTF-8 without NUL, which jsonb cannot store.
 bool is_storable_text(std::string_view bytes);
 std::string base64_encode(std::string_view bytes);
 /// Throws std::invalid_argument.
@@ -23,17 +23,17 @@ response to_response(const child_end &end, bool with_output);
 
 struct stored_output {
     std::string bytes;
-    std::optional<std::uint64_t> omitted; ///< so many bytes are not stored
+    std::optional<std::uint64_t> omitted; ///< the number of bytes, if they are not stored
 };
 
 struct stored_run {
     int exit_code = 0;
-    std::string where, when;               ///< empty: not known
-    std::optional<stored_output> out, err; ///< nothing: was not to be stored
-    bool omitted = false;                  ///< the server's limit left no more than the exit code
+    std::string where, when;               ///< empty: unknown
+    std::optional<stored_output> out, err; ///< nothing: not requested
+    bool omitted = false;                  ///< over the server's limit: only the exit code is stored
 };
 
-/// Nothing: what is stored was not stored by to_response.
+/// Nothing: the stored response was not made by to_response.
 std::optional<stored_run> from_answer(const answer &stored);
 
 } // namespace idem::cli

@@ -58,58 +58,59 @@ pipe_ends make_pipe() {
 
 } // namespace
 
-// --- signal_gate, bell ----------------------------------------------------------------------------------------------------
+// --- signal_queue, stop_event
+// ----------------------------------------------------------------------------------------------------
 
-struct signal_gate::saved {
+struct signal_queue::saved {
     sigset_t mask;
     struct sigaction chld;
     std::array<struct sigaction, std::size(kIgnored)> ignored;
 };
 
-signal_gate::signal_gate() : saved_(new saved) {
-    sigset_t kept;
-    sigemptyset(&kept);
+signal_queue::signal_queue() : saved_(new saved) {
+    sigset_t queued;
+    sigemptyset(&queued);
     for (int signal : kForwarded)
-        sigaddset(&kept, signal);
-    sigaddset(&kept, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &kept, &saved_->mask);
+        sigaddset(&queued, signal);
+    sigaddset(&queued, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &queued, &saved_->mask);
     struct sigaction action {};
-    action.sa_handler = SIG_DFL; // who ignores SIGCHLD has no children to wait for
+    action.sa_handler = SIG_DFL; // if SIGCHLD were ignored, there would be no children to wait for
     sigaction(SIGCHLD, &action, &saved_->chld);
     action.sa_handler = SIG_IGN;
     for (std::size_t i = 0; i < std::size(kIgnored); ++i)
         sigaction(kIgnored[i], &action, &saved_->ignored[i]);
-    fd_ = signalfd(-1, &kept, SFD_CLOEXEC | SFD_NONBLOCK);
+    fd_ = signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd_ < 0)
         fail("signalfd");
 }
 
-signal_gate::~signal_gate() {
+signal_queue::~signal_queue() {
     close(fd_);
     restore();
     delete saved_;
 }
 
-int signal_gate::take() {
+int signal_queue::take() {
     signalfd_siginfo info;
     return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-void signal_gate::restore() const noexcept {
+void signal_queue::restore() const noexcept {
     sigaction(SIGCHLD, &saved_->chld, nullptr);
     for (std::size_t i = 0; i < std::size(kIgnored); ++i)
         sigaction(kIgnored[i], &saved_->ignored[i], nullptr);
     sigprocmask(SIG_SETMASK, &saved_->mask, nullptr);
 }
 
-bell::bell() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+stop_event::stop_event() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (fd_ < 0)
         fail("eventfd");
 }
 
-bell::~bell() { close(fd_); }
+stop_event::~stop_event() { close(fd_); }
 
-void bell::ring() noexcept {
+void stop_event::set() noexcept {
     const std::uint64_t one = 1;
     static_cast<void>(!write(fd_, &one, sizeof one));
 }
@@ -132,7 +133,7 @@ namespace {
 /// One stream of the child: from its pipe to ours, and into memory.
 class stream {
   public:
-    stream(int to, std::size_t keep) : pipe_(make_pipe()), to_(to), keep_(keep) {}
+    stream(int to, std::size_t max_stored) : pipe_(make_pipe()), to_(to), max_stored_(max_stored) {}
 
     int child_end() const { return pipe_.write.get(); }
     void started() {
@@ -141,24 +142,24 @@ class stream {
     }
 
     bool open() const { return pipe_.read.get() >= 0; }
-    bool pending() const { return sent_ < waiting_.size(); }
+    bool pending() const { return sent_ < unsent_.size(); }
 
-    // What cannot be passed on yet is not read either, so that a slow reader slows the child and not this loop.
+    // Reads only after passing everything on, so that a slow reader slows the child.
     pollfd want() const {
         if (pending())
             return {to_, POLLOUT, 0};
         return {pipe_.read.get(), POLLIN, 0};
     }
 
-    void move(std::string &kept, std::uint64_t &size) {
+    void move(std::string &stored, std::uint64_t &size) {
         if (pending())
             pass_on();
         else if (open())
-            take(kept, size);
+            take(stored, size);
     }
 
   private:
-    void take(std::string &kept, std::uint64_t &size) {
+    void take(std::string &stored, std::uint64_t &size) {
         char buffer[65536];
         const ssize_t count = read(pipe_.read.get(), buffer, sizeof buffer);
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
@@ -168,40 +169,40 @@ class stream {
             return;
         }
         size += static_cast<std::uint64_t>(count);
-        if (size <= keep_)
-            kept.append(buffer, static_cast<std::size_t>(count));
+        if (size <= max_stored_)
+            stored.append(buffer, static_cast<std::size_t>(count));
         else
-            std::string().swap(kept);
-        if (!deaf_) {
-            waiting_.assign(buffer, static_cast<std::size_t>(count));
+            std::string().swap(stored);
+        if (!reader_gone_) {
+            unsent_.assign(buffer, static_cast<std::size_t>(count));
             sent_ = 0;
         }
     }
 
     void pass_on() {
         // A pipe that is writable takes this much without blocking.
-        const std::size_t piece = std::min<std::size_t>(waiting_.size() - sent_, PIPE_BUF);
-        const ssize_t count = write(to_, waiting_.data() + sent_, piece);
+        const std::size_t piece = std::min<std::size_t>(unsent_.size() - sent_, PIPE_BUF);
+        const ssize_t count = write(to_, unsent_.data() + sent_, piece);
         if (count >= 0)
             sent_ += static_cast<std::size_t>(count);
         else if (errno != EAGAIN && errno != EINTR) {
-            deaf_ = true; // nobody listens any more; the command is to run to its end all the same
-            waiting_.clear();
+            reader_gone_ = true; // the command runs to its end nevertheless
+            unsent_.clear();
             sent_ = 0;
         }
     }
 
     pipe_ends pipe_;
     int to_;
-    std::size_t keep_;
-    std::string waiting_;
+    std::size_t max_stored_;
+    std::string unsent_;
     std::size_t sent_ = 0;
-    bool deaf_ = false;
+    bool reader_gone_ = false;
 };
 
-/// argv and envp, made before fork: there is no allocating after it.
-struct image {
-    explicit image(const child_options &options) {
+/// argv and envp, built before fork, because memory must not be allocated after it.
+struct exec_arguments {
+    explicit exec_arguments(const child_options &options) {
         words = options.command;
         for (std::string &word : words)
             argv.push_back(word.data());
@@ -223,13 +224,14 @@ struct image {
     std::vector<char *> argv, envp;
 };
 
-[[noreturn]] void become(const image &what, const signal_gate &gate, pid_t parent, int in, int out, int err, int report) {
+[[noreturn]] void exec_in_child(const exec_arguments &what, const signal_queue &signals, pid_t parent, int in, int out, int err,
+                                int report) {
     setpgid(0, 0);
-    // The lease ends with its holder, so the child has to as well.
+    // The lease ends with its holder, and the child must not outlive it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && (in < 0 || dup2(in, 0) >= 0) && (out < 0 || dup2(out, 1) >= 0) &&
         (err < 0 || dup2(err, 2) >= 0)) {
-        gate.restore();
+        signals.restore();
         execvpe(what.argv[0], what.argv.data(), what.envp.data());
     }
     const int problem = errno;
@@ -239,15 +241,16 @@ struct image {
 
 class child {
   public:
-    child(const child_options &options, signal_gate &gate, const bell &stop) : options_(options), gate_(gate), stop_(stop) {}
+    child(const child_options &options, signal_queue &signals, const stop_event &stop)
+        : options_(options), signals_(signals), stop_(stop) {}
 
     child_end run() {
-        while (int signal = gate_.take())
+        while (int signal = signals_.take())
             if (signal != SIGCHLD)
                 return {child_end::how::never_attempted, signal, false, {}, {}};
         if (options_.capture) {
-            streams_.emplace_back(STDOUT_FILENO, options_.keep);
-            streams_.emplace_back(STDERR_FILENO, options_.keep);
+            streams_.emplace_back(STDOUT_FILENO, options_.max_captured);
+            streams_.emplace_back(STDERR_FILENO, options_.max_captured);
         }
         if (int problem = start())
             return {child_end::how::not_started, problem, false, {}, {}};
@@ -255,7 +258,7 @@ class child {
             step();
         drain();
         if (end_.stopped)
-            kill(-pid_, SIGKILL); // whom it left behind
+            kill(-pid_, SIGKILL); // the processes that the child left behind
         waitpid(pid_, nullptr, 0);
         return std::move(end_);
     }
@@ -265,7 +268,7 @@ class child {
 
     /// 0, or the errno of exec.
     int start() {
-        const image what(options_);
+        const exec_arguments what(options_);
         pipe_ends report = make_pipe();
         descriptor nowhere(isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
         const pid_t self = getpid();
@@ -273,9 +276,9 @@ class child {
         if (pid_ < 0)
             fail("fork");
         if (pid_ == 0)
-            become(what, gate_, self, nowhere.get(), options_.capture ? streams_[0].child_end() : -1,
-                   options_.capture ? streams_[1].child_end() : -1, report.write.get());
-        setpgid(pid_, pid_); // whoever of the two comes first
+            exec_in_child(what, signals_, self, nowhere.get(), options_.capture ? streams_[0].child_end() : -1,
+                          options_.capture ? streams_[1].child_end() : -1, report.write.get());
+        setpgid(pid_, pid_); // here and in the child: whichever comes first
         report.write.reset();
         for (stream &each : streams_)
             each.started();
@@ -291,7 +294,7 @@ class child {
     }
 
     void step() {
-        std::vector<pollfd> wanted{{gate_.fd(), POLLIN, 0}, {end_.stopped ? -1 : stop_.fd(), POLLIN, 0}};
+        std::vector<pollfd> wanted{{signals_.fd(), POLLIN, 0}, {end_.stopped ? -1 : stop_.fd(), POLLIN, 0}};
         for (const stream &each : streams_)
             wanted.push_back(each.want());
         int timeout = -1;
@@ -305,7 +308,7 @@ class child {
             kill_at_.reset();
         }
         if (wanted[0].revents)
-            while (int signal = gate_.take())
+            while (int signal = signals_.take())
                 forward(signal);
         if (wanted[1].revents)
             stop();
@@ -316,7 +319,7 @@ class child {
 
     void forward(int signal) {
         if (signal == SIGCHLD) {
-            // It stays a zombie until nobody signals its group any more: the number must not become another's.
+            // Not reaped yet: its group may still be signalled, so the number must not be reused.
             siginfo_t info{};
             if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_) {
                 ended_ = true;
@@ -344,11 +347,11 @@ class child {
     }
 
     void move(std::size_t i) {
-        captured &kept = i == 0 ? end_.out : end_.err;
-        streams_[i].move(kept.bytes, kept.size);
+        captured &output = i == 0 ? end_.out : end_.err;
+        streams_[i].move(output.bytes, output.size);
     }
 
-    /// What the child wrote before its end lies in the pipes. Whoever else holds them open is not waited for.
+    /// Reads the rest of what the child wrote from the pipes. Does not wait for other processes that hold them open.
     void drain() {
         for (std::size_t i = 0; i < streams_.size(); ++i)
             for (;;) {
@@ -364,8 +367,8 @@ class child {
     }
 
     const child_options &options_;
-    signal_gate &gate_;
-    const bell &stop_;
+    signal_queue &signals_;
+    const stop_event &stop_;
     std::vector<stream> streams_;
     child_end end_;
     pid_t pid_ = -1;
@@ -376,8 +379,8 @@ class child {
 
 } // namespace
 
-child_end run_child(const child_options &options, signal_gate &gate, const bell &stop) {
-    return child(options, gate, stop).run();
+child_end run_child(const child_options &options, signal_queue &signals, const stop_event &stop) {
+    return child(options, signals, stop).run();
 }
 
 } // namespace idem::cli

@@ -1,4 +1,4 @@
-// Running a command as a child: signals, output, its end.
+// Runs a command as a child process: its signals, output and end.
 #pragma once
 
 #include <chrono>
@@ -11,21 +11,21 @@
 
 namespace idem::cli {
 
-/// From its construction on, TERM, INT, HUP, QUIT, USR1 and USR2 no longer end the program but are kept for the one who asks,
-/// and TSTP, TTIN and TTOU do not stop it (it could not renew its lease). What was ignored before (nohup) stays ignored. Make
-/// it before the first thread. One per program.
-class signal_gate {
+/// While it exists, TERM, INT, HUP, QUIT, USR1 and USR2 do not end the program but wait in this queue, and TSTP, TTIN and TTOU
+/// do not stop it (a stopped program cannot renew its lease). Signals that were ignored before (nohup) stay ignored. REQUIRES:
+/// no other thread has been started, and there is one object per program.
+class signal_queue {
   public:
-    signal_gate();
-    ~signal_gate();
-    signal_gate(const signal_gate &) = delete;
-    signal_gate &operator=(const signal_gate &) = delete;
+    signal_queue();
+    ~signal_queue();
+    signal_queue(const signal_queue &) = delete;
+    signal_queue &operator=(const signal_queue &) = delete;
 
-    /// Becomes readable when a signal is kept, or a child has ended.
+    /// Readable when the queue is not empty. SIGCHLD is queued too.
     int fd() const noexcept { return fd_; }
-    /// The next kept signal, SIGCHLD included; 0: none.
+    /// Removes and returns the next signal; 0: none.
     int take();
-    /// In a child between fork and exec: everything as it was before the gate.
+    /// For a child between fork and exec: restores the signal handling from before the constructor.
     void restore() const noexcept;
 
   private:
@@ -34,15 +34,15 @@ class signal_gate {
     int fd_;
 };
 
-/// Something that may be said from any thread and waited for with poll. Once said it stays said.
-class bell {
+/// An event that any thread may set and that poll can wait for. Once set it stays set.
+class stop_event {
   public:
-    bell();
-    ~bell();
-    bell(const bell &) = delete;
-    bell &operator=(const bell &) = delete;
+    stop_event();
+    ~stop_event();
+    stop_event(const stop_event &) = delete;
+    stop_event &operator=(const stop_event &) = delete;
 
-    void ring() noexcept;
+    void set() noexcept;
     int fd() const noexcept { return fd_; }
 
   private:
@@ -51,16 +51,16 @@ class bell {
 
 struct child_options {
     std::vector<std::string> command;
-    std::vector<std::pair<std::string, std::string>> environment; ///< on top of the own one
-    bool capture = false;                                         ///< keep stdout and stderr, besides passing them on
-    std::size_t keep = 512 * 1024;                                ///< bytes of each that are kept at most
-    std::chrono::milliseconds grace{10'000};                      ///< between TERM and KILL, when the child is to stop
+    std::vector<std::pair<std::string, std::string>> environment; ///< in addition to the inherited environment
+    bool capture = false;                                         ///< store stdout and stderr, and pass them on
+    std::size_t max_captured = 512 * 1024;                        ///< the limit of stored bytes, of each
+    std::chrono::milliseconds grace{10'000};                      ///< between TERM and KILL, when `stop` is set
 };
 
-/// What came out of one of the child's streams. Over the limit nothing of it is kept.
+/// The output of one of the child's streams. Over the limit nothing is stored.
 struct captured {
     std::string bytes;
-    std::uint64_t size = 0; ///< all that came, kept or not
+    std::uint64_t size = 0; ///< of the whole output, stored or not
     bool complete() const noexcept { return bytes.size() == size; }
 };
 
@@ -69,24 +69,24 @@ struct child_end {
         exited,         ///< `value` is its exit code
         signalled,      ///< … the signal that ended it
         not_started,    ///< … the errno of exec: the command did not run at all
-        never_attempted ///< … the signal that came before it was started
+        never_attempted ///< … the signal that arrived before it was started
     };
     how what = how::exited;
     int value = 0;
-    bool stopped = false; ///< it was told to end because `stop` rang
+    bool stopped = false; ///< it got TERM because `stop` was set
     captured out, err;
 
-    /// As a shell would say: 127 not found, 126 not executable, 128 + n signal n.
+    /// As in a shell: 127 not found, 126 not executable, 128 + n signal n.
     int exit_code() const noexcept;
     bool succeeded() const noexcept { return what == how::exited && value == 0; }
 };
 
-/// Runs the command in a process group of its own and returns when it has ended. Signals kept by the gate are forwarded to the
-/// group; a second INT kills it. When `stop` rings the group gets TERM, and KILL after the grace. When this program dies, the
-/// child is killed. A terminal is not given to the child as its stdin (it would be stopped when it reads): it reads /dev/null
-/// then. Captured output that the child's own children write after its end is lost.
+/// Runs the command in a process group of its own and returns when it has ended. Queued signals are forwarded to the group; a
+/// second INT kills it. When `stop` is set the group gets TERM, and KILL after the grace. When this program dies, the child is
+/// killed. If stdin is a terminal, the child reads /dev/null instead (reading the terminal would stop it). Output that the
+/// child's own children write after its end is lost.
 ///
-/// Throws std::system_error when the system refuses to make a process. Call it in the thread that runs main().
-child_end run_child(const child_options &options, signal_gate &gate, const bell &stop);
+/// Throws std::system_error when the system cannot create a process. REQUIRES: the calling thread is the one that runs main().
+child_end run_child(const child_options &options, signal_queue &signals, const stop_event &stop);
 
 } // namespace idem::cli

@@ -7,13 +7,13 @@
 
 namespace idem::cli {
 
-/// Where a notice says how far something has come ("… 30 of 120 blocks …"), the part that is done, 0 to 1.
+/// The progress from 0 to 1 of a notice such as "… 30 of 120 blocks …"; nothing for other notices.
 std::optional<double> part_done(std::string_view notice);
 
 /// "[######..............]  30 %  sweeping …", not wider than `columns`.
 std::string bar_text(double part, std::string_view notice, std::size_t columns);
 
-/// On a terminal one line of stderr that is drawn again and again; elsewhere a line for each notice; nothing when quiet.
+/// On a terminal one line of stderr, which is redrawn; elsewhere a line for each notice; nothing when quiet.
 class progress_bar {
   public:
     explicit progress_bar(bool quiet);

@@ -16,7 +16,7 @@ void too_old(const error &problem) {
 }
 
 std::vector<std::string> query(context &c, const detail::statement &what, detail::parameters values, subject about) {
-    const bool names_only_ours = values.empty(); // with parameters, a relation that is missing may be the user's
+    const bool names_only_ours = values.empty(); // with parameters, the missing relation may be the user's
     try {
         return ask(c, [&] {
             std::vector<std::string> firsts;

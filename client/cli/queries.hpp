@@ -1,4 +1,4 @@
-// Single calls whose rows are shown: one JSON object a row.
+// Single calls whose rows are printed: one JSON object per row.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace idem::cli {
 /// The same error as not_installed, with a hint.
 [[noreturn]] void too_old(const error &problem);
 
-/// What `call()` returns; a function of the extension that this server lacks is not_installed, with a hint.
+/// Returns the result of `call()`. Throws not_installed with a hint if this server lacks the function of the extension.
 template <typename F> auto ask(context &c, F &&call) {
-    c.db.schema(); // whoever cannot connect is told at once
+    c.db.schema(); // fails at once if there is no connection
     try {
         return call();
     } catch (const not_installed &problem) {
@@ -25,13 +25,13 @@ template <typename F> auto ask(context &c, F &&call) {
     }
 }
 
-/// The first column of all rows. An object of the extension that this server lacks is not_installed, whatever kind it is of.
+/// The first column of all rows. Throws not_installed with a hint if this server lacks any object of the extension.
 std::vector<std::string> query(context &c, const detail::statement &what, detail::parameters values = {}, subject about = {});
 
-/// Rows as a table or as JSON.
+/// Prints rows as a table or as JSON.
 void show(const context &c, const std::vector<std::string> &objects, const std::vector<std::string> &columns);
 
-/// A word that scripts read, or {"outcome": …} with more of the object.
+/// Prints the values of the object in one line, or the object as JSON.
 void show_outcome(const context &c, const std::string &object);
 /// The same for an outcome of one word.
 void show_word(const context &c, const std::string &outcome);

@@ -26,7 +26,7 @@ std::string quoted_key(const settings &given) {
     return "key \"" + given.key + "\"" + (given.scope.empty() ? "" : " in scope \"" + given.scope + "\"");
 }
 
-/// What the key is compared by: the command's words.
+/// The fingerprint of the key: the command's words.
 std::string command_json(const std::vector<std::string> &command) {
     nlohmann::json words = nlohmann::json::array();
     for (const std::string &word : command)
@@ -59,7 +59,7 @@ void write_all(std::FILE *to, const std::optional<stored_output> &output, const 
         throw exit_error(kOutput, "could not write what the command had written to " + std::string(name));
 }
 
-/// The exit code of somebody else's run.
+/// Repeats the output of an earlier run and returns its exit code.
 int replay(const answer &stored, const settings &given) {
     const std::optional<stored_run> known = from_answer(stored);
     if (!known)
@@ -93,13 +93,13 @@ void warn_of_limits(const child_end &end, const settings &given) {
 
 int run_once(context &c) {
     const settings &given = c.given;
-    signal_gate gate; // before the client's thread begins
-    c.db.schema();    // whoever cannot connect is told at once
+    signal_queue signals; // before the client's threads start
+    c.db.schema();        // fails at once if there is no connection
 
     child_options options;
     options.command = given.command;
     options.capture = given.store_output;
-    options.keep = given.max_output;
+    options.max_captured = given.max_output;
     options.grace = given.grace;
 
     std::optional<child_end> ran;
@@ -108,7 +108,7 @@ int run_once(context &c) {
                                {"IDEM_SCOPE", given.scope},
                                {"IDEM_FENCE", std::to_string(held.fence())},
                                {"IDEM_ATTEMPT", std::to_string(held.attempt())}};
-        ran = run_while_held(options, gate, held.stop());
+        ran = run_while_held(options, signals, held.stop());
         held.throw_if_lost();
         warn_of_limits(*ran, given);
         if (!ran->succeeded() && !given.complete_failures)
@@ -117,9 +117,9 @@ int run_once(context &c) {
     };
     request about = make_request(given);
     leased_options terms;
-    terms.retry = patient_retry(gate, [&ran] { return ran.has_value(); });
+    terms.retry = minute_of_retries(signals, [&ran] { return ran.has_value(); });
     try {
-        const answer result = wait_in_slices(given.wait, gate, [&](const patience &slice) {
+        const answer result = wait_in_slices(given.wait, signals, [&](const patience &slice) {
             about.wait(slice);
             return leased(c.db, about, work, terms);
         });
@@ -137,7 +137,7 @@ int run_once(context &c) {
     } catch (const error &problem) {
         if (!ran)
             throw;
-        // It ran to its end, but nobody who comes again will be told.
+        // The command ran to its end, but a later call with this key will not know.
         throw exit_error(dynamic_cast<const stale_fence *>(&problem) ? kLeaseLost : kUnknown,
                          "the command ended with exit code " + std::to_string(ran->exit_code()) +
                              ", but that could not be recorded: " + problem.what());

@@ -29,7 +29,7 @@ cell of_value(const json &value) {
     return {printable(value.dump()), value.is_number()};
 }
 
-/// Code points; close enough to columns for a table.
+/// Code points, as an approximation of columns.
 std::size_t width(const std::string &text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }

@@ -1,4 +1,4 @@
-// Errors of the command itself, as opposed to those of the library.
+// The command's own errors.
 #pragma once
 
 #include <stdexcept>
@@ -6,12 +6,12 @@
 
 namespace idem::cli {
 
-/// The caller's mistake: exit code 64.
+/// A wrong option or value: exit code 64.
 struct usage_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// An end with an exit code of its own.
+/// Ends the program with this exit code.
 class exit_error : public std::runtime_error {
   public:
     exit_error(int code, const std::string &message) : std::runtime_error(message), code_(code) {}

@@ -53,13 +53,13 @@ class redirected {
 };
 
 child_end run(std::vector<std::string> command, bool capture = false, std::size_t keep = 1 << 20) {
-    signal_gate gate;
-    bell never;
+    signal_queue signals;
+    stop_event never;
     child_options options;
     options.command = std::move(command);
     options.capture = capture;
-    options.keep = keep;
-    return run_child(options, gate, never);
+    options.max_captured = keep;
+    return run_child(options, signals, never);
 }
 
 child_end shell(const std::string &script, bool capture = false, std::size_t keep = 1 << 20) {
@@ -156,13 +156,13 @@ TEST(Process, who_keeps_the_pipe_open_is_not_waited_for) {
 TEST(Process, environment_is_added_and_replaced) {
     setenv("IDEM_TEST_A", "old", 1);
     redirected files;
-    signal_gate gate;
-    bell never;
+    signal_queue signals;
+    stop_event never;
     child_options options;
     options.command = {"sh", "-c", "echo $IDEM_TEST_A $IDEM_TEST_B"};
     options.environment = {{"IDEM_TEST_A", "new"}, {"IDEM_TEST_B", "two words"}};
     options.capture = true;
-    EXPECT_EQ(run_child(options, gate, never).out.bytes, "new two words\n");
+    EXPECT_EQ(run_child(options, signals, never).out.bytes, "new two words\n");
     unsetenv("IDEM_TEST_A");
 }
 
@@ -198,8 +198,8 @@ class Signals : public ::testing::TestWithParam<int> {};
 
 TEST_P(Signals, are_forwarded) {
     const int signal = GetParam();
-    signal_gate gate;
-    bell never;
+    signal_queue signals;
+    stop_event never;
     ear heard;
     child_options options;
     // The inner shell waits for its sleep in the background, so that the trap runs at once. KILL: a sleep that is still a copy
@@ -211,7 +211,7 @@ TEST_P(Signals, are_forwarded) {
         EXPECT_EQ(heard.hear(), "ready");
         kill(getpid(), signal);
     });
-    const child_end end = run_child(options, gate, never);
+    const child_end end = run_child(options, signals, never);
     sender.join();
     EXPECT_EQ(end.exit_code(), 3);
 }
@@ -220,8 +220,8 @@ INSTANTIATE_TEST_SUITE_P(Process, Signals, ::testing::Values(SIGTERM, SIGINT, SI
                          [](const auto &each) { return std::string(sigabbrev_np(each.param)); });
 
 TEST(Process, second_interrupt_kills) {
-    signal_gate gate;
-    bell never;
+    signal_queue signals;
+    stop_event never;
     ear heard;
     child_options options;
     options.command = {"sh", "-c",
@@ -233,20 +233,20 @@ TEST(Process, second_interrupt_kills) {
         EXPECT_EQ(heard.hear(), "once");
         kill(getpid(), SIGINT);
     });
-    const child_end end = run_child(options, gate, never);
+    const child_end end = run_child(options, signals, never);
     sender.join();
     EXPECT_EQ(end.exit_code(), 128 + SIGKILL);
 }
 
 TEST(Process, signal_before_the_start_keeps_the_command_from_running) {
-    signal_gate gate;
-    bell never;
+    signal_queue signals;
+    stop_event never;
     const std::string trace = ::testing::TempDir() + "idem-cli-ran";
     std::filesystem::remove(trace);
     kill(getpid(), SIGTERM);
     child_options options;
     options.command = {"touch", trace};
-    const child_end end = run_child(options, gate, never);
+    const child_end end = run_child(options, signals, never);
     EXPECT_EQ(end.what, how::never_attempted);
     EXPECT_EQ(end.exit_code(), 128 + SIGTERM);
     EXPECT_FALSE(std::filesystem::exists(trace));
@@ -254,8 +254,8 @@ TEST(Process, signal_before_the_start_keeps_the_command_from_running) {
 
 TEST(Process, stop_sends_term_then_kill_to_the_whole_group) {
     for (const bool stubborn : {false, true}) {
-        signal_gate gate;
-        bell stop;
+        signal_queue signals;
+        stop_event stop;
         ear heard;
         child_options options;
         options.grace = stubborn ? std::chrono::milliseconds(200) : std::chrono::minutes(1);
@@ -264,9 +264,9 @@ TEST(Process, stop_sends_term_then_kill_to_the_whole_group) {
         pid_t grandchild = 0;
         std::thread ringer([&] {
             grandchild = std::stoi(heard.hear());
-            stop.ring();
+            stop.set();
         });
-        const child_end end = run_child(options, gate, stop);
+        const child_end end = run_child(options, signals, stop);
         ringer.join();
         EXPECT_TRUE(end.stopped);
         EXPECT_EQ(end.exit_code(), 128 + (stubborn ? SIGKILL : SIGTERM));
