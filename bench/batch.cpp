@@ -46,15 +46,15 @@ class KeyMaker {
     bool grows() const { return order_ != "random"; }
 
     std::string next() {
-        made_++;
+        ++count_;
         if (order_ == "sequential") {
             char text[21];
-            std::snprintf(text, sizeof text, "%020llu", made_);
+            std::snprintf(text, sizeof text, "%020llu", count_);
             return text;
         }
         const std::uint64_t low = (bits_() & ~(3ULL << 62)) | (2ULL << 62);
         if (order_ == "uuid_v7")
-            return uuid_text((kSomeMillisecond + made_ / kPerMillisecond) << 16 | 0x7000ULL | (bits_() & 0xfffULL), low);
+            return uuid_text((kSomeMillisecond + count_ / kPerMillisecond) << 16 | 0x7000ULL | (bits_() & 0xfffULL), low);
         return uuid_text((bits_() & ~0xf000ULL) | 0x4000ULL, low);
     }
 
@@ -72,7 +72,7 @@ class KeyMaker {
     static constexpr std::uint64_t kPerMillisecond = 10;
 
     std::string order_;
-    unsigned long long made_ = 0;
+    unsigned long long count_ = 0;
     std::mt19937_64 bits_{std::random_device{}()};
 };
 

@@ -4,27 +4,27 @@
 
 namespace demo::payments {
 
-void Meeting::meet() {
-    if (here_.fetch_add(1) + 1 >= 2) {
-        here_.notify_all();
+void Rendezvous::wait_for_both() {
+    if (arrived_.fetch_add(1) + 1 >= 2) {
+        arrived_.notify_all();
         return;
     }
-    here_.wait(1);
+    arrived_.wait(1);
 }
 
-void Meeting::abandon() {
+void Rendezvous::abandon() {
     first_has_ended();
-    here_ = 2;
-    here_.notify_all();
+    arrived_ = 2;
+    arrived_.notify_all();
 }
 
-void Meeting::advance(Stage stage) {
+void Rendezvous::advance(Stage stage) {
     stage_ = stage;
     stage_.notify_all();
 }
 
-void Meeting::wait_for(Stage stage) {
-    for (int now = stage_; now < stage; now = stage_)
+void Rendezvous::wait_for(Stage stage) {
+    for (Stage now = stage_; now < stage; now = stage_)
         stage_.wait(now);
 }
 
@@ -38,7 +38,7 @@ void Checkout::prepare(pqxx::connection &connection) {
 
 std::string Checkout::charge(pqxx::work &transaction) {
     if (request_.first)
-        meeting_.first_is_running();
+        rendezvous_.first_is_running();
     std::this_thread::sleep_for(request_.gateway_time);
 
     const auto order =

@@ -25,35 +25,35 @@ struct Answer {
     int in_flight_answers = 0; // how often the client was told 409 before
 };
 
-// Where the two requests of one payment meet. Thread-safe.
-class Meeting {
+// The order of the two requests of one payment. Thread-safe.
+class Rendezvous {
   public:
-    void first_is_running() { advance(kRunning); }
-    void first_has_ended() { advance(kEnded); }
+    void first_is_running() { advance(Stage::running); }
+    void first_has_ended() { advance(Stage::ended); }
 
-    // Blocks until both requests are here, so that a double click is one.
-    void meet();
-    void wait_until_running() { wait_for(kRunning); }
-    void wait_until_ended() { wait_for(kEnded); }
+    // Blocks until both requests have arrived.
+    void wait_for_both();
+    void wait_until_running() { wait_for(Stage::running); }
+    void wait_until_ended() { wait_for(Stage::ended); }
 
-    // Lets everybody go: the run is being given up.
+    // Ends all waits, because the run is given up.
     void abandon();
 
   private:
-    enum Stage { kNotStarted, kRunning, kEnded };
+    enum class Stage { not_started, running, ended };
 
     void advance(Stage stage);
     void wait_for(Stage stage);
 
-    std::atomic<int> stage_ = kNotStarted;
-    std::atomic<int> here_ = 0;
+    std::atomic<Stage> stage_ = Stage::not_started;
+    std::atomic<int> arrived_ = 0;
 };
 
 class Checkout {
   public:
     // `killer` is a connection of its own, used for pg_terminate_backend only.
-    Checkout(Session &session, Session &killer, const Request &request, Mishap mishap, Meeting &meeting)
-        : session_{session}, killer_{killer}, request_{request}, mishap_{mishap}, meeting_{meeting} {}
+    Checkout(Session &session, Session &killer, const Request &request, Mishap mishap, Rendezvous &rendezvous)
+        : session_{session}, killer_{killer}, request_{request}, mishap_{mishap}, rendezvous_{rendezvous} {}
 
     // The statements that charge() runs.
     static void prepare(pqxx::connection &connection);
@@ -79,7 +79,7 @@ class Checkout {
     Session &killer_;
     const Request &request_;
     Mishap mishap_;
-    Meeting &meeting_;
+    Rendezvous &rendezvous_;
     std::string response_;
 };
 

@@ -27,7 +27,7 @@ struct Reply {
 class Run {
   public:
     Run(const Load &load, const Half &half)
-        : load_{load}, half_{half}, meetings_(load.payments.size()), replies_(load.requests.size()) {}
+        : load_{load}, half_{half}, rendezvous_(load.payments.size()), replies_(load.requests.size()) {}
 
     void work();
 
@@ -45,8 +45,8 @@ class Run {
 
     const Load &load_;
     const Half &half_;
-    std::vector<Meeting> meetings_; // by payment
-    std::vector<Reply> replies_;    // by request; each is written by the one worker that took the request
+    std::vector<Rendezvous> rendezvous_; // by payment
+    std::vector<Reply> replies_;         // by request; each is written by the one worker that took the request
     std::atomic<std::size_t> next_ = 0;
     std::atomic<std::size_t> done_ = 0;
     std::atomic<bool> failed_ = false;
@@ -76,7 +76,7 @@ void Run::work_through() {
         wait_for_turn(request);
         replies_[i] = send(session, killer, request);
         if (request.first)
-            meetings_[request.payment].first_has_ended();
+            rendezvous_[request.payment].first_has_ended();
         if (session.broken())
             session.reconnect();
         ++done_;
@@ -84,20 +84,20 @@ void Run::work_through() {
 }
 
 void Run::wait_for_turn(const Request &request) {
-    Meeting &meeting = meetings_[request.payment];
+    Rendezvous &rendezvous = rendezvous_[request.payment];
     const Timing timing = line_of(load_.payments[request.payment].story).second_request;
     if (timing == Timing::same_moment)
-        return meeting.meet();
+        return rendezvous.wait_for_both();
     if (request.first)
         return;
     if (timing == Timing::while_running)
-        return meeting.wait_until_running();
-    meeting.wait_until_ended();
+        return rendezvous.wait_until_running();
+    rendezvous.wait_until_ended();
 }
 
 Reply Run::send(Session &session, Session &killer, const Request &request) {
     const Mishap mishap = request.first ? line_of(load_.payments[request.payment].story).mishap : Mishap::none;
-    Checkout checkout{session, killer, request, mishap, meetings_[request.payment]};
+    Checkout checkout{session, killer, request, mishap, rendezvous_[request.payment]};
     Reply reply;
 
     const auto start = Clock::now();
@@ -121,8 +121,8 @@ void Run::give_up(std::exception_ptr reason) {
             failure_ = std::move(reason);
     }
     failed_ = true;
-    for (Meeting &meeting : meetings_)
-        meeting.abandon();
+    for (Rendezvous &rendezvous : rendezvous_)
+        rendezvous.abandon();
 }
 
 const std::vector<Reply> &Run::replies() const {
