@@ -1,7 +1,7 @@
-// A broker delivers each message at least once, in whatever order, to three workers; one of them fails in the middle of its
-// work every now and then, and its message comes again. Each message has its effect once.
+// A broker delivers each message at least once, in any order, to three workers. One of them sometimes fails in the middle of
+// its work, and its message is delivered again. Each message has its effect once.
 //
-// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) says which.
+// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) names it.
 #include <idem/idem.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr const char *kTables = R"(
     INSERT INTO consumer_example.account VALUES (0);
 )";
 
-/// Three deliveries of each message, shuffled; what is not acknowledged comes back. Thread-safe.
+/// Delivers each message three times, in random order, and again while it is not acknowledged. Thread-safe.
 class broker {
   public:
     explicit broker(const std::string &run) {

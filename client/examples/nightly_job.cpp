@@ -1,7 +1,7 @@
-// Three hosts start the same nightly job at the same minute. The next night one of them freezes in the middle, is given up, and
-// comes back when another has taken over. Every account gets its interest once a night.
+// Three hosts start the same nightly job at the same minute. The next night one of them freezes in the middle, and continues
+// after another has taken over. Every account gets its interest once a night.
 //
-// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) says which.
+// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) names it.
 #include <idem/idem.hpp>
 
 #include <array>
@@ -24,10 +24,10 @@ constexpr const char *kTables = R"(
     INSERT INTO nightly_example.account SELECT i, i % 10, 100 FROM pg_catalog.generate_series(1, 100) i;
 )";
 
-/// One batch, one transaction: under the lock, and once per night. True if it had not been done before.
+/// Pays one batch in one transaction, under the lock and once per night. False: it was paid before.
 bool pay_batch(idem::client &db, const idem::held_lock &lock, const std::string &night, int batch) {
     return idem::transact(db, [&](idem::transaction &tx) {
-        lock.assert_fence(tx); // until COMMIT nobody can take over
+        lock.assert_fence(tx); // no other host can take over before COMMIT
         const bool first = idem::claim(tx, night + ", batch " + std::to_string(batch));
         if (first)
             tx.exec("UPDATE nightly_example.account SET balance = balance + 1 WHERE batch = " + std::to_string(batch));
@@ -35,7 +35,7 @@ bool pay_batch(idem::client &db, const idem::held_lock &lock, const std::string 
     });
 }
 
-/// What cron starts on each host: waits for its turn, and does what is left to do.
+/// Started by cron on each host: waits for the lock, and pays the batches that are left.
 int job(idem::client &db, const std::string &night) {
     return idem::with_lock(db, kLock, [&](idem::held_lock &lock) {
         int paid = 0;
@@ -71,14 +71,14 @@ int main() {
     std::cout << "monday: the hosts paid " << paid[0] << ", " << paid[1] << " and " << paid[2] << " of " << kBatches
               << " batches\n";
 
-    // Tuesday: the first host comes as far as batch 4 and freezes. An operator thinks that it is dead and frees its lock.
+    // Tuesday: the first host freezes after batch 4. An operator takes it for dead and frees its lock.
     std::optional<idem::held_lock> frozen = idem::try_lock(hosts[0], kLock);
     int first_half = 0;
     for (int batch = 0; batch < kBatches / 2; ++batch)
         first_half += pay_batch(hosts[0], frozen.value(), run + " tuesday", batch);
     sql.exec("SELECT " + hosts[0].schema() + ".idem_unlock('" + kLock + "', " + std::to_string(frozen->fence()) + ")");
     const int second_half = job(hosts[1], run + " tuesday");
-    // It wakes up, and goes on as if nothing had happened.
+    // The first host wakes up and continues.
     bool refused = false;
     try {
         pay_batch(hosts[0], *frozen, run + " tuesday", kBatches / 2);

@@ -1,7 +1,7 @@
-// A customer presses "pay" again and again, several web servers take the request, and one of them loses its connection to the
-// database while it works. One payment is made, and everybody is told of it.
+// A customer presses "pay" several times, several web servers receive the request, and one of them loses its connection to the
+// database while it works. One payment is made, and every request gets the same answer.
 //
-// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) says which.
+// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) names it.
 #include <idem/idem.hpp>
 
 #include <atomic>
@@ -21,13 +21,13 @@ constexpr const char *kTables = R"(
     INSERT INTO payment_example.account VALUES ('alice', 100);
 )";
 
-// What a web server does with POST /payments. The key is the one that the browser sent along; the body is its fingerprint.
+// What a web server does with POST /payments. The browser sent the key; the body is its fingerprint.
 idem::answer pay(idem::client &db, const std::string &key, const std::string &body) {
     const auto request = idem::request{key}.in("payments").of_json(body).wait(std::chrono::seconds{30});
     return idem::once(db, request, [](idem::transaction &tx) {
         tx.exec("UPDATE payment_example.account SET balance = balance - 25 WHERE name = 'alice'");
         tx.exec("INSERT INTO payment_example.payment (account, amount) VALUES ('alice', 25)");
-        tx.exec("SELECT pg_catalog.pg_sleep(0.05)"); // so that there is something to cut off
+        tx.exec("SELECT pg_catalog.pg_sleep(0.05)"); // time to cut the connection
         return idem::response{201, "{\"amount\": 25}"};
     });
 }
@@ -40,7 +40,7 @@ int main() {
     pqxx::connection setup{""};
     pqxx::nontransaction sql{setup};
     sql.exec(kTables);
-    // A browser would make a UUID.
+    // A browser would generate a UUID.
     const std::string key = "order 4711 " + value(sql, "SELECT pg_catalog.gen_random_uuid()");
     idem::client db{"application_name=payment_example"};
 
@@ -68,7 +68,7 @@ int main() {
     std::cout << "eight clicks" << (cut_off ? ", one cut off" : "") << ": " << made << " made, " << replayed << " replayed, "
               << failed << " failed\n";
 
-    // Another request under the same key is no retry.
+    // Another request with the same key is not a retry.
     bool refused = false;
     try {
         pay(db, key, R"({"account": "alice", "amount": 99})");

@@ -1,7 +1,7 @@
-// Ten lamps, twelve customers, all at once; then two clerks ship every order. Ten orders are sold, the eleventh customer hears
-// "sold out", and each order leaves the house in one parcel.
+// Twelve customers order ten lamps at the same time; then two clerks ship every order. Ten orders are accepted, the other
+// customers get "sold out", and each order is shipped in one parcel.
 //
-// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) says which.
+// Runs against any database that has the extension; libpq's environment (PGHOST, PGDATABASE …) names it.
 #include <idem/idem.hpp>
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct sold_out : std::runtime_error {
 
 std::string order_key(int id) { return "{\"id\": " + std::to_string(id) + "}"; }
 
-/// The order and the lamp that it takes come into being together, once, however often the order is sent.
+/// Inserts the order and takes its lamp from the stock, together and once, however often the order is sent.
 bool order(idem::client &db, int id) {
     return bool(idem::unique(db, "stock_example.orders", order_key(id), [](idem::transaction &tx, const std::string &) {
         if (!idem::conditional_adjust(tx, "stock_example.product", R"({"sku": "lamp"})", "quantity", "-1"))
@@ -40,7 +40,7 @@ bool order(idem::client &db, int id) {
     }));
 }
 
-/// True for the one who did it.
+/// True: this call shipped it.
 bool ship(idem::client &db, int id) {
     return bool(idem::transition(db, "stock_example.orders", order_key(id), "shipped", "created", [&](idem::transaction &tx) {
         tx.exec("INSERT INTO stock_example.parcel VALUES (" + std::to_string(id) + ")");
