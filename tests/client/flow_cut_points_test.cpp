@@ -19,7 +19,7 @@ using idem::name;
 
 const std::string kUnknown = "unknown";
 
-// One connection that nobody cuts, and who knows the others by their application's name.
+// One connection that is not cut. It finds the others by the name of their application.
 class observer {
   public:
     explicit observer(std::string application) : application_(std::move(application)) {}
@@ -29,7 +29,7 @@ class observer {
         pqxx::nontransaction tx(db_);
         rows.reset(tx);
     }
-    // A backend whose connection broke may still be at what it was sent before.
+    // A backend whose connection broke may still execute what it received before.
     void wait_until_settled(bool in_doubt) {
         const auto longest = std::chrono::steady_clock::now() + 20s;
         while (count("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", application_) > (in_doubt ? 0 : 1)) {
@@ -134,7 +134,8 @@ INSTANTIATE_TEST_SUITE_P(Flows, FlowCutPoints,
 
 // Who can tell by themselves need not fear the doubt: they just call again.
 TEST(CutPoints, TransactWithAnIdempotentEffect) {
-    test::at_every_cut_point([](idem::client &db, const std::string &key, bool) {
+    test::observer eyes;
+    test::at_every_cut_point([&](idem::client &db, const std::string &key, bool) {
         idem::flow_options swift;
         swift.retry = test::swift();
         const auto call = [&] {
@@ -154,7 +155,7 @@ TEST(CutPoints, TransactWithAnIdempotentEffect) {
             } catch (const idem::outcome_unknown &) {
             }
         EXPECT_EQ(told, 7);
-        EXPECT_EQ(test::effects(key), 1);
+        EXPECT_EQ(eyes.effects(key), 1);
     });
 }
 

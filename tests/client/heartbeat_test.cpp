@@ -140,7 +140,7 @@ TEST(StopToken, RacesAreHarmless) {
 }
 
 #ifndef __SANITIZE_THREAD__
-TEST(Heart, ThreadThatCannotBeStartedIsAnErrorAndFreesTheKey) {
+TEST(Heartbeat, ThreadThatCannotBeStartedIsAnErrorAndFreesTheKey) {
     for (int threads = 0; threads < 2; ++threads) {
         idem::client db = test::make_client();
         const std::string key = unique_key();
@@ -157,7 +157,7 @@ TEST(Heart, ThreadThatCannotBeStartedIsAnErrorAndFreesTheKey) {
 }
 #endif
 
-TEST(Heart, ExceptionOfACallbackHarmsNobody) {
+TEST(Heartbeat, ExceptionOfACallbackHarmsNobody) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
                     kept = idem::lock(db, unique_key(), leased_for(600ms));
@@ -172,7 +172,7 @@ TEST(Heart, ExceptionOfACallbackHarmsNobody) {
     EXPECT_TRUE(kept.unlock());
 }
 
-TEST(Heart, SlowCallbackKeepsNobodyFromBeingRenewed) {
+TEST(Heartbeat, SlowCallbackKeepsNobodyFromBeingRenewed) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
                     kept = idem::lock(db, unique_key(), leased_for(600ms));
@@ -188,7 +188,7 @@ TEST(Heart, SlowCallbackKeepsNobodyFromBeingRenewed) {
     go_on.set_value();
 }
 
-TEST(Heart, LastReferenceToAClientMayGoInACallback) {
+TEST(Heartbeat, LastReferenceToAClientMayGoInACallback) {
     std::promise<void> gone;
     std::optional<idem::held_lock> held;
     std::optional<idem::stop_callback> tell;
@@ -206,7 +206,7 @@ TEST(Heart, LastReferenceToAClientMayGoInACallback) {
     EXPECT_EQ(gone.get_future().wait_for(20s), std::future_status::ready);
 }
 
-TEST(Heart, ConnectionIsClosedWhenNothingIsHeld) {
+TEST(Heartbeat, ConnectionIsClosedWhenNothingIsHeld) {
     idem::client_options options;
     options.dsn = "application_name=lonelyheart";
     idem::client db = test::make_client(options);

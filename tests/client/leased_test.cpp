@@ -25,8 +25,10 @@ using test::eventually;
 using test::leave_effect;
 using test::unique_key;
 
+constexpr char kState[] = "SELECT state FROM idem.idem_lookup($1, NULL, $2)";
+
 std::string state_of(const std::string &key, const std::string &scope = "", const std::string &at = test::dsn()) {
-    return ask("SELECT state FROM idem.idem_lookup($1, NULL, $2)", {key, scope}, at);
+    return ask(kState, {key, scope}, at);
 }
 
 /// Takes the key away from its holder.
@@ -417,6 +419,7 @@ TEST(Leased, TerminatedHeartbeatConnectionIsReplaced) {
 
 TEST(Leased, SixtyLeasesShareOneConnection) {
     idem::client db = named_client("sixty", 8);
+    const std::string scope = unique_key("scope");
     constexpr int leases = 60;
     std::mutex lock;
     std::condition_variable changed;
@@ -425,7 +428,7 @@ TEST(Leased, SixtyLeasesShareOneConnection) {
     std::vector<std::future<idem::answer>> all;
     for (int i = 0; i < leases; ++i)
         all.push_back(std::async(std::launch::async, [&] {
-            return idem::leased(db, idem::request{unique_key()}.lease(2s), [&](idem::lease &lease) {
+            return idem::leased(db, idem::request{unique_key()}.in(scope).lease(2s), [&](idem::lease &lease) {
                 std::unique_lock held(lock);
                 ++begun;
                 changed.notify_all();
@@ -437,7 +440,12 @@ TEST(Leased, SixtyLeasesShareOneConnection) {
         std::unique_lock held(lock);
         ASSERT_TRUE(changed.wait_for(held, 60s, [&] { return begun == leases; }));
     }
-    std::this_thread::sleep_for(5s); // as the leases are to live for longer than they are
+    // Each is renewed after its first length is over.
+    test::observer eyes;
+    EXPECT_TRUE(eventually([&] {
+        return eyes.ask("SELECT count(*) FROM idem.idem_keys WHERE scope = $1 AND lease_until > created_at + interval '4.2 s'",
+                        {scope}) == std::to_string(leases);
+    }));
     EXPECT_LE(std::stoi(ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sixty'")), 9);
     EXPECT_EQ(ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sixty' AND query LIKE '%idem_renew%'"), "1");
     {
@@ -647,11 +655,12 @@ TEST(Leased, OwnClaimOfALostConnectionIsWaitedFor) {
 // The transaction of the work's own is not run again by leased: it may fail, but then nothing of it is there and the key is
 // free; and when it did not, the answer says so, also when the reply to COMMIT was lost.
 TEST(CutPoints, LeasedThatCompletesInATransaction) {
+    test::observer eyes;
     for (const auto unnoticed : {0ms, 10ms}) {
         test::cut_options options;
         options.unnoticed = unnoticed;
         test::at_every_cut_point(
-            [](idem::client &db, const std::string &key, bool calm) {
+            [&](idem::client &db, const std::string &key, bool calm) {
                 bool failed = false;
                 try {
                     const idem::answer told = idem::leased(
@@ -672,8 +681,8 @@ TEST(CutPoints, LeasedThatCompletesInATransaction) {
                     failed = true;
                 }
                 EXPECT_FALSE(calm && failed);
-                EXPECT_EQ(effects(key), failed ? 0 : 1);
-                EXPECT_EQ(state_of(key), failed ? "released" : "completed");
+                EXPECT_EQ(eyes.effects(key), failed ? 0 : 1);
+                EXPECT_EQ(eyes.ask(kState, {key, ""}), failed ? "released" : "completed");
             },
             options);
     }

@@ -59,20 +59,35 @@ std::string unique_key(const std::string &prefix) {
     return prefix + "-" + run + "-" + std::to_string(++count);
 }
 
-std::string ask(const std::string &sql, const std::vector<std::optional<std::string>> &values, const std::string &at) {
-    pqxx::connection db(at);
+namespace {
+
+std::string first_field(pqxx::connection &db, const std::string &sql, const std::vector<std::optional<std::string>> &values) {
     pqxx::nontransaction tx(db);
     const pqxx::result answer = values.empty() ? tx.exec(sql) : idem::detail::exec_with(tx, sql, values);
     return answer.empty() || answer[0][0].is_null() ? "" : answer[0][0].c_str();
 }
 
+constexpr char kCountEffects[] = "SELECT count(*) FROM public.client_effect WHERE key = $1";
+
+} // namespace
+
+std::string ask(const std::string &sql, const std::vector<std::optional<std::string>> &values, const std::string &at) {
+    pqxx::connection db(at);
+    return first_field(db, sql, values);
+}
+
+std::string observer::ask(const std::string &sql, const std::vector<std::optional<std::string>> &values) {
+    const std::lock_guard lock(lock_);
+    return first_field(db_, sql, values);
+}
+
+int observer::effects(const std::string &key) { return std::stoi(ask(kCountEffects, {key})); }
+
 void leave_effect(pqxx::transaction_base &tx, const std::string &key) {
     tx.exec("INSERT INTO public.client_effect (key) VALUES (" + tx.quote(key) + ")");
 }
 
-int effects(const std::string &key, const std::string &at) {
-    return std::stoi(ask("SELECT count(*) FROM public.client_effect WHERE key = $1", {key}, at));
-}
+int effects(const std::string &key, const std::string &at) { return std::stoi(ask(kCountEffects, {key}, at)); }
 
 void prepare_database(const std::string &at) {
     // Each test may be a process of its own, and several run at once.
@@ -81,7 +96,7 @@ void prepare_database(const std::string &at) {
         "CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;"
         "CREATE TABLE IF NOT EXISTS public.client_effect (key text NOT NULL, at timestamptz DEFAULT clock_timestamp());"
         "CREATE INDEX IF NOT EXISTS client_effect_key ON public.client_effect (key);"
-        // COMMIT of who inserts here waits for an advisory lock.
+        // COMMIT of a transaction that inserts here waits for an advisory lock.
         "CREATE TABLE IF NOT EXISTS public.client_gate (name text);"
         "CREATE OR REPLACE FUNCTION public.client_gate() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
         "PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(NEW.name, 0)); RETURN NULL; END$$;"
@@ -91,8 +106,8 @@ void prepare_database(const std::string &at) {
         {}, at);
 }
 
-bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds longest) {
-    const auto end = std::chrono::steady_clock::now() + longest;
+bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds timeout) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (!holds()) {
         if (std::chrono::steady_clock::now() >= end)
             return false;

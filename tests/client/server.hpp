@@ -1,9 +1,10 @@
-// The server that the client's tests run against, and what they look at it with. Where it is says libpq's environment
-// (scripts/cluster.sh env NAME); the extension is put into its schema idem. Without PGHOST every test is skipped.
+// The server of the client's tests, and ways to observe it. libpq's environment names it (scripts/cluster.sh env NAME); the
+// extension is installed into its schema idem. Without PGHOST every test is skipped.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,13 +17,13 @@ namespace test {
 /// Of the server: empty, which is libpq's environment.
 std::string dsn();
 
-/// A client of the server, unless the options name another. The extension's schema is looked up, not given.
+/// A client of the server, unless the options name another. The options do not name the extension's schema.
 idem::client make_client(idem::client_options options = {});
 
 /// A key (or name) that no other test and no other run has.
 std::string unique_key(const std::string &prefix = "key");
 
-/// Runs SQL on a connection of its own, past the library, and answers with the first field: empty for NULL and for no row.
+/// Runs SQL on a new connection, without the library, and returns the first field: empty for NULL and for no row.
 std::string ask(const std::string &sql, const std::vector<std::optional<std::string>> &values = {},
                 const std::string &at = dsn());
 
@@ -30,19 +31,31 @@ std::string ask(const std::string &sql, const std::vector<std::optional<std::str
 void leave_effect(pqxx::transaction_base &tx, const std::string &key);
 /// How many of them have committed.
 int effects(const std::string &key, const std::string &at = dsn());
-/// Makes the extension and the table of effects where they are missing.
+
+/// ask() and effects() on one connection, which no test breaks: for observations that are repeated often. Thread-safe.
+class observer {
+  public:
+    std::string ask(const std::string &sql, const std::vector<std::optional<std::string>> &values = {});
+    int effects(const std::string &key);
+
+  private:
+    std::mutex lock_;
+    pqxx::connection db_{dsn()};
+};
+
+/// Creates the extension and the tables of the tests where they are missing.
 void prepare_database(const std::string &at);
 
-/// Waits until it holds, for a condition that nothing announces; false when it does not in time.
-bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds longest = std::chrono::seconds(20));
+/// Polls a condition that no event announces. False: it did not hold in time.
+bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-/// Runs a program as the user that may run a server, and waits for it; its exit status.
+/// Runs a program as the user that may run a server, waits for it, and returns its exit status.
 int run_as_server(const std::vector<std::string> &command);
-/// Where the server's programs are.
+/// The directory of the server's programs.
 std::string server_programs();
 
-/// A server of a test's own, which it may stop, restart and crash; ready for use like the shared one. It lives inside the
-/// shared cluster's directory, so that nothing is left when that is removed.
+/// A server for one test, which may stop, restart and crash it; prepared like the shared one. It lives inside the shared
+/// cluster's directory, and is removed with it.
 class private_server {
   public:
     explicit private_server(const std::vector<std::string> &settings = {});
