@@ -111,7 +111,7 @@ Jsonb *run(const text *source, ArrayType *arguments) {
     PreparedStatement *prepared = begin_statement(source);
     SPIExecuteOptions options{};
     options.params = parameter_list(text_parameters(arguments, prepared));
-    const int status = SPI_execute_plan_extended(prepared->plan, &options);
+    const int status = SPI_execute_plan_extended(prepared->plan[0], &options);
     if (status == SPI_ERROR_TRANSACTION || status == SPI_ERROR_COPY)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("cannot run %s in idem_execute",

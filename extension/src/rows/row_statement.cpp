@@ -7,51 +7,45 @@ namespace idem {
 
 namespace {
 
-// More are kept only while calls in progress use them all.
-constexpr int kMostStatements = 128;
 constexpr int kMostOwnParameters = INDEX_MAX_KEYS + 4;
 
 struct CachedStatement : RowStatement {
-    CachedStatement *next;
     Oid table;
-    bool is_valid;
     int base_types;    // of the table's domains, which the text names:
     uint32 *base_type; // as the system cache hashes them
-    int users;         // calls in progress
-    uint64 last_used;
-    uint64 hash;
-    int shape_length;
-    char *shape;
 };
 
-constinit CachedStatement *newest = nullptr;
-constinit int cached = 0;
-constinit uint64 uses = 0;
 constinit uint64 changes_seen = 0;
+
+const CachedStatement &statement_of(const PlanEntry &entry) { return static_cast<const CachedStatement &>(entry); }
+
+// InvalidOid stands for all tables.
+bool depends_on_table(const PlanEntry &entry, Oid table) {
+    const CachedStatement &statement = statement_of(entry);
+    return table == InvalidOid || table == statement.table || table == statement.arbiter;
+}
+
+// A hash of 0 stands for all types.
+bool names_type(const PlanEntry &entry, uint32 hash) {
+    const CachedStatement &statement = statement_of(entry);
+    for (int i = 0; i < statement.base_types; i++)
+        if (statement.base_type[i] == hash)
+            return true;
+    return hash == 0;
+}
 
 void table_changed(Datum, Oid table) {
     changes_seen++;
-    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (table == InvalidOid || table == statement->table || table == statement->arbiter)
-            statement->is_valid = false;
+    invalidate_plans(PlanKind::row_flow, depends_on_table, table);
 }
 
 // The text names schemas, operators, operator classes and collations. They rarely change.
 void names_changed(Datum, int, uint32) { table_changed(Datum{0}, InvalidOid); }
 
-bool names_type(const CachedStatement *statement, uint32 hash) {
-    for (int i = 0; i < statement->base_types; i++)
-        if (statement->base_type[i] == hash)
-            return true;
-    return false;
-}
-
-// Each temporary table is a new type: only types that the text names count. A hash of 0 stands for all types.
+// Each temporary table is a new type: only types that the text names count.
 void type_changed(Datum, int, uint32 hash) {
     changes_seen++;
-    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (hash == 0 || names_type(statement, hash))
-            statement->is_valid = false;
+    invalidate_plans(PlanKind::row_flow, names_type, hash);
 }
 
 void note_base_types(CachedStatement *statement, Relation table) {
@@ -90,56 +84,6 @@ StringInfoData shape_of(const RowCall &call) {
     return shape;
 }
 
-void free_statement(CachedStatement *statement) {
-    for (SPIPlanPtr plan : statement->plan)
-        if (plan != nullptr)
-            SPI_freeplan(plan);
-    MemoryContextDelete(statement->memory);
-}
-
-void unlink_and_free(CachedStatement *statement) {
-    CachedStatement **place = &newest;
-    while (*place != statement)
-        place = &(*place)->next;
-    *place = statement->next;
-    cached--;
-    free_statement(statement);
-}
-
-void drop_stale() {
-    for (CachedStatement *statement = newest, *next; statement != nullptr; statement = next) {
-        next = statement->next;
-        if (!statement->is_valid && statement->users == 0)
-            unlink_and_free(statement);
-    }
-}
-
-CachedStatement *oldest_unused() {
-    CachedStatement *oldest = nullptr;
-    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (statement->users == 0 && (oldest == nullptr || statement->last_used < oldest->last_used))
-            oldest = statement;
-    return oldest;
-}
-
-void make_room() {
-    drop_stale();
-    while (cached >= kMostStatements) {
-        CachedStatement *oldest = oldest_unused();
-        if (oldest == nullptr)
-            return;
-        unlink_and_free(oldest);
-    }
-}
-
-CachedStatement *find(const StringInfoData &shape, uint64 hash) {
-    for (CachedStatement *statement = newest; statement != nullptr; statement = statement->next)
-        if (statement->is_valid && statement->hash == hash && statement->shape_length == shape.len &&
-            memcmp(statement->shape, shape.data, shape.len) == 0)
-            return statement;
-    return nullptr;
-}
-
 void prepare_objects(RowStatement *statement, const RowCall &call) {
     int all = kMostOwnParameters;
     for (int i = 0; i < call.objects; i++)
@@ -155,34 +99,16 @@ void prepare_objects(RowStatement *statement, const RowCall &call) {
     }
 }
 
-// From here on the statement outlives the call.
-void keep(CachedStatement *statement) {
-    make_room();
-    for (SPIPlanPtr plan : statement->plan)
-        if (plan != nullptr)
-            SPI_keepplan(plan);
-    MemoryContextSetParent(statement->memory, CacheMemoryContext);
-    statement->next = newest;
-    newest = statement;
-    cached++;
-}
-
-CachedStatement *make_statement(const RowCall &call, BuildStatement build, const StringInfoData &shape, uint64 hash) {
-    MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem row statement", ALLOCSET_SMALL_SIZES);
-    auto *statement = static_cast<CachedStatement *>(MemoryContextAllocZero(memory, sizeof(CachedStatement)));
-    statement->memory = memory;
+CachedStatement *make_statement(const RowCall &call, BuildStatement build, const PlanKey &shape) {
+    auto *statement = static_cast<CachedStatement *>(new_plans(shape, sizeof(CachedStatement)));
     statement->table = RelationGetRelid(call.table);
-    statement->hash = hash;
-    statement->shape_length = shape.len;
-    statement->shape = static_cast<char *>(MemoryContextAlloc(memory, shape.len));
-    memcpy(statement->shape, shape.data, shape.len);
     const uint64 seen = changes_seen;
     note_base_types(statement, call.table);
     prepare_objects(statement, call);
     build(statement, call);
     if (statement->controls > kMostControls)
         elog(ERROR, "statement of %s has too many control columns", call.function);
-    // Something changed meanwhile: good for this call, whose table is locked, and for no other.
+    // If something changed meanwhile, the statement is good for this call, whose table is locked, and for no other.
     statement->is_valid = seen == changes_seen;
     return statement;
 }
@@ -270,28 +196,16 @@ void take_result(RowStatement *statement, RowResult *result, Row row) {
     result->row = write_row(statement->row, values, nulls);
 }
 
-void end_use(void *statement) { static_cast<CachedStatement *>(statement)->users--; }
-
-// Until SPI's memory of the call goes, be it by an error.
-void begin_use(CachedStatement *statement) {
-    auto *end = static_cast<MemoryContextCallback *>(palloc0(sizeof(MemoryContextCallback)));
-    end->func = end_use;
-    end->arg = statement;
-    MemoryContextRegisterResetCallback(CurrentMemoryContext, end);
-    statement->users++;
-    statement->last_used = ++uses;
-}
-
 RowStatement *row_statement(const RowCall &call, BuildStatement build) {
-    const StringInfoData shape = shape_of(call);
-    const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(shape.data), shape.len, 0);
-    CachedStatement *statement = find(shape, hash);
-    if (statement == nullptr) {
-        statement = make_statement(call, build, shape, hash);
-        keep(statement);
+    const StringInfoData bytes = shape_of(call);
+    const PlanKey shape = plan_key(PlanKind::row_flow, bytes.data, bytes.len);
+    PlanEntry *entry = find_plans(shape);
+    if (entry == nullptr) {
+        entry = make_statement(call, build, shape);
+        add_plans(entry);
     }
-    begin_use(statement);
-    return statement;
+    use_plans(entry);
+    return static_cast<RowStatement *>(entry);
 }
 
 RowValues read_row_values(RowStatement *statement, const RowCall &call) {

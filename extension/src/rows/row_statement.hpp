@@ -1,18 +1,18 @@
-// The statements of a row flow on one table. They are built once per backend for every shape of call: same function, same
-// variant, same table, same column names, same columns that the caller may see. A change of the table throws them away, and so
-// does another name of anything that their text names; a change of anything else that a plan depends on makes the server plan
-// again.
+// The statements of a row flow on one table. The cache of plans has an entry for every shape of call: same function, same
+// variant, same table, same column names, same columns that the caller may see. A change of the table makes the entry invalid,
+// and so does another name of anything that the statements' text names. A change of anything else that a plan depends on makes
+// the server plan again.
 //
 // They run as the caller. Values travel as parameters; the names are the catalog's, quoted.
 #pragma once
 
 #include "rows/row_object.hpp"
+#include "server/plan_cache.hpp"
 #include "server/row_writer.hpp"
 
 namespace idem {
 
 inline constexpr int kMostObjects = 3;
-inline constexpr int kMostPlans = 4;
 inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // an answer of the flow's own, and a key
 
 // What a call is made of, besides its values.
@@ -27,15 +27,13 @@ struct RowCall {
     ColumnList visible; // selectable_columns
 };
 
-struct RowStatement {
-    MemoryContext memory; // lives as long as the statement
-    RowMaker maker;       // of the objects' values
+struct RowStatement : PlanEntry {
+    RowMaker maker; // of the objects' values
     RowReader reader[kMostObjects];
     int first[kMostObjects]; // the number of each object's first parameter, from 1
     int parameters;          // those of the objects, then those that the flow adds
     Oid *types;
-    Oid arbiter; // an index whose constraint the text names; InvalidOid: none
-    SPIPlanPtr plan[kMostPlans];
+    Oid arbiter;   // an index whose constraint the text names; InvalidOid: none
     int controls;  // how many columns each result has before those of row_data
     RowWriter row; // row_data
     void *extra;   // the flow's own

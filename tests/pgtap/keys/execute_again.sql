@@ -1,6 +1,6 @@
 -- idem_execute after something went wrong with the same statement, and statements that meddle with their own key.
 \ir ../include/helpers.psql
-SELECT plan(15);
+SELECT plan(17);
 CALL pg_temp.clean('again:');
 
 -- A statement whose analysis failed once is analyzed anew, also behind a pooler, where the session lives on.
@@ -30,6 +30,26 @@ BEGIN
 END $$;
 SELECT is(pg_temp.caught(), 'acquired', 'failure_caught_in_the_same_transaction');
 DROP TABLE again_target;
+
+-- A statement that failed is not kept, nor is the memory that it took.
+CREATE FUNCTION pg_temp.run_long_statements(fail boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 20 LOOP
+        BEGIN
+            PERFORM idem.idem_execute('again:long' || i, format('SELECT 1 / $1::int AS a /* %s %s */', i, repeat('x', 100000)), ARRAY[(NOT fail)::int::text]);
+        EXCEPTION WHEN division_by_zero THEN
+        END;
+    END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.bytes_of_statements() RETURNS bigint LANGUAGE sql AS $$
+    SELECT sum(total_bytes)::bigint FROM pg_get_backend_memory_contexts()
+     WHERE name IN ('idem plans', 'SPI Plan', 'CachedPlanSource', 'CachedPlanQuery', 'CachedPlan')
+$$;
+SELECT pg_temp.bytes_of_statements() AS before \gset
+SELECT pg_temp.run_long_statements(true);
+SELECT cmp_ok(pg_temp.bytes_of_statements() - :before, '<', 1000000::bigint, 'statements_that_failed_take_no_memory');
+SELECT pg_temp.run_long_statements(false);
+SELECT cmp_ok(pg_temp.bytes_of_statements() - :before, '>', 4000000::bigint, 'others_are_kept');
 
 -- The statement's own key.
 SELECT is((SELECT response FROM idem_execute('again:5', $$ SELECT idem_complete('again:5', '{"a": 1}')::text AS c $$)), '[{"c": ""}]',

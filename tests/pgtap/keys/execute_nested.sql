@@ -1,12 +1,12 @@
 -- idem_execute within idem_execute: what is kept of statements between calls must survive calls in between.
 \ir ../include/helpers.psql
-SELECT plan(7);
+SELECT plan(8);
 CALL pg_temp.clean('nested:');
 
--- More statements than any cache would keep.
+-- More statements than the cache of plans keeps: they take 16 MB together.
 CREATE FUNCTION pg_temp.churn(name text) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM t.response FROM generate_series(1, 300) n, idem.idem_execute(format('nested:%s:%s', name, n), format('SELECT %s AS %I', n, name)) t;
+    PERFORM t.response FROM generate_series(1, 300) n, idem.idem_execute(format('nested:%s:%s', name, n), format('SELECT %s AS %I /*%s*/', n, name, repeat('x', 50000))) t;
     RETURN 300;
 END $$;
 
@@ -24,6 +24,11 @@ SELECT is(t.response,
                                                 CASE WHEN n > 1 THEN $2::text || n || $1::int END AS b
                                            FROM generate_series(1, 3) n $$, '{5,x}') t;
 RESET plan_cache_mode;
+-- What was freed could still be read: so look whether it is there.
+SELECT is(t.response, '[{"kept": 1, "churned": 300}]', 'statement_is_kept_while_it_runs')
+  FROM idem_execute('nested:kept', $$ SELECT pg_temp.churn('e') AS churned,
+                                             (SELECT count(*) FROM pg_get_backend_memory_contexts()
+                                               WHERE name = 'CachedPlanSource' AND ident LIKE '%churn(''e'')%') AS kept $$) t;
 
 -- A statement that runs itself, down to a depth.
 CREATE FUNCTION pg_temp.descend(depth int) RETURNS jsonb LANGUAGE plpgsql AS $$

@@ -2,7 +2,7 @@
 -- SERIALIZABLE it conflicts with writes of other rows. Objects of ever new shapes leave nothing behind.
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
-SELECT plan(8);
+SELECT plan(10);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_plans CASCADE;
 SELECT 'DROP OWNED BY tap_plans; DROP ROLE tap_plans' FROM pg_roles WHERE rolname = 'tap_plans' \gexec
@@ -115,7 +115,7 @@ SELECT is(row_data ->> 'note' || ' ' || current_setting('row_plans.set') || ' ' 
   FROM conditional_update('row_plans.item', '{"id": 7}', '{"number": 5}', '{"number": 6}');
 RESET ALL;
 
--- Memory that outlives a call, other than that of the statements themselves, whose number is limited.
+-- Memory that outlives a call, other than that of the statements themselves.
 CREATE FUNCTION pg_temp.kept(OUT bytes bigint) LANGUAGE sql VOLATILE AS $$
     SELECT sum(used_bytes)::bigint FROM pg_get_backend_memory_contexts()
      WHERE name IN ('TopMemoryContext', 'CacheMemoryContext', 'Record information cache', 'Type information cache')
@@ -148,10 +148,17 @@ SELECT pg_temp.call_with_shapes(1, 200);
 SELECT bytes AS before FROM pg_temp.kept() \gset
 SELECT pg_temp.call_with_shapes(201, 500);
 SELECT cmp_ok(bytes - :before, '<', 16384::bigint, 'memory_does_not_grow_with_the_shapes_of_objects') FROM pg_temp.kept();
+-- The statements of row flows and of idem_execute take 16 MB together, and PL/pgSQL's take some more.
+CREATE FUNCTION pg_temp.megabytes_of_statements() RETURNS bigint LANGUAGE sql AS $$
+    SELECT sum(total_bytes)::bigint >> 20 FROM pg_get_backend_memory_contexts()
+     WHERE name IN ('idem plans', 'SPI Plan', 'CachedPlanSource', 'CachedPlanQuery', 'CachedPlan')
+$$;
+SELECT ok(megabytes BETWEEN 14 AND 18, format('statements_are_kept_in_bounded_memory: %s MB', megabytes)) FROM pg_temp.megabytes_of_statements() AS megabytes;
 SELECT pg_temp.execute_with_shapes(1, 200);
 SELECT bytes AS before FROM pg_temp.kept() \gset
 SELECT pg_temp.execute_with_shapes(201, 500);
 SELECT cmp_ok(bytes - :before, '<', 16384::bigint, 'nor_with_those_of_responses') FROM pg_temp.kept();
+SELECT ok(megabytes BETWEEN 14 AND 18, format('which_both_kinds_share: %s MB', megabytes)) FROM pg_temp.megabytes_of_statements() AS megabytes;
 
 SET client_min_messages = warning;
 DROP SCHEMA row_plans CASCADE;
