@@ -28,7 +28,8 @@ constinit Member machines_table = member_table("idem_machines", kColumns, 1, Inv
 
 namespace {
 
-// The graphs that this backend has read, on the C++ heap. All of them go when any definition changes: that is rare.
+// The graphs that this backend has read, on the C++ heap. Any change of a definition removes all of them, as such changes are
+// rare.
 using Graphs = std::unordered_map<std::string, std::unique_ptr<core::StateGraph>, NameHash, std::equal_to<>>;
 
 constexpr size_t kMostGraphs = 1024;
@@ -40,7 +41,7 @@ void forget_graphs_if_stale() {
     const uint64 now = generation_of(machines_table);
     if (graphs != nullptr && graphs_generation == now && graphs->size() < kMostGraphs)
         return;
-    // Changes that arrive while a definition is read must make the next call read it again: the generation is taken first.
+    // The generation is taken first: after a change that arrives while a definition is read, the next call reads it again.
     graphs_generation = now;
     call_core([] {
         if (graphs == nullptr)
@@ -56,7 +57,7 @@ void forget_graphs_if_stale() {
     pg_unreachable();
 }
 
-// Reads the table as a catalog is read: as it is now, whatever the transaction's snapshot has.
+// Reads the table as it is now, as catalogs are read, and not as of the transaction's snapshot.
 Jsonb *stored_definition(const char *name) {
     Relation table = open_member(machines_table, AccessShareLock);
     const Oid index = compat_primary_key(table);
@@ -81,9 +82,9 @@ const core::StateGraph *read_graph(const char *name) {
     const Definition definition = read_definition(json);
     return call_core([&]() -> const core::StateGraph * {
         auto graph = std::make_unique<core::StateGraph>(graph_of(definition));
-        auto &kept = (*graphs)[name];
-        kept = std::move(graph);
-        return kept.get();
+        auto &entry = (*graphs)[name];
+        entry = std::move(graph);
+        return entry.get();
     });
 }
 

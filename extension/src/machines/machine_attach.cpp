@@ -17,8 +17,8 @@ bool is_guard(const Trigger &trigger, Oid function) {
     return trigger.tgfoid == function && trigger.tgnargs == GuardArguments::count;
 }
 
-// Calls `visit` for each guard on the table, until it says true. On a copy: the relation cache may build its own anew whenever
-// the server is called.
+// Calls `visit` for each guard on the table, until it returns true. It works on a copy, as any call of the server may rebuild
+// the triggers in the relation cache.
 template <typename Visit> bool any_guard(Relation table, Visit visit) {
     const TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
     if (triggers == nullptr)
@@ -117,13 +117,13 @@ struct Argument {
     enum { target, state_column_name, machine, wants_log };
 };
 
-// Before anything is locked; CREATE TRIGGER asks again.
+// Called before anything is locked. CREATE TRIGGER checks again.
 void check_may_attach(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::target))
         raise_null_argument("target");
     const Oid table = PG_GETARG_OID(Argument::target);
     if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table)))
-        return; // open_target says so
+        return; // open_target raises
     const AclResult may = pg_class_aclcheck(table, GetUserId(), ACL_TRIGGER);
     if (may != ACLCHECK_OK)
         aclcheck_error(may, get_relkind_objtype(get_rel_relkind(table)), get_rel_name(table));
@@ -136,7 +136,7 @@ void check_not_partition(Relation table) {
                  errhint("Attach the state machine to the partitioned table."), errtable(table)));
 }
 
-// Two guards on one column would each take the other's moved row for a new one.
+// With two guards on one column, each would take a row that moved for a new one, as the other has taken the note of its state.
 void check_not_attached(Relation table, const char *column) {
     ListCell *cell;
     foreach (cell, find_all_inheritors(RelationGetRelid(table), ShareRowExclusiveLock, nullptr)) {
@@ -159,7 +159,7 @@ void check_has_key(Relation table) {
                         errhint("Add a primary key, or attach the state machine without a log."), errtable(table)));
 }
 
-// Column names are as long as trigger names may be, so two of them can be cut to the same.
+// Column names may be as long as trigger names, so two of them can be cut to the same trigger name.
 char *free_trigger_name(Relation table, const char *column) {
     for (int number = 0;; number++) {
         char *name = makeObjectName("idem_state", column, number == 0 ? nullptr : psprintf("%d", number));
@@ -168,10 +168,10 @@ char *free_trigger_name(Relation table, const char *column) {
     }
 }
 
-// One trigger without a WHEN clause: the server would prepare the clause anew in every UPDATE of the table, which costs more
-// than the guard's own look at a state that did not change.
+// The trigger has no WHEN clause: the server would prepare it again in every UPDATE of the table, which costs more than the
+// guard's own comparison of the states.
 char *guard_statement(Relation table, const char *column, const char *machine_name, bool logs) {
-    // A row that moves to another partition is a deletion there and an insertion here.
+    // The server moves a row to another partition by a deletion and an insertion.
     const char *deletion = table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? " OR DELETE" : "";
     return psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE%s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%s, %s, %s)",
                     quote_identifier(free_trigger_name(table, column)), deletion, target_name(table),
@@ -203,7 +203,7 @@ List *drop_statements(Relation table, const char *column) {
 }
 
 [[noreturn]] void raise_not_attached(Relation table, const char *column) {
-    (void)column_number(table, column); // raises if that is what is wrong
+    (void)column_number(table, column); // raises if there is no such column
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
                     errmsg("column \"%s\" of table \"%s\" has no state machine", column, RelationGetRelationName(table)),
                     table->rd_rel->relispartition ? errhint("Detach it from the partitioned table.") : 0, errtable(table)));

@@ -1,24 +1,24 @@
-// Which machine guards which column: read from the guards' triggers, which a dump takes along.
+// The columns that machines guard, read from the guards' triggers: a dump contains these.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// What a guard's trigger is told when it is created.
+// The arguments of a guard's trigger, by number.
 struct GuardArguments {
-    enum { machine, column, log, count };
+    static constexpr int machine = 0, column = 1, log = 2, count = 3;
 };
 inline constexpr const char *kLogArgument = "log";
 inline constexpr const char *kNoLogArgument = "no log";
 
-// A column of a table that a machine is attached to, by itself, not by its parent.
+// A column that a machine is attached to. Partitions of its table are not listed.
 struct Attachment {
     Oid table;
     char *column;
 };
 
-// All columns that the machine is attached to, as of now, in the order of the tables' OIDs; Attachment pointers.
+// All columns that the machine is attached to now, as pointers to Attachment in the order of the tables' OIDs.
 List *attachments_of(const char *machine);
 
 struct AttachedMachine {
@@ -26,11 +26,12 @@ struct AttachedMachine {
     char *machine;
 };
 
-// The machine attached to the open table, which may be a partition; 55000 when there is none, 42702 when several columns have
+// The machine attached to the open table, which may be a partition. 55000 when there is none, 42702 when several columns have
 // one, 42703 when the column was renamed.
 AttachedMachine attached_machine(Relation table);
 
-// Keeps definitions and attachments as they are until the transaction ends: whoever changes either takes it first.
+// Keeps definitions and attachments as they are until the transaction ends: every function that changes either takes this lock
+// first.
 void lock_machines();
 
 } // namespace idem

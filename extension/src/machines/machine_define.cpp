@@ -18,7 +18,7 @@ constexpr const char *kDefine = "INSERT INTO %s AS m (name, definition) VALUES (
 
 constexpr const char *kDrop = "DELETE FROM %s AS m WHERE m.name OPERATOR(pg_catalog.=) $1 RETURNING 1";
 
-// A graph that is on the C++ heap for as long as a memory context lives.
+// A graph on the C++ heap that lives as long as a memory context.
 struct OwnedGraph {
     core::StateGraph *graph;
     MemoryContextCallback when_freed;
@@ -36,7 +36,7 @@ const core::StateGraph &checked_graph(Jsonb *json) {
     return *owned->graph;
 }
 
-// The wait for the table may have been for a detachment, or for another name of the column.
+// While this call waited for the table's lock, the machine may have been detached, or the column renamed.
 bool is_still_attached(const Attachment &attachment, const char *machine) {
     const ListCell *cell;
     foreach (cell, attachments_of(machine)) {
@@ -47,17 +47,17 @@ bool is_still_attached(const Attachment &attachment, const char *machine) {
     return false;
 }
 
-// Writers of the table are gone, and stay away until we have committed. A temporary table of another session cannot be read,
-// and nobody waits for its writer: its guard refuses the moves that the new definition lacks.
+// The lock keeps writers away until this transaction ends. A temporary table of another session cannot be read and is not
+// locked: its guard refuses the moves that the new definition lacks.
 void check_attached_table(const Attachment &attachment, const char *machine, const StateNames &states) {
     if (isOtherTempNamespace(get_rel_namespace(attachment.table)))
         return;
     Relation table = try_relation_open(attachment.table, ShareRowExclusiveLock);
     if (table == nullptr)
-        return; // dropped meanwhile
+        return; // it was dropped
     if (table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
         (void)find_all_inheritors(attachment.table, ShareRowExclusiveLock, nullptr);
-    // The guard of a column that was renamed, or never could hold states, refuses every write: there is nothing to keep true.
+    // The guard of a column that was renamed, or cannot hold states, refuses every write: no row needs to be checked.
     const AttrNumber number = find_column(table, attachment.column);
     if (is_still_attached(attachment, machine) && number != InvalidAttrNumber && holds_states(table, number)) {
         const StateColumn column = state_column(table, attachment.column);

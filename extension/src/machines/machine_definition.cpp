@@ -5,47 +5,48 @@ namespace idem {
 namespace {
 
 struct Steps {
-    Definition made;
-    int room;
+    Definition definition;
+    int capacity;
 };
 
 void add_step(Steps *steps, DefinitionStep step) {
-    if (steps->made.count == steps->room) {
-        steps->room *= 2;
-        steps->made.steps =
-            static_cast<DefinitionStep *>(repalloc_huge(steps->made.steps, sizeof(DefinitionStep) * steps->room));
+    if (steps->definition.count == steps->capacity) {
+        steps->capacity *= 2;
+        steps->definition.steps =
+            static_cast<DefinitionStep *>(repalloc_huge(steps->definition.steps, sizeof(DefinitionStep) * steps->capacity));
     }
-    steps->made.steps[steps->made.count++] = step;
+    steps->definition.steps[steps->definition.count++] = step;
 }
 
-[[noreturn]] void refuse(const char *what, const char *needed) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be %s", what, needed),
+[[noreturn]] void refuse(const char *subject, const char *requirement) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be %s", subject, requirement),
                     errhint("A definition looks like {\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\", \"c\"]}}.")));
     pg_unreachable();
 }
 
 std::string_view view_of(const JsonbValue &value) { return {value.val.string.val, static_cast<size_t>(value.val.string.len)}; }
 
-JsonbIterator *iterate(const JsonbValue &value, bool is_array, const char *what) {
+JsonbIterator *iterate(const JsonbValue &value, bool is_array, const char *subject) {
     const bool fits = value.type == jbvBinary &&
                       (is_array ? JsonContainerIsArray(value.val.binary.data) : JsonContainerIsObject(value.val.binary.data));
     if (!fits)
-        refuse(what, is_array ? "an array of states" : "an object");
+        refuse(subject, is_array ? "an array of states" : "an object");
     return JsonbIteratorInit(value.val.binary.data);
 }
 
-// One step of the kind for each string of the array. `from`: of the transitions in it.
-void read_states(Steps *steps, const JsonbValue &array, DefinitionStep::Kind kind, const char *what,
+// Adds a step of this kind for each string of the array. `from`: the state that the transitions in it start from.
+void read_states(Steps *steps, const JsonbValue &array, DefinitionStep::Kind kind, const char *subject,
                  std::string_view from = {}) {
-    JsonbIterator *iterator = iterate(array, true, what);
+    JsonbIterator *iterator = iterate(array, true, subject);
     JsonbValue value;
     for (JsonbIteratorToken token; (token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE; check_for_interrupts()) {
         if (token != WJB_ELEM)
             continue;
         if (value.type != jbvString)
-            refuse(psprintf("each state in %s", what), "a string");
+            refuse(psprintf("each state in %s", subject), "a string");
         const std::string_view name = view_of(value);
-        add_step(steps, kind == DefinitionStep::transition ? DefinitionStep{kind, from, name} : DefinitionStep{kind, name, {}});
+        add_step(steps,
+                 kind == DefinitionStep::Kind::transition ? DefinitionStep{kind, from, name} : DefinitionStep{kind, name, {}});
     }
 }
 
@@ -56,25 +57,25 @@ void read_transitions(Steps *steps, const JsonbValue &object) {
     for (JsonbIteratorToken token; (token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE;) {
         if (token == WJB_KEY) {
             from = view_of(value);
-            add_step(steps, {DefinitionStep::transitions, from, {}});
+            add_step(steps, {DefinitionStep::Kind::transitions, from, {}});
         } else if (token == WJB_VALUE) {
-            const char *what = psprintf("\"transitions\" of \"%s\"", pnstrdup(from.data(), from.size()));
-            read_states(steps, value, DefinitionStep::transition, what, from);
+            const char *subject = psprintf("\"transitions\" of \"%s\"", pnstrdup(from.data(), from.size()));
+            read_states(steps, value, DefinitionStep::Kind::transition, subject, from);
         }
     }
 }
 
 void read_member(Steps *steps, std::string_view member, const JsonbValue &value) {
     if (member == "initial")
-        return read_states(steps, value, DefinitionStep::initial, "\"initial\"");
+        return read_states(steps, value, DefinitionStep::Kind::initial, "\"initial\"");
     if (member == "transitions")
         return read_transitions(steps, value);
     if (member != "states")
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("definition has an unknown member \"%s\"", pnstrdup(member.data(), member.size())),
                         errhint("Its members are \"initial\", \"transitions\" and, if you like, \"states\".")));
-    add_step(steps, {DefinitionStep::states, {}, {}});
-    read_states(steps, value, DefinitionStep::state, "\"states\"");
+    add_step(steps, {DefinitionStep::Kind::states, {}, {}});
+    read_states(steps, value, DefinitionStep::Kind::state, "\"states\"");
 }
 
 } // namespace
@@ -83,7 +84,7 @@ Definition read_definition(Jsonb *json) {
     if (!JB_ROOT_IS_OBJECT(json))
         refuse("definition", "a JSON object");
     Steps steps{{0, nullptr}, 16};
-    steps.made.steps = static_cast<DefinitionStep *>(palloc(sizeof(DefinitionStep) * steps.room));
+    steps.definition.steps = static_cast<DefinitionStep *>(palloc(sizeof(DefinitionStep) * steps.capacity));
     JsonbIterator *iterator = JsonbIteratorInit(&json->root);
     JsonbValue value;
     std::string_view member;
@@ -93,27 +94,28 @@ Definition read_definition(Jsonb *json) {
         else if (token == WJB_VALUE)
             read_member(&steps, member, value);
     }
-    return steps.made;
+    return steps.definition;
 }
 
 core::StateGraph graph_of(const Definition &definition) {
     core::StateGraph::Builder builder;
     for (int i = 0; i < definition.count; i++) {
         const DefinitionStep &step = definition.steps[i];
+        using Kind = DefinitionStep::Kind;
         switch (step.kind) {
-        case DefinitionStep::states:
+        case Kind::states:
             builder.states_are_listed();
             break;
-        case DefinitionStep::state:
+        case Kind::state:
             builder.state(step.name);
             break;
-        case DefinitionStep::initial:
+        case Kind::initial:
             builder.initial(step.name);
             break;
-        case DefinitionStep::transitions:
+        case Kind::transitions:
             builder.transitions(step.name);
             break;
-        case DefinitionStep::transition:
+        case Kind::transition:
             builder.transition(step.name, step.to);
             break;
         }

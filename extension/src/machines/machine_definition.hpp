@@ -1,5 +1,5 @@
-// A machine's definition, from jsonb to graph. The way is in two parts, as the first needs the server and the second must not
-// call it.
+// A machine's definition, from jsonb to graph. There are two steps, as the first needs the server and the second must not call
+// it.
 #pragma once
 
 #include "core/state_graph.hpp"
@@ -7,20 +7,23 @@
 
 namespace idem {
 
-// What a definition says, member by member. The names point into the jsonb.
+// One thing that a definition says. The names point into the jsonb.
 struct DefinitionStep {
-    enum Kind { states, state, initial, transitions, transition } kind;
+    enum class Kind { states, state, initial, transitions, transition };
+    Kind kind;
     std::string_view name, to;
 };
+
+// The members of a definition, in their order.
 struct Definition {
     int count;
     DefinitionStep *steps;
 };
 
-// 22023 where the shape is wrong; what the names mean is the graph's to check.
+// 22023 when the shape is wrong. The graph checks the names.
 Definition read_definition(Jsonb *json);
 
-// Core code: throws, and calls nothing of the server's.
+// Core code: it throws, and calls no function of the server.
 core::StateGraph graph_of(const Definition &definition);
 
 } // namespace idem

@@ -10,7 +10,7 @@ struct Departure {
     Departure *next;
 };
 
-// In TopTransactionContext, which takes the list along when it goes. Rarely longer than the nesting of triggers.
+// The list is in TopTransactionContext and ends with it. It is rarely longer than triggers are nested.
 constinit Departure *departures = nullptr;
 constinit bool is_registered = false;
 
@@ -30,7 +30,8 @@ void forget_at_end_of_transaction() {
 }
 
 bool same_move(const MoveKey &a, const MoveKey &b) {
-    return a.transaction == b.transaction && a.command == b.command && a.home == b.home && strcmp(a.column, b.column) == 0;
+    return a.transaction == b.transaction && a.command == b.command && a.attached_table == b.attached_table &&
+           strcmp(a.column, b.column) == 0;
 }
 
 Departure *take(const MoveKey &move) {
@@ -46,28 +47,28 @@ Departure *take(const MoveKey &move) {
 // One allocation: the entry, the column's name, the state.
 Departure *make_departure(const MoveKey &move, std::string_view state) {
     const Size column_size = strlen(move.column) + 1;
-    auto *made =
+    auto *departure =
         static_cast<Departure *>(MemoryContextAlloc(TopTransactionContext, sizeof(Departure) + column_size + state.size()));
-    char *column = reinterpret_cast<char *>(made + 1);
+    char *column = reinterpret_cast<char *>(departure + 1);
     char *bytes = column + column_size;
     memcpy(column, move.column, column_size);
     if (state.data() != nullptr)
         memcpy(bytes, state.data(), state.size());
-    made->key = move;
-    made->key.column = column;
-    made->state = state.data() != nullptr ? std::string_view(bytes, state.size()) : std::string_view();
-    return made;
+    departure->key = move;
+    departure->key.column = column;
+    departure->state = state.data() != nullptr ? std::string_view(bytes, state.size()) : std::string_view();
+    return departure;
 }
 
 } // namespace
 
 void note_departure(const MoveKey &move, std::string_view state) {
     forget_at_end_of_transaction();
-    Departure *made = make_departure(move, state);
+    Departure *departure = make_departure(move, state);
     if (Departure *stale = take(move))
         pfree(stale);
-    made->next = departures;
-    departures = made;
+    departure->next = departures;
+    departures = departure;
 }
 
 bool take_arrival(const MoveKey &move, std::string_view *state) {

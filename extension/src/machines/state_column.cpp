@@ -39,7 +39,7 @@ std::string_view label_of(Oid value) {
 }
 
 Oid label_oid(Oid type, const char *label) {
-    // A longer one than a name can be is no label.
+    // No label is longer than a name.
     return strlen(label) >= NAMEDATALEN
                ? InvalidOid
                : GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid, ObjectIdGetDatum(type), CStringGetDatum(label));
@@ -70,40 +70,41 @@ bool is_known(const KnownStates &known, const StateColumn &column, Datum value) 
     return std::binary_search(known.names, known.names + known.count, state_name(column, value));
 }
 
-// What rows hold that is no state: the first values found, each once, and whether there are more. A null pointer is NULL.
-struct Strays {
+// Values of rows that are no states: the first ones found, each once, and whether there are more. A null view stands for NULL.
+struct UnknownStates {
     int count;
     std::string_view values[kMostStatesNamed];
-    bool and_others;
+    bool has_more;
 };
 
-void note_stray(Strays *strays, std::string_view value, MemoryContext memory) {
-    for (int i = 0; i < strays->count; i++)
-        if (strays->values[i] == value && (strays->values[i].data() == nullptr) == (value.data() == nullptr))
+void note_unknown_state(UnknownStates *unknown, std::string_view value, MemoryContext memory) {
+    for (int i = 0; i < unknown->count; i++)
+        if (unknown->values[i] == value && (unknown->values[i].data() == nullptr) == (value.data() == nullptr))
             return;
-    strays->and_others = strays->count == kMostStatesNamed;
-    if (strays->and_others)
+    unknown->has_more = unknown->count == kMostStatesNamed;
+    if (unknown->has_more)
         return;
     if (value.data() != nullptr) {
         auto *copy = static_cast<char *>(MemoryContextAlloc(memory, value.size() + 1));
         memcpy(copy, value.data(), value.size());
         value = {copy, value.size()};
     }
-    strays->values[strays->count++] = value;
+    unknown->values[unknown->count++] = value;
 }
 
-// Reads the table itself, without a query: nobody's privileges, policies or code have a say in the answer.
-void find_strays(Relation table, const StateColumn &column, const KnownStates &known, Snapshot snapshot, Strays *strays) {
+// Reads the table itself, without a query: privileges, policies and code of any role have no influence on the answer.
+void find_unknown_states(Relation table, const StateColumn &column, const KnownStates &known, Snapshot snapshot,
+                         UnknownStates *unknown) {
     const MemoryContext caller = CurrentMemoryContext;
     MemoryContext row = AllocSetContextCreate(caller, "idem state of a row", ALLOCSET_SMALL_SIZES);
     TupleTableSlot *slot = table_slot_create(table, nullptr);
     TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
-    while (!strays->and_others && table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+    while (!unknown->has_more && table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
         bool is_null;
         const Datum value = slot_getattr(slot, column.number, &is_null);
         MemoryContextSwitchTo(row);
         if (is_null || !is_known(known, column, value))
-            note_stray(strays, is_null ? std::string_view() : state_name(column, value), caller);
+            note_unknown_state(unknown, is_null ? std::string_view() : state_name(column, value), caller);
         MemoryContextSwitchTo(caller);
         MemoryContextReset(row);
     }
@@ -112,25 +113,25 @@ void find_strays(Relation table, const StateColumn &column, const KnownStates &k
     MemoryContextDelete(row);
 }
 
-// The table, or the partitioned table and all below it. Heirs of another kind have guards of their own.
+// The table, and the partitions of a partitioned one at all levels. Tables that inherit otherwise have guards of their own.
 List *parts_of(Relation table) {
     const Oid oid = RelationGetRelid(table);
     return table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? find_all_inheritors(oid, NoLock, nullptr)
                                                                : list_make1_oid(oid);
 }
 
-const char *named_states(const Strays &strays) {
+const char *named_states(const UnknownStates &unknown) {
     StringInfoData list;
     initStringInfo(&list);
-    for (int i = 0; i < strays.count; i++) {
-        const std::string_view state = strays.values[i];
+    for (int i = 0; i < unknown.count; i++) {
+        const std::string_view state = unknown.values[i];
         appendStringInfoString(&list, i > 0 ? ", " : "");
         if (state.data() == nullptr)
             appendStringInfoString(&list, "null");
         else
             appendStringInfo(&list, "\"%.*s\"", static_cast<int>(state.size()), state.data());
     }
-    if (strays.and_others)
+    if (unknown.has_more)
         appendStringInfoString(&list, " and others");
     return list.data;
 }
@@ -147,7 +148,7 @@ StateColumn state_column(Relation table, const char *name) {
     column.number = column_number(table, name);
     column.type = column_form(table, column.number)->atttypid;
     column.is_enum = false;
-    // Guards ask for every statement: the usual types need no look into the catalog.
+    // Guards call this for every statement. The usual types need no lookup in the catalog.
     if (is_string(column.type))
         return column;
     column.type = getBaseType(column.type);
@@ -206,25 +207,25 @@ void check_labels(Relation table, const StateColumn &column, const char *machine
                             errhint("Add it with ALTER TYPE … ADD VALUE."), errtablecol(table, column.number)));
 }
 
-void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool may_tell) {
+void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool shows_values) {
     const char *name = column_name(table, column.number);
     const KnownStates known = known_states(column, states);
-    Strays strays{};
-    CommandCounterIncrement(); // what the running statement has written so far counts too
+    UnknownStates unknown{};
+    CommandCounterIncrement(); // rows that the running statement has written are checked, too
     Snapshot now = RegisterSnapshot(GetLatestSnapshot());
     ListCell *cell;
     foreach (cell, parts_of(table)) {
         Relation part = table_open(lfirst_oid(cell), NoLock);
         if (part->rd_rel->relkind == RELKIND_RELATION)
-            find_strays(part, {column_number(part, name), column.type, column.is_enum}, known, now, &strays);
+            find_unknown_states(part, {column_number(part, name), column.type, column.is_enum}, known, now, &unknown);
         table_close(part, NoLock);
     }
     UnregisterSnapshot(now);
-    if (strays.count > 0)
+    if (unknown.count > 0)
         ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION),
                         errmsg("table \"%s\" has rows whose state is not in state machine \"%s\"",
                                RelationGetRelationName(table), machine),
-                        may_tell ? errdetail("Column \"%s\" holds: %s.", name, named_states(strays)) : 0,
+                        shows_values ? errdetail("Column \"%s\" holds: %s.", name, named_states(unknown)) : 0,
                         errtablecol(table, column.number)));
 }
 

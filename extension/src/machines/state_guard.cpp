@@ -1,5 +1,5 @@
-// idem_state_guard: the AFTER ROW trigger that idem_machine_attach puts on a table. It sees what became of the row when every
-// other trigger is done with it, and costs no query: the graph is in memory, the state is in the row.
+// idem_state_guard: the AFTER ROW trigger that idem_machine_attach puts on a table. It sees the row as all BEFORE triggers have
+// left it, and runs no query: the graph is in memory, the state is in the row.
 #include "machines/machine.hpp"
 #include "machines/machine_attach.hpp"
 #include "machines/moved_rows.hpp"
@@ -12,11 +12,11 @@ namespace {
 
 using namespace idem;
 
-// What a guard needs to know of its table; kept with the trigger's call information, which is made anew for each statement.
+// The facts about its table that a guard needs. They are kept with the trigger's call information, which lasts for a statement.
 struct Guard {
     StateColumn column;
     bool logs;
-    Oid home;            // the table that was attached to; InvalidOid until asked for
+    Oid attached_table;  // InvalidOid until needed
     LoggedTable *logged; // nullptr until needed
 };
 
@@ -40,7 +40,7 @@ void check_call(FunctionCallInfo fcinfo) {
 }
 
 Guard *make_guard(const GuardCall &call) {
-    (void)guarded_column(call.table(), call.column()); // raises if it is gone
+    (void)guarded_column(call.table(), call.column()); // raises if there is no such column any more
     auto *guard = static_cast<Guard *>(MemoryContextAllocZero(call.memory, sizeof(Guard)));
     guard->column = state_column(call.table(), call.column());
     guard->logs = strcmp(call.argument(GuardArguments::log), kLogArgument) == 0;
@@ -67,7 +67,7 @@ RowState state_in(const GuardCall &call, HeapTuple row) {
     return state;
 }
 
-// As text; a null view is NULL.
+// The state as text. A null view stands for NULL.
 std::string_view name_of(const GuardCall &call, const RowState &state) {
     return state.is_null ? std::string_view() : state_name(call.guard->column, state.value);
 }
@@ -78,8 +78,8 @@ const char *for_message(std::string_view state) {
     return state.data() == nullptr ? nullptr : pnstrdup(state.data(), state.size());
 }
 
-// The trigger that idem_machine_attach made, from which a partition's is a copy.
-Oid home_of(const Trigger &trigger, Oid table) {
+// The table of the trigger that idem_machine_attach created: a partition's trigger is a copy of it.
+Oid attached_table_of(const Trigger &trigger, Oid table) {
     if (!trigger.tgisclone)
         return table;
     Relation triggers = table_open(TriggerRelationId, AccessShareLock);
@@ -97,10 +97,10 @@ Oid home_of(const Trigger &trigger, Oid table) {
     return table;
 }
 
-Oid home(const GuardCall &call) {
-    if (!OidIsValid(call.guard->home))
-        call.guard->home = home_of(*call.trigger->tg_trigger, RelationGetRelid(call.table()));
-    return call.guard->home;
+Oid attached_table(const GuardCall &call) {
+    if (!OidIsValid(call.guard->attached_table))
+        call.guard->attached_table = attached_table_of(*call.trigger->tg_trigger, RelationGetRelid(call.table()));
+    return call.guard->attached_table;
 }
 
 void log_move(const GuardCall &call, HeapTuple row, std::string_view from, std::string_view to) {
@@ -108,7 +108,7 @@ void log_move(const GuardCall &call, HeapTuple row, std::string_view from, std::
         return;
     if (call.guard->logged == nullptr) {
         const MemoryContext caller = MemoryContextSwitchTo(call.memory);
-        call.guard->logged = logged_table(call.table(), home(call));
+        call.guard->logged = logged_table(call.table(), attached_table(call));
         MemoryContextSwitchTo(caller);
     }
     log_transition(call.guard->logged, row, RelationGetDescr(call.table()), call.column(), from, to);
@@ -126,7 +126,7 @@ void check_move(const GuardCall &call, HeapTuple row, std::string_view from, std
 void guard_update(const GuardCall &call) {
     HeapTuple row = call.trigger->tg_newtuple;
     const RowState before = state_in(call, call.trigger->tg_trigtuple), after = state_in(call, row);
-    // Most updates leave the state alone; an enum's value says so without its label.
+    // Most updates leave the state alone. Values of an enum are compared without their labels.
     if (call.guard->column.is_enum && !before.is_null && !after.is_null && before.value == after.value)
         return;
     check_move(call, row, name_of(call, before), name_of(call, after));
@@ -138,7 +138,7 @@ void check_new_row(const GuardCall &call, HeapTuple row, std::string_view state)
     log_move(call, row, {}, state);
 }
 
-// Only a heap says of its rows which command wrote them.
+// Only in a heap do rows have the number of the command that wrote them.
 bool is_heap_partition(const GuardCall &call) {
     return call.table()->rd_rel->relispartition && call.table()->rd_rel->relam == HEAP_TABLE_AM_OID;
 }
@@ -150,7 +150,7 @@ void guard_insert(const GuardCall &call) {
         const TransactionId writer = HeapTupleHeaderGetXmin(row->t_data);
         std::string_view before;
         if (TransactionIdIsCurrentTransactionId(writer) &&
-            take_arrival({home(call), call.column(), writer, HeapTupleHeaderGetCmin(row->t_data)}, &before))
+            take_arrival({attached_table(call), call.column(), writer, HeapTupleHeaderGetCmin(row->t_data)}, &before))
             return check_move(call, row, before, state);
     }
     check_new_row(call, row, state);
@@ -162,7 +162,7 @@ void guard_delete(const GuardCall &call) {
         return;
     const TransactionId writer = HeapTupleHeaderGetUpdateXid(row->t_data);
     if (TransactionIdIsCurrentTransactionId(writer))
-        note_departure({home(call), call.column(), writer, HeapTupleHeaderGetCmax(row->t_data)}, state_of(call, row));
+        note_departure({attached_table(call), call.column(), writer, HeapTupleHeaderGetCmax(row->t_data)}, state_of(call, row));
 }
 
 } // namespace

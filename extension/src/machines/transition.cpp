@@ -19,7 +19,7 @@ void build(RowStatement *statement, const RowCall &call) {
     const Oid type = column_form(call.table, column)->atttypid;
     const int expected = add_parameter(statement, type), to = add_parameter(statement, type);
     CompareAndSet flow = begin_compare_and_set(statement, call);
-    // Never NULL, for a row is only ever moved from a state; and no condition for an index on the state (see plan_by_index).
+    // Never NULL, as a row is only moved from a state. IS TRUE keeps an index on the state from being used (see plan_by_index).
     appendStringInfoChar(&flow.expected, '(');
     append_equals(&flow.expected, call.table, column, expected);
     appendStringInfoString(&flow.expected, ") IS TRUE");
@@ -33,7 +33,7 @@ struct Moved {
     const char *state; // nullptr: none
 };
 
-// One call; the statement's own parameters are the expected state and the new one.
+// One call. The statement's own parameters are the expected state and the new one.
 struct Move {
     RowRun run;
     const RowCall *call;
@@ -58,9 +58,9 @@ const char *state_of(const Move &move, const Changed &found) {
     return pnstrdup(state.data(), state.size());
 }
 
-// What is to be said of a row in this state, or nullptr when it can be moved. The machine cannot change meanwhile: whoever
-// changes it waits for the lock that we have on the table.
-const char *verdict(const Move &move, const char *state) {
+// The outcome for a row in this state, or nullptr when it can be moved. The machine does not change during the call:
+// idem_machine_define waits for the lock that this call has on the table.
+const char *outcome_unless_movable(const Move &move, const char *state) {
     if (state != nullptr && strcmp(state, move.to) == 0)
         return "already";
     if (move.expected != nullptr && (state == nullptr || strcmp(state, move.expected) != 0))
@@ -73,13 +73,13 @@ const char *verdict(const Move &move, const char *state) {
 Moved move_row(const Move &move) {
     const int own = move.run.statement->parameters - 1;
     const char *from = move.expected;
-    // The state that the caller expects need not be looked for, unless the answer could be another than "moved".
+    // If the caller expects a state that can be moved from, the UPDATE comes first. Otherwise the row's state is read first.
     if (from == nullptr || strcmp(from, move.to) == 0 || !machine_graph(move.machine.machine).can(from, move.to)) {
         const Changed found = compare_only(move.run, Row::unwanted);
         if (found.what == Compared::missing)
             return {"not_found", nullptr};
         from = state_of(move, found);
-        if (const char *outcome = verdict(move, from))
+        if (const char *outcome = outcome_unless_movable(move, from))
             return {outcome, from};
     }
     set_state(move, own + 1, move.to);
@@ -91,8 +91,8 @@ Moved move_row(const Move &move) {
         from = state_of(move, done);
         if (done.what == Compared::changed)
             return {"moved", from};
-        // Somebody else moved it first.
-        if (const char *outcome = verdict(move, from))
+        // Another transaction moved it first.
+        if (const char *outcome = outcome_unless_movable(move, from))
             return {outcome, from};
     }
 }
@@ -120,7 +120,7 @@ PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     call.name = &column;
     move.column = state_column(call.table, column);
     move.run = begin_run(call, build);
-    const MemoryContext own = MemoryContextSwitchTo(move.run.memory); // what is told outlives SPI's
+    const MemoryContext own = MemoryContextSwitchTo(move.run.memory); // the answer outlives SPI's memory
     const Moved moved = move_row(move);
     MemoryContextSwitchTo(own);
     end_run(call);

@@ -21,16 +21,16 @@ constexpr Column kColumns[] = {
 };
 static_assert(lengthof(kColumns) == LogColumn::count);
 
-// A partition may have its columns at other places, so they are found by name.
-void describe_key(LoggedTable *logged, Relation table, Relation home) {
+// A partition may number its columns differently, so they are found by name.
+void describe_key(LoggedTable *logged, Relation table, Relation attached) {
     UniqueKey key;
-    if (!find_main_key(home, &key))
+    if (!find_main_key(attached, &key))
         ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-                        errmsg("table \"%s\" no longer has a key to log transitions by", RelationGetRelationName(home)),
-                        errhint("Add a primary key, or attach the state machine anew without a log."), errtable(home)));
+                        errmsg("table \"%s\" no longer has a key to log transitions by", RelationGetRelationName(attached)),
+                        errhint("Add a primary key, or attach the state machine anew without a log."), errtable(attached)));
     logged->key = CreateTemplateTupleDesc(key.count);
     for (int i = 0; i < key.count; i++) {
-        logged->columns[i] = column_number(table, column_name(home, key.columns[i]));
+        logged->columns[i] = column_number(table, column_name(attached, key.columns[i]));
         TupleDescCopyEntry(logged->key, i + 1, RelationGetDescr(table), logged->columns[i]);
     }
     logged->key->tdtypeid = RECORDOID;
@@ -53,12 +53,12 @@ Datum text_datum(std::string_view bytes) { return PointerGetDatum(cstring_to_tex
 
 constinit Member transition_log = member_table("idem_transition_log", kColumns, InvalidAttrNumber, InvalidAttrNumber);
 
-LoggedTable *logged_table(Relation table, Oid home_oid) {
+LoggedTable *logged_table(Relation table, Oid attached_table) {
     auto *logged = static_cast<LoggedTable *>(palloc0(sizeof(LoggedTable)));
-    Relation home = table_open(home_oid, AccessShareLock);
-    logged->name = cstring_to_text(target_name(home));
-    describe_key(logged, table, home);
-    table_close(home, NoLock);
+    Relation attached = table_open(attached_table, AccessShareLock);
+    logged->name = cstring_to_text(target_name(attached));
+    describe_key(logged, table, attached);
+    table_close(attached, NoLock);
     fmgr_info_cxt(F_TO_JSONB, &logged->jsonb_of_key, CurrentMemoryContext);
     set_argument_type(&logged->jsonb_of_key, RECORDOID);
     return logged;

@@ -17,12 +17,12 @@ struct LoggedTable {
     AttrNumber columns[INDEX_MAX_KEYS]; // where they are in the rows
 };
 
-// For rows of `table`, which is `home` or a partition of it. Allocated in the current memory context. 42P10 when the key is
-// gone.
-LoggedTable *logged_table(Relation table, Oid home);
+// For rows of `table`, which is `attached_table` or a partition of it. Allocated in the current memory context. 42P10 when the
+// table has no key any more.
+LoggedTable *logged_table(Relation table, Oid attached_table);
 
-// Writes past the executor, as the table is closed to the caller: user triggers and row-level security do not take part. A null
-// view as `from`: the row is new.
+// Writes without the executor, as the caller has no privileges on the log: user triggers and row-level security have no effect.
+// A null view as `from`: the row is new.
 void log_transition(LoggedTable *logged, HeapTuple row, TupleDesc layout, const char *column, std::string_view from,
                     std::string_view to);
 
