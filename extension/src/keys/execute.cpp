@@ -1,4 +1,4 @@
-// idem_execute: claim, run one statement, store its rows as the response; one round trip, one transaction.
+// idem_execute: claim a key, run one statement, and store its rows as the response, in one round trip and one transaction.
 #include "keys/claim.hpp"
 #include "keys/holder.hpp"
 #include "keys/ticket.hpp"
@@ -14,7 +14,7 @@ struct Argument {
     enum { key, statement, args, fingerprint, ttl, scope };
 };
 
-// The parameters of one execution. A text becomes a value of the type that the plan then wants, when it is first used.
+// The parameters of one execution. A text is converted to the type that the plan expects when the parameter is first used.
 struct TextParameters {
     const PreparedStatement *prepared;
     MemoryContext memory;
@@ -38,7 +38,7 @@ ParamExternData *fetch_parameter(ParamListInfo list, int number, bool, ParamExte
         const MemoryContext caller = MemoryContextSwitchTo(parameters->memory);
         Oid input, io_parameter;
         getTypeInputInfo(type, &input, &io_parameter);
-        // Also of NULL: a domain may refuse it.
+        // The function is called for NULL too, as a domain may reject it.
         char *given = value->isnull ? nullptr : TextDatumGetCString(parameters->texts[number - 1]);
         value->value = OidInputFunctionCall(input, given, io_parameter, -1);
         MemoryContextSwitchTo(caller);
@@ -135,7 +135,7 @@ void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolic
     call.key = request.key;
     call.policy = policy;
     call.response.body = response;
-    // The claim is where it was made, unless the statement itself did something to the key.
+    // The claim's row is the current one, unless the statement itself changed the key.
     if (!is_current(table, claimed.version))
         return change_as_holder(call);
     KeyRow row = claimed.row;

@@ -76,7 +76,7 @@ Moved move_row(const Move &move) {
     // If the caller expects a state that can be moved from, the UPDATE comes first. Otherwise the row's state is read first.
     if (from == nullptr || strcmp(from, move.to) == 0 || !machine_graph(move.machine.machine).can(from, move.to)) {
         const Changed found = compare_only(move.run, Row::unwanted);
-        if (found.what == Compared::missing)
+        if (found.outcome == Compared::missing)
             return {"not_found", nullptr};
         from = state_of(move, found);
         if (const char *outcome = outcome_unless_movable(move, from))
@@ -86,10 +86,10 @@ Moved move_row(const Move &move) {
     for (;; check_for_interrupts()) {
         set_state(move, own, from);
         const Changed done = compare_and_set(move.run, *move.call, Row::unwanted);
-        if (done.what == Compared::missing)
+        if (done.outcome == Compared::missing)
             return {"not_found", nullptr};
         from = state_of(move, done);
-        if (done.what == Compared::changed)
+        if (done.outcome == Compared::changed)
             return {"moved", from};
         // Another transaction moved it first.
         if (const char *outcome = outcome_unless_movable(move, from))

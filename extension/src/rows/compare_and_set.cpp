@@ -5,7 +5,7 @@ namespace idem {
 namespace {
 
 enum Plan { update, look, lock };
-enum Control { is_expected, told, controls };
+enum Control { is_expected, reported, controls };
 
 // SELECT … WHERE key
 StringInfoData look_statement(const RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
@@ -32,8 +32,8 @@ StringInfoData update_statement(const RowStatement *statement, const RowCall &ca
     return sql;
 }
 
-Changed answer(Compared what, const RowResult &result) {
-    return {what, !result.control_is_null[told], result.control[told], result.row};
+Changed answer(Compared outcome, const RowResult &result) {
+    return {outcome, !result.control_is_null[reported], result.control[reported], result.row};
 }
 
 } // namespace
@@ -74,7 +74,7 @@ void append_is_same(StringInfo sql, Relation table, AttrNumber column, int param
     appendStringInfoString(sql, "((");
     append_equals(sql, table, column, parameter);
     appendStringInfoString(sql, ") IS TRUE OR (");
-    // IS NULL would also say so of a composite value whose fields all are.
+    // IS NULL is also true of a composite value whose fields are all null.
     appendStringInfoString(sql, "pg_catalog.num_nulls(");
     append_column(sql, table, column);
     appendStringInfo(sql, ", $%d) OPERATOR(pg_catalog.=) 2))", parameter);
@@ -91,9 +91,9 @@ Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
         if (run_plan(run, update, &result, row))
             return answer(Compared::changed, result);
         const Changed found = compare_only(run, row);
-        if (found.what != Compared::changed)
+        if (found.outcome != Compared::changed)
             return found;
-        // It has become as expected after the UPDATE, or may not be updated. Locked, it stays as it is.
+        // The row has become as expected after the UPDATE, or may not be updated. Once locked, it no longer changes.
         if (!run_plan(run, lock, &result, row)) {
             if (attempt >= kAttemptsAtHiddenRow && is_row_secured(call.table))
                 return {Compared::missing, false, Datum{0}, nullptr};
@@ -114,8 +114,8 @@ Changed compare_only(const RowRun &run, Row row) {
     return answer(DatumGetBool(result.control[is_expected]) ? Compared::changed : Compared::differs, result);
 }
 
-const char *update_outcome(Compared what) {
-    switch (what) {
+const char *update_outcome(Compared outcome) {
+    switch (outcome) {
     case Compared::changed:
         return "updated";
     case Compared::differs:

@@ -1,8 +1,8 @@
 // The one engine under every flow that changes a row if it is as expected: optimistic_update, conditional_update,
 // conditional_adjust, idem_transition.
 //
-// First the UPDATE, which finds, compares, locks and changes in one statement; PostgreSQL makes it wait for a rival and
-// compares again with what the rival left. Only when it changed nothing, the row is looked at, to tell a conflict from a
+// The UPDATE comes first. It finds, compares, locks and changes the row in one statement; PostgreSQL makes it wait for a
+// concurrent change and compares again afterwards. Only when it changed nothing is the row read, to tell a conflict from a
 // missing row.
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace idem {
 
-// What a flow's statement is made of; SQL over the item t and the statement's parameters.
+// The parts of a flow's statement: SQL over the item t and the statement's parameters.
 struct CompareAndSet {
     UniqueKey key;
     StringInfoData expected; // condition
     StringInfoData changes;  // SET list
-    StringInfoData control;  // what is told of the row, besides row_data
+    StringInfoData control;  // a value of the row that the flow reports, in addition to row_data
 };
 
-// An empty one for the key in the call's first object.
+// The key is that of the call's first object; the other parts are empty.
 CompareAndSet begin_compare_and_set(const RowStatement *statement, const RowCall &call);
 
 // Prepares the plans.
@@ -28,7 +28,7 @@ void prepare_compare_and_set(RowStatement *statement, const RowCall &call, const
 // "t.column = parameter", by the equality of the column's type. 42883 when it has none.
 void append_equals(StringInfo sql, Relation table, AttrNumber column, int parameter);
 
-// The same, NULL being equal to NULL.
+// The same, but NULL is equal to NULL.
 void append_is_same(StringInfo sql, Relation table, AttrNumber column, int parameter);
 
 // "column = parameter" for the SET list.
@@ -41,20 +41,20 @@ enum class Compared {
 };
 
 struct Changed {
-    Compared what;
+    Compared outcome;
     bool has_control;
     Datum control; // `control` of the row as it is now
     Jsonb *row;    // row_data likewise
 };
 
-// Changes nothing unless `changed`. 09000 when the row is as expected and yet cannot be changed. Missing is also a row that
-// row-level security hides from the caller, or does not let them update.
+// Changes nothing unless it returns `changed`. 09000 when the row is as expected and yet cannot be changed. A row is also
+// missing if row-level security hides it from the caller or does not let the caller update it.
 Changed compare_and_set(const RowRun &run, const RowCall &call, Row row);
 
-// Looks only: `changed` when it is as expected.
+// Only reads the row. `changed` when it is as expected.
 Changed compare_only(const RowRun &run, Row row);
 
 // updated, conflict, not_found
-const char *update_outcome(Compared what);
+const char *update_outcome(Compared outcome);
 
 } // namespace idem

@@ -43,8 +43,8 @@ struct Parameters {
     int delta, minimum, maximum;
 };
 
-// Which bounds a call has: the statement compares with these alone.
-enum Bounds { has_minimum = 1, has_maximum = 2 };
+// The bounds of a call, as bits of RowCall::variant. The statement compares with these bounds only.
+constexpr int kHasMinimum = 1, kHasMaximum = 2;
 
 bool is_number(Oid type) {
     return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == FLOAT4OID ||
@@ -68,7 +68,7 @@ NumberColumn number_column(Relation table, AttrNumber number) {
     return {type, typmod};
 }
 
-// The type to calculate in. Floating-point numbers are added as such: as numeric, they would lose digits.
+// The type to calculate in. Floating-point numbers keep their type, as they would lose digits as numeric.
 const char *calculation_type(Oid column_type) {
     if (column_type == FLOAT4OID)
         return "pg_catalog.float4";
@@ -87,13 +87,13 @@ void build(RowStatement *statement, const RowCall &call) {
     append_column(&flow.control, call.table, column);
     appendStringInfo(&flow.control, " AS %s)", type);
     appendStringInfo(&sum, "%s OPERATOR(pg_catalog.+) CAST($%d AS %s)", flow.control.data, own.delta, type);
-    const bool from_below = (call.variant & has_minimum) != 0, from_above = (call.variant & has_maximum) != 0;
+    const bool from_below = (call.variant & kHasMinimum) != 0, from_above = (call.variant & kHasMaximum) != 0;
     if (from_below)
         appendStringInfo(&flow.expected, "%s OPERATOR(pg_catalog.>=) CAST($%d AS %s)", sum.data, own.minimum, type);
     if (from_above)
         appendStringInfo(&flow.expected, "%s%s OPERATOR(pg_catalog.<=) CAST($%d AS %s)", from_below ? " AND " : "", sum.data,
                          own.maximum, type);
-    // The sum of nothing is within no bounds.
+    // NULL cannot be adjusted, even without bounds.
     if (!from_below && !from_above)
         appendStringInfo(&flow.expected, "%s IS NOT NULL", flow.control.data);
     appendStringInfo(&flow.changes, "%s = %s", quote_identifier(call.name[0]), sum.data);
@@ -125,10 +125,10 @@ bool is_less(Numeric a, Numeric b) {
     return DatumGetBool(DirectFunctionCall2(numeric_lt, NumericGetDatum(a), NumericGetDatum(b)));
 }
 
-// Of numeric(p, s), as the type itself packs it.
+// The s of numeric(p, s), from the type modifier as the server packs it.
 int32 scale_of(int32 typmod) { return (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024; }
 
-// Adding a number that the column would round would not be exact: 1.5 to an integer.
+// Rejects a delta that the column would round, such as 1.5 for an integer: the sum would not be exact.
 void check_delta(Numeric delta, const NumberColumn &column, const char *name) {
     if (numeric_is_nan(delta) || numeric_is_inf(delta))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delta must be finite")));
@@ -142,8 +142,8 @@ void check_delta(Numeric delta, const NumberColumn &column, const char *name) {
                                DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(delta))))));
 }
 
-const char *outcome_of(Compared what) {
-    switch (what) {
+const char *outcome_of(Compared compared) {
+    switch (compared) {
     case Compared::changed:
         return "adjusted";
     case Compared::differs:
@@ -184,7 +184,7 @@ PGDLLEXPORT Datum conditional_update(PG_FUNCTION_ARGS) {
     const RowRun run = begin_run(call, build);
     const Changed done = compare_and_set(run, call, Row::wanted);
     end_run(call);
-    return make_answer(fcinfo, update_outcome(done.what), row_column(done.row));
+    return make_answer(fcinfo, update_outcome(done.outcome), row_column(done.row));
 }
 
 PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
@@ -203,7 +203,7 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     const char *name = idem::column_name(call.table, column);
     call.names = 1;
     call.name = &name;
-    call.variant = (least != nullptr ? adjust::has_minimum : 0) | (most != nullptr ? adjust::has_maximum : 0);
+    call.variant = (least != nullptr ? kHasMinimum : 0) | (most != nullptr ? kHasMaximum : 0);
     const NumberColumn number = number_column(call.table, column);
     check_delta(PG_GETARG_NUMERIC(delta), number, name);
 
@@ -215,11 +215,11 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     if (most != nullptr)
         run.values.set(own + 2, NumericGetDatum(most));
     const Changed done = compare_and_set(run, call, Row::unwanted);
-    if (done.what == Compared::differs && !done.has_control)
+    if (done.outcome == Compared::differs && !done.has_control)
         raise_null_value(call.table, name);
     end_run(call);
     const Datum value = done.has_control ? numeric_value(done.control, number.type) : Datum{0};
-    return make_answer(fcinfo, outcome_of(done.what), {NUMERICOID, value, !done.has_control});
+    return make_answer(fcinfo, outcome_of(done.outcome), {NUMERICOID, value, !done.has_control});
 }
 
 } // extern "C"

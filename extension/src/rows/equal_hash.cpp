@@ -4,7 +4,7 @@ namespace idem {
 
 namespace {
 
-// The type cache withholds a hash function that disagrees with the default equality, if it was asked for that as well.
+// Both are requested, as the type cache then withholds a hash function that disagrees with the default equality.
 const TypeCacheEntry *type_entry(Oid type) {
     return lookup_type_cache(getBaseType(type), TYPECACHE_EQ_OPR | TYPECACHE_HASH_EXTENDED_PROC_FINFO);
 }
@@ -34,7 +34,7 @@ bool columns_imply(Oid row_type) {
     return all;
 }
 
-// What a type is made of is compared and hashed by its own functions.
+// Elements, bounds and fields are compared and hashed by the functions of their own types.
 bool parts_imply(Oid type) {
     const Oid element = get_element_type(type);
     if (OidIsValid(element))

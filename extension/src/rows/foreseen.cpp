@@ -15,8 +15,8 @@ namespace {
     pg_unreachable();
 }
 
-// The expression for a column that is not given, in the statement's memory. Not planned: a plan could hold the body of a
-// function that is replaced later.
+// The expression for a column that is not given, in the statement's memory. It is not planned: a plan may contain the body of a
+// function, which may be replaced later.
 Expr *expression_for(const RowStatement *statement, Relation table, AttrNumber column) {
     Node *expression = build_column_default(table, column);
     if (expression == nullptr)
@@ -24,9 +24,9 @@ Expr *expression_for(const RowStatement *statement, Relation table, AttrNumber c
     if (column_form(table, column)->attidentity != '\0' || contain_volatile_functions(expression))
         raise_unforeseeable(table, column);
     const MemoryContext caller = MemoryContextSwitchTo(statement->memory);
-    auto *kept = static_cast<Expr *>(copyObjectImpl(expression));
+    auto *copy = static_cast<Expr *>(copyObjectImpl(expression));
     MemoryContextSwitchTo(caller);
-    return kept;
+    return copy;
 }
 
 ForeseenColumn foresee_column(RowStatement *statement, const RowCall &call, AttrNumber column, bool needs_parameter) {
@@ -75,7 +75,7 @@ Value value_of(const RowRun &run, const ForeseenColumn &column, EState *state) {
     return value;
 }
 
-// A row that has the columns which generation expressions refer to.
+// A row with the columns that generation expressions refer to.
 TupleTableSlot *input_row(const RowRun &run, const RowCall &call, const Foreseen &foreseen, EState *state) {
     TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
     ExecStoreAllNullTuple(row);
@@ -126,7 +126,7 @@ void foresee_values(const RowRun &run, const RowCall &call, const Foreseen &fore
 
 namespace {
 
-// The row as the executor would hand it to the triggers: given values, defaults, nulls.
+// The row as the executor would pass it to the triggers: given values, defaults, nulls.
 void fill_new_row(TupleTableSlot *row, const RowRun &run, const RowCall &call, EState *state) {
     ExecStoreAllNullTuple(row);
     row->tts_tableOid = RelationGetRelid(call.table);
@@ -157,15 +157,15 @@ void generate(ResultRelInfo *target, EState *state, TupleTableSlot *row) {
 } // namespace
 
 bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen) {
-    bool kept = false;
+    bool passed_triggers = false;
     in_subtransaction([&] {
         EState *state = CreateExecutorState();
         ResultRelInfo *target = makeNode(ResultRelInfo);
         InitResultRelInfo(target, call.table, 1, nullptr, 0);
         TupleTableSlot *row = MakeSingleTupleTableSlot(RelationGetDescr(call.table), &TTSOpsVirtual);
         fill_new_row(row, run, call, state);
-        kept = ExecBRInsertTriggers(state, target, row);
-        if (kept) {
+        passed_triggers = ExecBRInsertTriggers(state, target, row);
+        if (passed_triggers) {
             generate(target, state, row);
             for (int i = 0; i < foreseen.count; i++) {
                 const int column = foreseen.columns[i].column - 1;
@@ -176,7 +176,7 @@ bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Fore
         FreeExecutorState(state);
         return false;
     });
-    return kept;
+    return passed_triggers;
 }
 
 } // namespace idem

@@ -1,16 +1,16 @@
-// The values that columns of a row will have once it is inserted, foreseen: given, or else by default or generated from others.
+// The values that columns of a row will have once it is inserted. A value is given, or the default, or generated from others.
 #pragma once
 
 #include "rows/row_statement.hpp"
 
 namespace idem {
 
-// Where to find the value of a column that the new row must not duplicate.
+// The source of a column's value.
 struct ForeseenColumn {
     AttrNumber column;
-    int parameter;    // its own, for conditions; 0: none needed
+    int parameter;    // the column's own, for conditions; 0: none needed
     int given;        // the new row's parameter; 0: the column was not given
-    Expr *expression; // then: its default or generation expression; nullptr is NULL
+    Expr *expression; // its default or generation expression if it was not given; nullptr: NULL
 };
 
 struct Foreseen {
@@ -20,21 +20,21 @@ struct Foreseen {
     ForeseenColumn *input;
 };
 
-// For a builder whose call's first object is the new row: a parameter for each of the columns.
-// 22023 for an identity column or a default that gives another value each time: such a row duplicates nothing.
+// Adds a parameter for each of the columns. REQUIRES: the call's first object is the new row. 22023 for an identity column or a
+// volatile default: such a row is never a duplicate.
 Foreseen *foresee_columns(RowStatement *statement, const RowCall &call, const ColumnList &columns);
 
-// Sets the parameters to what was given, or is generated or the default.
+// Sets the parameters to the values that are given, generated or the default.
 void foresee_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
 
-// Whether BEFORE triggers may make another row of it, and can be asked: those of a partitioned table are its partitions'.
+// Whether BEFORE triggers may change the row, and can be run. Those of a partitioned table belong to its partitions.
 inline bool has_insert_triggers(Relation table) {
     return table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE && table->trigdesc != nullptr &&
            table->trigdesc->trig_insert_before_row;
 }
 
-// Sets all of them to what BEFORE triggers and generation make of the row; false when a trigger discards it. The triggers run
-// once more for that, in a subtransaction that is undone. REQUIRES: has_insert_triggers.
+// Sets all of them to the values after BEFORE triggers and generation. False when a trigger discards the row. For this the
+// triggers run once more, in a subtransaction that is rolled back. REQUIRES: has_insert_triggers.
 bool foresee_triggered_values(const RowRun &run, const RowCall &call, const Foreseen &foreseen);
 
 } // namespace idem

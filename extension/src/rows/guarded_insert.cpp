@@ -1,5 +1,5 @@
-// guarded_insert: insert a row unless one with the same values is there, without a unique index: callers queue up for the
-// values, and the later ones see what the first has committed.
+// guarded_insert: insert a row unless one with the same values exists, without a unique index. Callers with equal values wait
+// for each other, and each sees the rows that earlier callers have committed.
 #include "rows/equal_hash.hpp"
 #include "rows/insert_once.hpp"
 #include "rows/unique_key.hpp"
@@ -17,12 +17,13 @@ struct Argument {
 
 struct Guard {
     Foreseen *match;
-    Oid root;          // of the partition tree, so that callers of partition and parent meet
+    Oid root;          // of the partition tree: callers of partition and parent take the same locks
     UniqueKey columns; // equality and collation of each
-    bool is_coarse;    // the index finds values equal whose hashes differ
+    bool is_coarse;    // values that are equal for the index may have different hashes
 };
 
-// Sorted by name: the lock is the same in whatever order the caller names them, and a partition may have other numbers.
+// Sorted by name: the lock does not depend on the order in which the caller names them. A partition may number them
+// differently.
 ColumnList match_columns_of(const RowCall &call) {
     ColumnList list = named_columns(call);
     for (int i = 1; i < list.count; i++)
@@ -41,8 +42,8 @@ Oid root_of(Relation table) {
     return llast_oid(get_partition_ancestors(RelationGetRelid(table)));
 }
 
-// Values are hashed by the collation of the column, as the indexes of a partition and of its parent may have different ones.
-// Values that are equal by a deterministic collation are equal by any.
+// Values are hashed by the collation of the column, as the indexes of a partition and of its parent may have different
+// collations. Values that are equal by a deterministic collation are equal by any collation.
 bool hashes_agree(Relation table, const UniqueKey &columns, int position) {
     Form_pg_attribute form = column_form(table, columns.columns[position]);
     const Oid collation = columns.collation[position];
@@ -97,8 +98,9 @@ uint64 hash_of_values(const RowRun &run, const RowCall &call, const Guard &guard
     return hash;
 }
 
-// Equal values meet at a lock. Those that have equal hashes meet at that of the hash; those of an index with a coarser equality
-// meet at the one lock of the columns, as do they and the others.
+// Callers with equal values take conflicting locks. If equal values have equal hashes, that is the lock of the hash. If the
+// index has a coarser equality, it is the exclusive lock of the columns, which also conflicts with the shared one of the
+// others.
 void lock_values(const RowRun &run, const RowCall &call, const Guard &guard) {
     const uint64 columns = hash_of_columns(call, guard);
     lock_value(ValueLock::guarded_insert, columns, guard.is_coarse ? ExclusiveLock : ShareLock);
@@ -114,7 +116,7 @@ void require_values(const RowRun &run, const RowCall &call, const Guard &guard) 
                      errmsg("match column \"%s\" must not be null", column_name(call.table, guard.match->columns[i].column))));
 }
 
-// 40001 when the transaction's own snapshot does not see what is there.
+// 40001 when the transaction's own snapshot does not see the row.
 void require_in_snapshot(bool is_seen) {
     if (is_seen)
         return;
@@ -122,19 +124,19 @@ void require_in_snapshot(bool is_seen) {
                     errhint("The transaction might succeed if retried.")));
 }
 
-// What triggers make of the row counts, unless they discard it: then its duplicate may still be there.
+// The values after triggers count. If a trigger discards the row, the values before do, as a duplicate may exist all the same.
 bool foresee_with_triggers(const RowRun &run, const RowCall &call, const Foreseen &match) {
     return has_insert_triggers(call.table) && foresee_triggered_values(run, call, match);
 }
 
 void insert_guarded_row(const RowRun &run, const RowCall &call, RowResult *result) {
-    // A row with other values than those that are locked would be guarded by nobody.
+    // A row with values other than the locked ones would not be guarded.
     if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
         raise_suppressed(call.table, "INSERT");
 }
 
-// A row that the caller cannot see is a duplicate all the same. But they learn of it only if they may insert this row: so it is
-// inserted, and taken back.
+// A row that the caller cannot see is a duplicate all the same. Only a caller that may insert the new row learns of it: so the
+// row is inserted, and the insertion rolled back.
 bool insert_unless_hidden(const RowRun &run, const RowCall &call, RowResult *result) {
     const bool hidden = is_hidden_duplicate(run, call, GetLatestSnapshot());
     in_subtransaction([&] {

@@ -1,4 +1,4 @@
-// What unique_insert and guarded_insert share: the statements that insert a row and find the one that it would duplicate.
+// Statements of unique_insert and guarded_insert: they insert a row, and find the row that it would duplicate.
 #pragma once
 
 #include "rows/foreseen.hpp"
@@ -10,20 +10,20 @@ namespace idem {
 // condition over the item t, the inserted row.
 void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control);
 
-// SELECT … WHERE condition over the item t, and what may follow it.
+// SELECT … WHERE `condition`, over the item t; further clauses may follow the condition.
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition);
 
-// Raises what keeps the caller from running these, before anything of the table's is run or locked.
+// Raises the errors that keep the caller from running these statements, before code of the table runs or anything is locked.
 void require_insert_or_find(const RowRun &run);
 
 // False when nothing was inserted.
 bool insert_row(const RowRun &run, RowResult *result);
 
-// What the caller sees of the row that is there.
+// Finds the row that exists, as far as the caller may see it.
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot = nullptr);
 
-// Whether there is one that row-level security hides from the caller. To be told only to who may insert the row: a unique
-// index tells them as much.
+// Whether row-level security hides such a row from the caller. Only a caller that may insert the row may learn of it, as a
+// unique index would reveal the same.
 bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapshot = nullptr);
 
 // The columns of a name[] argument. 22004 for a null, 22023 when empty or a name comes twice.

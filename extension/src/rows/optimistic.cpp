@@ -57,7 +57,7 @@ PGDLLEXPORT Datum optimistic_update(PG_FUNCTION_ARGS) {
     run.values.set(run.statement->parameters, PG_GETARG_DATUM(expected_version));
     const Changed done = compare_and_set(run, call, Row::wanted);
     end_run(call);
-    return make_answer(fcinfo, update_outcome(done.what), {INT8OID, done.control, !done.has_control}, row_column(done.row));
+    return make_answer(fcinfo, update_outcome(done.outcome), {INT8OID, done.control, !done.has_control}, row_column(done.row));
 }
 
 } // extern "C"

@@ -11,8 +11,8 @@ struct Argument {
     enum { target, key, wait };
 };
 
-const char *outcome_of(Locked what) {
-    switch (what) {
+const char *outcome_of(Locked locked) {
+    switch (locked) {
     case Locked::locked:
         return "locked";
     case Locked::busy:
@@ -52,16 +52,16 @@ void build_one(RowStatement *statement, const RowCall &call) {
 
 Locked lock_one(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
     for (;; check_for_interrupts()) {
-        const Locked what = lock_row(run, call, wait_until, result);
-        // Another row has got the key while we waited for the one that had it.
-        if (what != Locked::moved)
-            return what;
+        const Locked outcome = lock_row(run, call, wait_until, result);
+        // While this call waited for the row with the key, the key passed to another row.
+        if (outcome != Locked::moved)
+            return outcome;
     }
 }
 
 // --- Many rows --------------------------------------------------------------------------------------------------------------
 
-// The order in which rows of a table are locked, whatever they are called by: that of their main key.
+// Rows of a table are locked in the order of their main key, whichever key finds them.
 struct MainOrder {
     UniqueKey main;
     FmgrInfo compare[INDEX_MAX_KEYS];
@@ -71,15 +71,15 @@ struct MainOrder {
 void build_many(RowStatement *statement, const RowCall &call) {
     const UniqueKey given = unique_key(call.table, statement->reader[0].columns, Nulls::refused);
     auto *order = static_cast<MainOrder *>(MemoryContextAllocZero(statement->memory, sizeof(MainOrder)));
-    (void)find_main_key(call.table, &order->main); // there is one: `given`, if no other
+    (void)find_main_key(call.table, &order->main); // it finds one, as `given` can serve
     const UniqueKey &main = order->main;
-    StringInfoData told, condition;
-    initStringInfo(&told);
+    StringInfoData main_key, condition;
+    initStringInfo(&main_key);
     initStringInfo(&condition);
     order->first = statement->parameters + 1;
     for (int i = 0; i < main.count; i++) {
-        appendStringInfoString(&told, ", ");
-        append_column(&told, call.table, main.columns[i]);
+        appendStringInfoString(&main_key, ", ");
+        append_column(&main_key, call.table, main.columns[i]);
         fmgr_info_cxt(main.order[i], &order->compare[i], statement->memory);
         const int parameter = add_parameter(statement, column_form(call.table, main.columns[i])->atttypid);
         append_equality(&condition, call.table, main, i, parameter);
@@ -89,14 +89,14 @@ void build_many(RowStatement *statement, const RowCall &call) {
     statement->extra = order;
     const char *found_by = key_condition(statement, call, given);
     appendStringInfoString(&condition, found_by);
-    prepare_row_lock(statement, call, told.data, found_by, condition.data);
+    prepare_row_lock(statement, call, main_key.data, found_by, condition.data);
 }
 
 struct WantedRow {
     RowObject object;
     RowCall call;
     RowRun run;
-    Locked what;
+    Locked outcome;
     Jsonb *row;
 };
 
@@ -141,9 +141,9 @@ int compare_pointers(const void *a, const void *b) {
 void lock_wanted(WantedRow *wanted, core::Micros wait_until) {
     for (;; check_for_interrupts()) {
         RowResult result{};
-        wanted->what = lock_row(wanted->run, wanted->call, wait_until, &result);
-        wanted->row = wanted->what == Locked::locked ? result.row : nullptr;
-        if (wanted->what != Locked::moved)
+        wanted->outcome = lock_row(wanted->run, wanted->call, wait_until, &result);
+        wanted->row = wanted->outcome == Locked::locked ? result.row : nullptr;
+        if (wanted->outcome != Locked::moved)
             return;
         WantedRow now = *wanted;
         const int count = Max(now.run.statement->parameters, 1);
@@ -170,7 +170,7 @@ WantedRows wanted_rows(ArrayType *keys) {
         if (nulls[i])
             raise_null_argument("an element of keys");
         wanted.rows[i].object = row_object(DatumGetJsonbP(given[i]), "key");
-        wanted.rows[i].what = Locked::busy;
+        wanted.rows[i].outcome = Locked::busy;
         wanted.rows[i].row = nullptr;
     }
     return wanted;
@@ -185,7 +185,7 @@ void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until,
         WantedRow *row = &wanted.rows[i];
         row->call = call_for("pessimistic_lock_many", table, row->object);
         row->run = prepare_run(row->call, build_many, FirstObject::key, memory);
-        row->what = Locked::missing;
+        row->outcome = Locked::missing;
         if (find_row(row))
             ordered[found++] = row;
     }
@@ -211,9 +211,9 @@ PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
     const RowCall call = call_for("pessimistic_lock", table, object);
     const RowRun run = begin_run(call, build_one);
     RowResult result{};
-    const Locked what = lock_one(run, call, wait_until, &result);
+    const Locked outcome = lock_one(run, call, wait_until, &result);
     end_run(call);
-    return make_answer(fcinfo, outcome_of(what), row_column(what == Locked::locked ? result.row : nullptr));
+    return make_answer(fcinfo, outcome_of(outcome), row_column(outcome == Locked::locked ? result.row : nullptr));
 }
 
 PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
@@ -234,7 +234,7 @@ PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
     }
     for (int i = 0; i < wanted.count; i++) {
         const WantedRow &row = wanted.rows[i];
-        const Datum values[] = {CStringGetTextDatum(outcome_of(row.what)), PointerGetDatum(row.row)};
+        const Datum values[] = {CStringGetTextDatum(outcome_of(row.outcome)), PointerGetDatum(row.row)};
         const bool nulls[] = {false, row.row == nullptr};
         put_answer_row(rows, values, nulls);
     }

@@ -9,11 +9,11 @@ namespace {
 
 enum Plan { look, lock, lock_if_free, lock_or_fail };
 
-void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, const char *told, const char *condition,
+void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, const char *columns, const char *condition,
                     const char *locking) {
     StringInfoData sql;
     initStringInfo(&sql);
-    appendStringInfo(&sql, "SELECT true%s", told);
+    appendStringInfo(&sql, "SELECT true%s", columns);
     append_row(&sql, call);
     appendStringInfoString(&sql, " FROM ");
     append_target(&sql, call.table);
@@ -23,12 +23,12 @@ void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, con
 
 } // namespace
 
-void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *told, const char *found_by,
+void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *columns, const char *found_by,
                       const char *locked_by) {
-    prepare_select(statement, look, call, told, found_by, "");
-    prepare_select(statement, lock, call, told, locked_by, " FOR UPDATE");
-    prepare_select(statement, lock_if_free, call, told, locked_by, " FOR UPDATE SKIP LOCKED");
-    prepare_select(statement, lock_or_fail, call, told, locked_by, " FOR UPDATE NOWAIT");
+    prepare_select(statement, look, call, columns, found_by, "");
+    prepare_select(statement, lock, call, columns, locked_by, " FOR UPDATE");
+    prepare_select(statement, lock_if_free, call, columns, locked_by, " FOR UPDATE SKIP LOCKED");
+    prepare_select(statement, lock_or_fail, call, columns, locked_by, " FOR UPDATE NOWAIT");
 }
 
 Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_until) {
@@ -57,7 +57,8 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_u
     const core::Micros left = time_left(wait_until);
     if (left <= 0 && !is_row_secured(call.table))
         return Locked::busy;
-    // Somebody holds it, or row-level security lets the caller see the row and not update it: only a busy row raises.
+    // Another transaction has locked it, or row-level security lets the caller see it but not update it. Only a busy row
+    // raises.
     bool locked = false;
     const auto attempt = [&](Plan plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
     if (left <= 0 ? !without_waiting(attempt(lock_or_fail)) : !within_patience(left, attempt(lock)))
@@ -69,9 +70,9 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_u
 
 Locked lock_row(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
     for (int attempt = 1;; attempt++) {
-        const Locked what = lock_row_once(run, call, wait_until, result);
-        if (what != Locked::moved || !is_row_secured(call.table))
-            return what;
+        const Locked outcome = lock_row_once(run, call, wait_until, result);
+        if (outcome != Locked::moved || !is_row_secured(call.table))
+            return outcome;
         if (attempt == kAttemptsAtHiddenRow)
             return Locked::missing;
     }

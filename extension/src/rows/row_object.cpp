@@ -7,8 +7,8 @@ namespace idem {
 
 namespace {
 
-// What jsonb_populate_record remembers of the types is whole only when a call of it succeeded. The call owns it until then: an
-// error drops it with the caller's memory, and a call within the call (a domain's check may make one) starts anew.
+// The types that jsonb_populate_record remembers are complete only after a call of it that succeeded. Until then they belong to
+// the call: an error frees them with the caller's memory. A call within the call, as by a domain's check, has types of its own.
 struct TypeMemory {
     FmgrInfo populate;
     MemoryContext memory;

@@ -113,9 +113,9 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     return statement;
 }
 
-// What finds a row by its key through the index, whatever the caller has set. A small table would otherwise be scanned, and the
-// plan would stay when the table has grown; under SERIALIZABLE, a scan conflicts with every write. The costs that "nothing may
-// be scanned" adds must not set off the compiler either.
+// With these settings a plan finds a row by its key through the index, whatever the caller has set. A small table would
+// otherwise be scanned, and the plan would stay when the table has grown. Under SERIALIZABLE, a scan conflicts with every
+// write. The costs that enable_seqscan = off adds must not start the JIT compiler.
 constexpr Setting kByIndex[] = {
     {"enable_seqscan", "off"},
     {"enable_indexscan", "on"},
@@ -128,8 +128,8 @@ const CachedPlanSource *source_of(SPIPlanPtr plan) {
     return static_cast<const CachedPlanSource *>(linitial(SPI_plan_get_plan_sources(plan)));
 }
 
-// Whether the server will certainly run the plan that is there. It looks at more than this when roles, policies or further
-// tables take part.
+// Whether it is certain that the server will run the existing plan. Roles, policies and further tables add conditions of the
+// server's, so a plan that depends on them counts as uncertain.
 bool is_planned(const CachedPlanSource *source) {
     const CachedPlan *plan = source->gplan;
     return source->is_valid && compat_search_path_matches(source) && !source->dependsOnRLS &&
@@ -138,7 +138,7 @@ bool is_planned(const CachedPlanSource *source) {
            list_length(linitial_node(PlannedStmt, plan->stmt_list)->relationOids) == 1;
 }
 
-// Policies may read foreign tables: what they decide is their owner's affair.
+// Only partitions of the table count: policies may read foreign tables.
 void refuse_foreign_partitions_in(const CachedPlan *plan, Oid table) {
     const ListCell *cell;
     foreach (cell, plan->stmt_list) {
@@ -152,15 +152,15 @@ void refuse_foreign_partitions_in(const CachedPlan *plan, Oid table) {
     }
 }
 
-// Makes the plan, if there is none that is still good. The tables are locked from then on, so the plan stays good.
+// Makes a plan unless the existing one is still valid. The tables are locked from then on, so the plan stays valid.
 void plan_by_index(const RowRun &run, int plan) {
     SPIPlanPtr planned = run.statement->plan[plan];
     if (is_planned(source_of(planned)))
         return;
     with_settings(kByIndex, [&] {
-        CachedPlan *made = SPI_plan_get_cached_plan(planned);
-        refuse_foreign_partitions_in(made, static_cast<const CachedStatement *>(run.statement)->table);
-        ReleaseCachedPlan(made, CurrentResourceOwner);
+        CachedPlan *cached = SPI_plan_get_cached_plan(planned);
+        refuse_foreign_partitions_in(cached, static_cast<const CachedStatement *>(run.statement)->table);
+        ReleaseCachedPlan(cached, CurrentResourceOwner);
     });
 }
 
@@ -170,7 +170,7 @@ int execute_plan(const RowRun &run, int plan, Snapshot snapshot) {
         status = SPI_execute_snapshot(run.statement->plan[plan], run.values.values, run.values.nulls, snapshot, InvalidSnapshot,
                                       false, true, 0);
     };
-    // This setting is stronger than CURSOR_OPT_GENERIC_PLAN: the server would plan again, as the caller's other settings say.
+    // force_custom_plan overrides CURSOR_OPT_GENERIC_PLAN: the server would plan again, under the caller's other settings.
     constexpr Setting kOwnPlan[] = {{"plan_cache_mode", "auto"}};
     if (plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN)
         with_settings(kOwnPlan, execute);
@@ -261,15 +261,15 @@ void end_run(const RowCall &call) {
 
 void require_runnable(const RowRun &run, int plan) {
     plan_by_index(run, plan);
-    CachedPlan *made = SPI_plan_get_cached_plan(run.statement->plan[plan]);
+    CachedPlan *cached = SPI_plan_get_cached_plan(run.statement->plan[plan]);
     const ListCell *cell;
-    foreach (cell, made->stmt_list)
+    foreach (cell, cached->stmt_list)
         compat_check_permissions(lfirst_node(PlannedStmt, cell));
-    ReleaseCachedPlan(made, CurrentResourceOwner);
+    ReleaseCachedPlan(cached, CurrentResourceOwner);
 }
 
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot) {
-    const MemoryContext callers = CurrentMemoryContext; // SPI leaves its own behind
+    const MemoryContext callers = CurrentMemoryContext; // SPI switches to another
     plan_by_index(run, plan);
     const int status = execute_plan(run, plan, snapshot);
     if (status < 0)

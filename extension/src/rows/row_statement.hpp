@@ -13,12 +13,12 @@
 namespace idem {
 
 inline constexpr int kMostObjects = 3;
-inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // an answer of the flow's own, and a key
+inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // a value of the flow's own, and a key
 
-// What a call is made of, besides its values.
+// The parts of a call that its statement depends on, and its objects.
 struct RowCall {
-    const char *function; // the SQL function; tells shapes apart
-    int variant;          // so does this, among the calls of a function
+    const char *function; // the SQL function
+    int variant;          // tells calls of a function apart that need different statements
     Relation table;
     int objects;
     RowObject object[kMostObjects];
@@ -31,7 +31,7 @@ struct RowStatement : PlanEntry {
     RowMaker maker; // of the objects' values
     RowReader reader[kMostObjects];
     int first[kMostObjects]; // the number of each object's first parameter, from 1
-    int parameters;          // those of the objects, then those that the flow adds
+    int parameters;          // of the objects, then of the flow
     Oid *types;
     Oid arbiter;   // an index whose constraint the text names; InvalidOid: none
     int controls;  // how many columns each result has before those of row_data
@@ -39,7 +39,7 @@ struct RowStatement : PlanEntry {
     void *extra;   // the flow's own
 };
 
-// What a flow does with a new statement: add its parameters, and prepare its plans.
+// A flow's function for a new statement: adds the flow's parameters and prepares its plans.
 using BuildStatement = void (*)(RowStatement *statement, const RowCall &call);
 
 // --- For builders -----------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ void append_row(StringInfo sql, const RowCall &call);
 
 // --- For calls --------------------------------------------------------------------------------------------------------------
 
-// The parameters of one call: those of the objects are set, the others NULL.
+// The parameters of one call. Those of the objects are set, and the others are NULL.
 struct RowValues {
     Datum *values;
     char *nulls; // 'n' or ' ', as SPI has it
@@ -67,26 +67,27 @@ struct RowValues {
     }
 };
 
-// One call in progress. It stays good until SPI is disconnected, whatever is called or changed in between.
+// One call in progress. It stays valid until SPI is disconnected, whatever is called or changed in between.
 struct RowRun {
     RowStatement *statement;
     RowValues values;
-    MemoryContext memory; // of the caller: results go there
+    MemoryContext memory; // the caller's, for results
 };
 
 enum class FirstObject { key, row };
 
-// Connects SPI, finds or builds the statement, and reads the objects. The first object is a key, unless `first` says otherwise:
-// nulls in it are 22004. REQUIRES: call.table is locked.
+// Connects SPI, finds or builds the statement, and reads the objects. 22004 for a null in a first object that is a key.
+// REQUIRES: call.table is locked.
 RowRun begin_run(const RowCall &call, BuildStatement build, FirstObject first = FirstObject::key);
 
-// The same for one of several runs of a call: SPI is connected, and results go to `memory`.
+// The same for one of several runs of a call. Results go to `memory`. REQUIRES: SPI is connected.
 RowRun prepare_run(const RowCall &call, BuildStatement build, FirstObject first, MemoryContext memory);
 
-// Disconnects SPI and closes the table; its lock stays.
+// Disconnects SPI and closes the table. The table stays locked.
 void end_run(const RowCall &call);
 
-// Raises what keeps the caller from running the plan, before anything is run: missing privileges, or foreign partitions.
+// Raises the errors that keep the caller from running the plan, before anything runs: missing privileges, or foreign
+// partitions.
 void require_runnable(const RowRun &run, int plan);
 
 // The first row of a result.
@@ -98,7 +99,7 @@ struct RowResult {
 
 enum class Row { unwanted, wanted };
 
-// Runs a plan with a snapshot of its own, or with the one given; false when it gave no row. 0A000 if it would read a foreign
+// Runs a plan with a new snapshot, or with the given one. False when it returned no row. 0A000 if it would read a foreign
 // partition of the table.
 bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot = nullptr);
 

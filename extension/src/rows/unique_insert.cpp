@@ -1,4 +1,4 @@
-// unique_insert: insert a row, or find the one that is there; the unique index decides.
+// unique_insert: insert a row, or find the one that exists. The unique index decides.
 #include "rows/insert_once.hpp"
 #include "rows/unique_key.hpp"
 #include "server/arguments.hpp"
@@ -12,7 +12,7 @@ struct Argument {
     enum { target, new_row, conflict_columns };
 };
 
-// A duplicate that is gone when we look for it is nothing unusual; one that is gone this often was never there.
+// A duplicate may be gone when it is looked for. After so many attempts there was none, and something else kept the row out.
 constexpr int kMostAttempts = 100;
 
 UniqueKey conflict_key(const RowCall &call) {
@@ -26,7 +26,7 @@ UniqueKey conflict_key(const RowCall &call) {
     return key;
 }
 
-// An index finds nulls by IS NULL, which also says so of a composite value whose fields all are.
+// An index finds nulls by IS NULL, which is also true of a composite value whose fields are all null.
 void append_both_null(StringInfo sql, Relation table, AttrNumber column, int parameter) {
     const bool is_row = type_is_rowtype(column_form(table, column)->atttypid);
     appendStringInfoString(sql, is_row ? "pg_catalog.num_nulls(" : "(");
@@ -61,7 +61,7 @@ void build(RowStatement *statement, const RowCall &call) {
     appendStringInfoString(&clause, " DO NOTHING");
     append_conflict_condition(&condition, call, key, *foreseen);
     prepare_insert(statement, call, clause.data, "true");
-    // Without LIMIT, there being one row at most: it would favour reading the whole index for a null.
+    // There is one row at most. LIMIT would make the planner prefer to read the whole index for a null.
     prepare_find(statement, call, condition.data);
 }
 
@@ -78,7 +78,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
         foresee_values(run, call, foreseen);
         if (is_duplicate(run, call, result))
             return false;
-        // The conflict may be about what a trigger makes of the row, such as lower case.
+        // The conflict may concern values that a trigger has changed, for example to lower case.
         if (has_insert_triggers(call.table)) {
             if (!foresee_triggered_values(run, call, foreseen))
                 break;

@@ -59,7 +59,7 @@ UniqueKey key_of(Relation index) {
     return key;
 }
 
-// Calls `visit` for every index that may serve, until it says true.
+// Calls `visit` for every index that may serve, until it returns true.
 template <typename Visit> bool any_usable_index(Relation table, Nulls nulls, Visit visit) {
     List *indexes = RelationGetIndexList(table);
     bool found = false;

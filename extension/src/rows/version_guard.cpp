@@ -1,4 +1,4 @@
-// optimistic_enable, optimistic_disable, and the trigger that they put on a table and take from it.
+// optimistic_enable, optimistic_disable, and the trigger that they create and drop.
 #include "rows/version_guard.hpp"
 
 #include "server/arguments.hpp"
@@ -11,21 +11,21 @@ namespace {
 
 using namespace idem;
 
-// Triggers fire in the order of their names: this one sees what the others made of the row.
+// Triggers fire in the order of their names: this one sees the row after the others.
 constexpr const char *kTriggerName = "zz_idem_version_guard";
 
-// Another trigger with the function, made by hand to fire only now and then, guards nothing.
+// A trigger with the function that was created by hand, and does not fire for every UPDATE, is no guard.
 bool is_guard(const Trigger &trigger, Oid function) {
     return trigger.tgfoid == function && trigger.tgnargs == 1 && trigger.tgnattr == 0 && trigger.tgqual == nullptr &&
            TRIGGER_FOR_ROW(trigger.tgtype) && TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_UPDATE(trigger.tgtype);
 }
 
 struct Guard {
-    const char *trigger; // name; nullptr: there is none
+    const char *trigger; // its name; nullptr: there is no guard
     const char *column;
 };
 
-// On copies: the relation cache may build its own anew whenever the server is called.
+// Works on a copy, as any call of the server may rebuild the triggers in the relation cache.
 Guard guard_of(Relation table) {
     const TriggerDesc *triggers = CopyTriggerDesc(table->trigdesc);
     const Oid function = member_trigger_function("idem_version_guard");
@@ -40,7 +40,7 @@ bool is_integer(Oid type) { return type == INT2OID || type == INT4OID || type ==
 void check_version_column(Relation table, const char *name) {
     const AttrNumber number = column_number(table, name);
     Form_pg_attribute column = column_form(table, number);
-    // A domain would not be asked about the versions that the trigger makes.
+    // The constraints of a domain would not be checked for the versions that the trigger sets.
     if (!is_integer(column->atttypid))
         ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                         errmsg("column \"%s\" of table \"%s\" is of type %s", name, RelationGetRelationName(table),
@@ -82,12 +82,12 @@ int64 most_of(Oid type) {
     return type == INT4OID ? PG_INT32_MAX : PG_INT16_MAX;
 }
 
-[[noreturn]] void raise_stale(Relation table, AttrNumber column, Version was, Version set) {
+[[noreturn]] void raise_stale(Relation table, AttrNumber column, Version before, Version after) {
     ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_VERSION),
                     errmsg("stale version of a row of table \"%s\"", RelationGetRelationName(table)),
-                    set.is_null ? errdetail("The row has version %lld; the update sets it to null.", (long long)was.number)
-                                : errdetail("The row has version %lld; the update sets it to %lld.", (long long)was.number,
-                                            (long long)set.number),
+                    after.is_null ? errdetail("The row has version %lld; the update sets it to null.", (long long)before.number)
+                                  : errdetail("The row has version %lld; the update sets it to %lld.", (long long)before.number,
+                                              (long long)after.number),
                     errhint("Read the row again, and update it with its version plus one or without naming the version."),
                     errtablecol(table, column)));
     pg_unreachable();
@@ -117,20 +117,21 @@ HeapTuple guard_update(const TriggerData &call) {
     const Oid type = column_form(table, column)->atttypid;
     if (!is_integer(type))
         check_version_column(table, name);
-    const Version was = version_of(call.tg_trigtuple, layout, column, type);
-    const Version set = version_of(call.tg_newtuple, layout, column, type);
-    if (was.is_null)
+    const Version before = version_of(call.tg_trigtuple, layout, column, type);
+    const Version after = version_of(call.tg_newtuple, layout, column, type);
+    if (before.is_null)
         check_version_column(table, name);
-    if (set.is_null || (set.number != was.number && (was.number == PG_INT64_MAX || set.number != was.number + 1)))
-        raise_stale(table, column, was, set);
-    if (set.number != was.number)
+    if (after.is_null ||
+        (after.number != before.number && (before.number == PG_INT64_MAX || after.number != before.number + 1)))
+        raise_stale(table, column, before, after);
+    if (after.number != before.number)
         return call.tg_newtuple;
-    if (was.number == most_of(type))
+    if (before.number == most_of(type))
         ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
                         errmsg("version column \"%s\" of table \"%s\" is at its maximum", name, RelationGetRelationName(table)),
                         errtablecol(table, column)));
     int columns[] = {column};
-    Datum values[] = {datum_of(was.number + 1, type)};
+    Datum values[] = {datum_of(before.number + 1, type)};
     bool nulls[] = {false};
     return heap_modify_tuple_by_cols(call.tg_newtuple, layout, 1, columns, values, nulls);
 }

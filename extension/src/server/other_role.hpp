@@ -5,9 +5,9 @@
 
 namespace idem {
 
-// Runs `work` as `role`, past row-level security that is the role's own to force. Code of that role may run: it can neither
-// leave settings behind nor put anything off until the caller is back (SECURITY_RESTRICTED_OPERATION). An error brings the
-// caller's identity back at the end of the (sub)transaction.
+// Runs `work` as `role`. FORCE ROW LEVEL SECURITY has no effect on the role's own tables. Code of that role may run: it can
+// neither leave settings behind nor defer anything until the caller is back (SECURITY_RESTRICTED_OPERATION). After an error,
+// the end of the (sub)transaction restores the caller's identity.
 template <typename Work> void as_role(Oid role, Work work) {
     Oid caller;
     int security_context;

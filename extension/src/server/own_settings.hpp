@@ -1,4 +1,4 @@
-// Settings of our own for a while.
+// Settings that last as long as a piece of code.
 #pragma once
 
 #include "server/pg.hpp"
@@ -10,8 +10,8 @@ struct Setting {
     const char *value;
 };
 
-// Runs `work` with these settings, as the SET clauses of a function do: other settings that `work` changes stay changed, and an
-// error restores them all at the end of the (sub)transaction.
+// Runs `work` with these settings, as the SET clauses of a function do. Other settings that `work` changes stay changed. After
+// an error, the end of the (sub)transaction restores them all.
 template <int count, typename Work> void with_settings(const Setting (&settings)[count], Work work) {
     const int level = NewGUCNestLevel();
     for (const Setting &setting : settings)

@@ -6,40 +6,40 @@ namespace idem {
 
 namespace {
 
-// How a type becomes JSON: these ways are to_jsonb's own for the common types, and `other` is to_jsonb itself.
-enum class Way { int2, int4, int8, numeric, boolean, string, jsonb, date, timestamp, timestamptz, uuid, other };
+// How values of a type are written: as to_jsonb writes those of the common types, and `other` by to_jsonb itself.
+enum class Form { int2, int4, int8, numeric, boolean, string, jsonb, date, timestamp, timestamptz, uuid, other };
 
-// The most that a jsonb string may hold; to_jsonb raises beyond it.
+// The most bytes of a jsonb string. to_jsonb raises for a longer one.
 constexpr Size kMostStringBytes = JENTRY_OFFLENMASK;
 
-Way way_of(Oid type) {
+Form form_of(Oid type) {
     switch (type) {
     case INT2OID:
-        return Way::int2;
+        return Form::int2;
     case INT4OID:
-        return Way::int4;
+        return Form::int4;
     case INT8OID:
-        return Way::int8;
+        return Form::int8;
     case NUMERICOID:
-        return Way::numeric;
+        return Form::numeric;
     case BOOLOID:
-        return Way::boolean;
+        return Form::boolean;
     case TEXTOID:
     case VARCHAROID:
     case BPCHAROID:
-        return Way::string;
+        return Form::string;
     case JSONBOID:
-        return Way::jsonb;
+        return Form::jsonb;
     case DATEOID:
-        return Way::date;
+        return Form::date;
     case TIMESTAMPOID:
-        return Way::timestamp;
+        return Form::timestamp;
     case TIMESTAMPTZOID:
-        return Way::timestamptz;
+        return Form::timestamptz;
     case UUIDOID:
-        return Way::uuid;
+        return Form::uuid;
     default:
-        return Way::other;
+        return Form::other;
     }
 }
 
@@ -82,10 +82,10 @@ JsonbValue jsonb_value(Jsonb *json) {
 } // namespace
 
 struct WrittenColumn {
-    int place; // among the columns of the row
+    int position; // among the columns of the row
     NameData name;
     int name_length;
-    Way way;
+    Form form;
     FmgrInfo to_jsonb;
 };
 
@@ -103,38 +103,38 @@ static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is
     value.type = jbvNull;
     if (is_null)
         return value;
-    switch (column.way) {
-    case Way::int2:
+    switch (column.form) {
+    case Form::int2:
         return numeric_value(int64_to_numeric(DatumGetInt16(datum)));
-    case Way::int4:
+    case Form::int4:
         return numeric_value(int64_to_numeric(DatumGetInt32(datum)));
-    case Way::int8:
+    case Form::int8:
         return numeric_value(int64_to_numeric(DatumGetInt64(datum)));
-    case Way::numeric:
+    case Form::numeric:
         return numeric_value(DatumGetNumeric(datum));
-    case Way::boolean:
+    case Form::boolean:
         value.type = jbvBool;
         value.val.boolean = DatumGetBool(datum);
         return value;
-    case Way::string: {
+    case Form::string: {
         const text *string = DatumGetTextPP(datum);
         if (VARSIZE_ANY_EXHDR(string) <= kMostStringBytes)
             return string_value(VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string));
         break;
     }
-    case Way::jsonb:
+    case Form::jsonb:
         return jsonb_value(DatumGetJsonbP(datum));
-    case Way::date:
+    case Form::date:
         return time_value(datum, DATEOID);
-    case Way::timestamp:
+    case Form::timestamp:
         return time_value(datum, TIMESTAMPOID);
-    case Way::timestamptz:
+    case Form::timestamptz:
         return time_value(datum, TIMESTAMPTZOID);
-    case Way::uuid: {
+    case Form::uuid: {
         const char *text = DatumGetCString(DirectFunctionCall1(uuid_out, datum));
         return string_value(text, strlen(text));
     }
-    case Way::other:
+    case Form::other:
         break;
     }
     auto *to_jsonb = const_cast<FmgrInfo *>(&column.to_jsonb);
@@ -148,10 +148,10 @@ void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext m
     for (int i = 0; i < writer->count; i++) {
         Form_pg_attribute from = TupleDescAttr(row, first + i);
         WrittenColumn *column = &columns[i];
-        column->place = first + i;
+        column->position = first + i;
         column->name = from->attname;
         column->name_length = static_cast<int>(strlen(NameStr(from->attname)));
-        column->way = way_of(getBaseType(from->atttypid));
+        column->form = form_of(getBaseType(from->atttypid));
         fmgr_info_cxt(F_TO_JSONB, &column->to_jsonb, memory);
         set_argument_type(&column->to_jsonb, from->atttypid);
     }
@@ -165,7 +165,7 @@ static JsonbPair *members_of(const RowWriter &writer, const Datum *values, const
     for (int i = 0; i < writer.count; i++) {
         const WrittenColumn &column = writer.columns[i];
         members[i].key = name_of(column);
-        members[i].value = column_value(column, values[column.place], nulls[column.place]);
+        members[i].value = column_value(column, values[column.position], nulls[column.position]);
     }
     return members;
 }
@@ -185,7 +185,7 @@ JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Dat
 
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
     JsonbPair *members = members_of(writer, values, nulls);
-    // Only what is pushed may hold whole documents; members that are scalar, and in order, are an object already.
+    // A whole document must be pushed. If all members are scalar, they are an object already, as they are in order.
     for (int i = 0; i < writer.count; i++)
         if (members[i].value.type == jbvBinary) {
             JsonbParseState *state = nullptr;

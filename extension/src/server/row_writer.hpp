@@ -1,4 +1,5 @@
-// Rows as JSON objects, as to_jsonb makes them; prepared once for a row type, so that writing a row looks nothing up.
+// Writes rows as JSON objects, as to_jsonb does. A writer is prepared once for a row type, so that writing a row needs no
+// lookups.
 #pragma once
 
 #include "server/pg.hpp"
@@ -12,10 +13,11 @@ struct RowWriter {
     WrittenColumn *columns; // in the order of an object's members
 };
 
-// For rows of this type, from column `first` (0 …) on. Allocated in `memory`. REQUIRES: no two of these columns have one name.
+// For rows of this type, from column `first` on, counted from 0. Allocated in `memory`. REQUIRES: the columns have different
+// names.
 void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory);
 
-// Pushes the row as an object. `values` and `nulls` are of all columns.
+// Pushes the row as an object. `values` and `nulls` are those of all columns.
 JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls);
 
 // The row as jsonb.

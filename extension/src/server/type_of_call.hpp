@@ -1,11 +1,11 @@
-// For calling a polymorphic function ("any", anyelement) directly: such a function asks its call expression for the type.
+// Direct calls of a polymorphic function ("any", anyelement), which reads the argument's type from its call expression.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// Says that the first argument is of this type. Allocates in the current memory context.
+// Sets the type of the first argument. Allocates in the current memory context.
 inline void set_argument_type(FmgrInfo *function, Oid type) {
     Param *argument = makeNode(Param);
     argument->paramtype = type;
