@@ -51,7 +51,7 @@ CREATE FUNCTION unique_insert(target regclass, new_row jsonb, conflict_columns n
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION unique_insert(regclass, jsonb, name[]) IS
 'Inserts the row unless one with the same conflict_columns (null: the primary key) is there. outcome inserted or duplicate; either way row_data is the row that is there now (null when row-level security hides it). Waits for an uncommitted rival.
-Errors: 09000 a trigger discarded the row; 22004 new_row is null; 22023 new_row lacks a conflict column whose default differs for each row; 23505 another constraint is violated; 40001 under REPEATABLE READ and SERIALIZABLE, when the duplicate is not in the snapshot; 42703 unknown column; 42809 not a table; 42P10 conflict_columns are not exactly a unique key; and whatever the INSERT raises.';
+Errors: 09000 a trigger discarded the row; 22004 new_row is null; 22023 new_row lacks a conflict column whose default differs for each row; 23505 another constraint is violated; 40001 under REPEATABLE READ and SERIALIZABLE, when the duplicate is not in the snapshot, and for a table with triggers when the duplicate was deleted meanwhile; 42703 unknown column; 42809 not a table; 42P10 conflict_columns are not exactly a unique key; and whatever the INSERT raises.';
 
 CREATE FUNCTION guarded_insert(target regclass, new_row jsonb, match_columns name[], OUT outcome text, OUT row_data jsonb)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -16,9 +16,10 @@ struct Argument {
 };
 
 struct Guard {
-    Foreseen *match;
+    NewKey *match;
     Oid root;          // of the partition tree: callers of partition and parent take the same locks
     UniqueKey columns; // equality and collation of each
+    bool is_known;     // new_row has the values that the row will have, but for a trigger of a single partition
     bool is_coarse;    // values that are equal for the index may have different hashes
 };
 
@@ -51,6 +52,8 @@ bool hashes_agree(Relation table, const UniqueKey &columns, int position) {
            (!OidIsValid(collation) || collation == form->attcollation || get_collation_isdeterministic(collation));
 }
 
+bool has_row_triggers(Relation table) { return table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row; }
+
 bool has_hash(Relation table, AttrNumber column) {
     return OidIsValid(hash_function(column_form(table, column)->atttypid)->fn_oid);
 }
@@ -59,7 +62,8 @@ void build(RowStatement *statement, const RowCall &call) {
     const ColumnList columns = match_columns_of(call);
     auto *guard = static_cast<Guard *>(MemoryContextAllocZero(statement->memory, sizeof(Guard)));
     guard->columns = leading_key(call.table, columns);
-    guard->match = foresee_columns(statement, call, columns);
+    guard->match = new_key(statement, call, columns);
+    guard->is_known = guard->match->is_given && !has_row_triggers(call.table);
     guard->root = root_of(call.table);
     for (int i = 0; i < columns.count; i++)
         guard->is_coarse =
@@ -71,9 +75,9 @@ void build(RowStatement *statement, const RowCall &call) {
         appendStringInfoString(&condition, i > 0 ? " AND " : "");
         append_equality(&condition, call.table, guard->columns, i, guard->match->columns[i].parameter);
     }
-    prepare_insert(statement, call, "", condition.data);
     appendStringInfoString(&condition, " LIMIT 1");
     prepare_find(statement, call, condition.data);
+    prepare_insert(statement, call, "");
 }
 
 uint64 hash_of_columns(const RowCall &call, const Guard &guard) {
@@ -88,7 +92,7 @@ uint64 hash_of_columns(const RowCall &call, const Guard &guard) {
 // A type without a hash function contributes nothing: its values share a lock.
 uint64 hash_of_values(const RowRun &run, const RowCall &call, const Guard &guard, uint64 hash) {
     for (int i = 0; i < guard.match->count; i++) {
-        const ForeseenColumn &column = guard.match->columns[i];
+        const NewKeyColumn &column = guard.match->columns[i];
         Form_pg_attribute form = column_form(call.table, column.column);
         const FmgrInfo *function = hash_function(form->atttypid);
         if (OidIsValid(function->fn_oid))
@@ -124,47 +128,96 @@ void require_in_snapshot(bool is_seen) {
                     errhint("The transaction might succeed if retried.")));
 }
 
-// The values after triggers count. If a trigger discards the row, the values before do, as a duplicate may exist all the same.
-bool foresee_with_triggers(const RowRun &run, const RowCall &call, const Foreseen &match) {
-    return has_insert_triggers(call.table) && foresee_triggered_values(run, call, match);
+enum class Duplicate { none, seen, hidden };
+
+struct Attempt {
+    const RowRun &run;
+    const RowCall &call;
+    RowResult *result;
+    bool has_looked; // the values are locked, and `duplicate` is known
+    Duplicate duplicate;
+};
+
+const Guard &guard_of(const Attempt &attempt) { return *static_cast<const Guard *>(attempt.run.statement->extra); }
+
+// Locks the values, then looks for a row that has them.
+void look_for_duplicate(Attempt *attempt) {
+    require_values(attempt->run, attempt->call, guard_of(*attempt));
+    lock_values(attempt->run, attempt->call, guard_of(*attempt));
+    attempt->duplicate = Duplicate::none;
+    if (find_duplicate(attempt->run, attempt->result, GetLatestSnapshot()))
+        attempt->duplicate = Duplicate::seen;
+    else if (is_hidden_duplicate(attempt->run, attempt->call, GetLatestSnapshot()))
+        attempt->duplicate = Duplicate::hidden;
+    attempt->has_looked = true;
 }
 
-void insert_guarded_row(const RowRun &run, const RowCall &call, RowResult *result) {
-    // A row with values other than the locked ones would not be guarded.
-    if (!insert_row(run, result) || !DatumGetBool(result->control[0]))
-        raise_suppressed(call.table, "INSERT");
+// Ends the INSERT of a duplicate by an error. Values that have been locked before are looked at again if a trigger of a
+// partition has changed them; there may be no subtransaction that an error could end.
+void look_within_insert(void *argument, TupleTableSlot *row) {
+    auto *attempt = static_cast<Attempt *>(argument);
+    const bool is_changed = set_shown_key(attempt->run, attempt->call, *guard_of(*attempt).match, row);
+    const bool is_second_look = attempt->has_looked;
+    if (is_second_look && !is_changed)
+        return;
+    SPI_connect();
+    look_for_duplicate(attempt);
+    SPI_finish();
+    if (is_second_look && attempt->duplicate != Duplicate::none)
+        raise_suppressed(attempt->call.table, "INSERT");
+    if (attempt->duplicate == Duplicate::seen)
+        ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg_internal("row is a duplicate")));
 }
 
-// A row that the caller cannot see is a duplicate all the same. Only a caller that may insert the new row learns of it: so the
-// row is inserted, and the insertion rolled back.
-bool insert_unless_hidden(const RowRun &run, const RowCall &call, RowResult *result) {
-    const bool hidden = is_hidden_duplicate(run, call, GetLatestSnapshot());
-    in_subtransaction([&] {
-        insert_guarded_row(run, call, result);
-        return !hidden;
+void insert_guarded_row(Attempt *attempt) {
+    const bool is_inserted = insert_row(attempt->run, attempt->result, {look_within_insert, attempt});
+    if (is_inserted && !attempt->has_looked)
+        elog(ERROR, "row of table \"%s\" was inserted unguarded", RelationGetRelationName(attempt->call.table));
+    if (is_inserted)
+        return;
+    // A trigger or rule has kept the row out. A duplicate may exist all the same.
+    if (!attempt->has_looked && guard_of(*attempt).match->is_given) {
+        set_given_key(attempt->run, *guard_of(*attempt).match);
+        look_for_duplicate(attempt);
+    }
+    if (attempt->duplicate != Duplicate::seen)
+        raise_suppressed(attempt->call.table, "INSERT");
+}
+
+// The triggers have run for a row that turns out to be a duplicate: what they did is undone. Of a row that the caller cannot
+// see, only a caller that may insert the new row learns. So the row is inserted, and the insertion is undone.
+void insert_unless_duplicate(Attempt *attempt) {
+    ErrorData *error = try_in_subtransaction([&] {
+        insert_guarded_row(attempt);
+        return attempt->duplicate == Duplicate::none;
     });
-    if (!hidden)
-        return true;
-    result->row = nullptr;
-    require_in_snapshot(!IsolationUsesXactSnapshot() || is_hidden_duplicate(run, call));
-    return false;
+    if (error != nullptr && attempt->duplicate != Duplicate::seen)
+        ReThrowError(error);
 }
 
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
-    const auto &guard = *static_cast<const Guard *>(run.statement->extra);
+    Attempt attempt{run, call, result, false, Duplicate::none};
     require_insert_or_find(run);
-    if (!foresee_with_triggers(run, call, *guard.match))
-        foresee_values(run, call, *guard.match);
-    require_values(run, call, guard);
-    lock_values(run, call, guard);
-    if (find_duplicate(run, result, GetLatestSnapshot())) {
+    if (guard_of(attempt).is_known) {
+        set_given_key(run, *guard_of(attempt).match);
+        look_for_duplicate(&attempt);
+    }
+    if (!guard_of(attempt).is_known || attempt.duplicate == Duplicate::hidden)
+        insert_unless_duplicate(&attempt);
+    else if (attempt.duplicate == Duplicate::none)
+        insert_guarded_row(&attempt);
+    switch (attempt.duplicate) {
+    case Duplicate::none:
+        return true;
+    case Duplicate::seen:
         require_in_snapshot(!IsolationUsesXactSnapshot() || find_duplicate(run, result));
         return false;
+    case Duplicate::hidden:
+        result->row = nullptr;
+        require_in_snapshot(!IsolationUsesXactSnapshot() || is_hidden_duplicate(run, call));
+        return false;
     }
-    if (is_row_secured(call.table))
-        return insert_unless_hidden(run, call, result);
-    insert_guarded_row(run, call, result);
-    return true;
+    pg_unreachable();
 }
 
 } // namespace

@@ -27,14 +27,15 @@ void append_values(StringInfo sql, const RowStatement *statement, const RowCall 
 
 } // namespace
 
-void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control) {
+void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "INSERT INTO %s AS t", target_name(call.table));
     append_values(&sql, statement, call);
-    appendStringInfo(&sql, "%s RETURNING (%s) IS TRUE", clause, control);
+    appendStringInfo(&sql, "%s RETURNING true", clause);
     append_row(&sql, call);
     statement->controls = 1;
+    statement->observer = add_parameter(statement, BOOLOID);
     prepare_plan(statement, insert, sql);
 }
 
@@ -59,7 +60,9 @@ void require_insert_or_find(const RowRun &run) {
     require_runnable(run, find);
 }
 
-bool insert_row(const RowRun &run, RowResult *result) { return run_plan(run, insert, result, Row::wanted); }
+bool insert_row(const RowRun &run, RowResult *result, const RowObserver &observer) {
+    return run_plan(run, insert, result, Row::wanted, nullptr, &observer);
+}
 
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot) {
     return run_plan(run, find, result, Row::wanted, snapshot);

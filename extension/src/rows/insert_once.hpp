@@ -1,14 +1,13 @@
 // Statements of unique_insert and guarded_insert: they insert a row, and find the row that it would duplicate.
 #pragma once
 
-#include "rows/foreseen.hpp"
-#include "rows/row_statement.hpp"
+#include "rows/new_key.hpp"
 
 namespace idem {
 
-// INSERT … [ON CONFLICT DO NOTHING] RETURNING, as the caller. `clause` goes between VALUES and RETURNING; `control` is a
-// condition over the item t, the inserted row.
-void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause, const char *control);
+// INSERT … [ON CONFLICT DO NOTHING] RETURNING, as the caller. `clause` goes between VALUES and RETURNING. Adds the statement's
+// last parameter.
+void prepare_insert(RowStatement *statement, const RowCall &call, const char *clause);
 
 // SELECT … WHERE `condition`, over the item t; further clauses may follow the condition.
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition);
@@ -17,7 +16,7 @@ void prepare_find(RowStatement *statement, const RowCall &call, const char *cond
 void require_insert_or_find(const RowRun &run);
 
 // False when nothing was inserted.
-bool insert_row(const RowRun &run, RowResult *result);
+bool insert_row(const RowRun &run, RowResult *result, const RowObserver &observer);
 
 // Finds the row that exists, as far as the caller may see it.
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot = nullptr);

@@ -34,6 +34,7 @@ struct RowStatement : PlanEntry {
     int parameters;          // of the objects, then of the flow
     Oid *types;
     Oid arbiter;   // an index whose constraint the text names; InvalidOid: none
+    int observer;  // the parameter through which an INSERT shows its row, the last one; 0: it does not
     int controls;  // how many columns each result has before those of row_data
     RowWriter row; // row_data
     void *extra;   // the flow's own
@@ -99,9 +100,17 @@ struct RowResult {
 
 enum class Row { unwanted, wanted };
 
+// Looks at the row of an INSERT, as it is after BEFORE triggers and generation. Constraints are not checked yet, nor is a
+// unique index asked. An error in it ends the INSERT. It may run row flows of its own between SPI_connect and SPI_finish.
+struct RowObserver {
+    void (*look)(void *argument, TupleTableSlot *row);
+    void *argument;
+};
+
 // Runs a plan with a new snapshot, or with the given one. False when it returned no row. 0A000 if it would read a foreign
-// partition of the table.
-bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot = nullptr);
+// partition of the table. REQUIRES: an observer, and no snapshot, for an INSERT of a statement that has one.
+bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot snapshot = nullptr,
+              const RowObserver *observer = nullptr);
 
 // Registers the invalidation callbacks; once per backend.
 void row_statement_initialize();

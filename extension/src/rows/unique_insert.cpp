@@ -12,9 +12,6 @@ struct Argument {
     enum { target, new_row, conflict_columns };
 };
 
-// A duplicate may be gone when it is looked for. After so many attempts there was none, and something else kept the row out.
-constexpr int kMostAttempts = 100;
-
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
         return unique_key(call.table, named_columns(call), Nulls::allowed);
@@ -35,9 +32,9 @@ void append_both_null(StringInfo sql, Relation table, AttrNumber column, int par
 }
 
 // Rows that are equal for the index; with UNIQUE NULLS NOT DISTINCT, so are nulls.
-void append_conflict_condition(StringInfo sql, const RowCall &call, const UniqueKey &key, const Foreseen &foreseen) {
+void append_conflict_condition(StringInfo sql, const RowCall &call, const UniqueKey &key, const NewKey &values) {
     for (int i = 0; i < key.count; i++) {
-        const int parameter = foreseen.columns[i].parameter;
+        const int parameter = values.columns[i].parameter;
         appendStringInfo(sql, "%s(", i > 0 ? " AND " : "");
         append_equality(sql, call.table, key, i, parameter);
         if (key.nulls_are_equal) {
@@ -50,8 +47,8 @@ void append_conflict_condition(StringInfo sql, const RowCall &call, const Unique
 
 void build(RowStatement *statement, const RowCall &call) {
     UniqueKey key = conflict_key(call);
-    Foreseen *foreseen = foresee_columns(statement, call, {key.count, key.columns});
-    statement->extra = foreseen;
+    NewKey *values = new_key(statement, call, {key.count, key.columns});
+    statement->extra = values;
     statement->arbiter = key.index;
     StringInfoData clause, condition;
     initStringInfo(&clause);
@@ -59,34 +56,67 @@ void build(RowStatement *statement, const RowCall &call) {
     appendStringInfoString(&clause, " ON CONFLICT ");
     append_arbiter(&clause, call.table, key);
     appendStringInfoString(&clause, " DO NOTHING");
-    append_conflict_condition(&condition, call, key, *foreseen);
-    prepare_insert(statement, call, clause.data, "true");
+    append_conflict_condition(&condition, call, key, *values);
+    prepare_insert(statement, call, clause.data);
     // There is one row at most. LIMIT would make the planner prefer to read the whole index for a null.
     prepare_find(statement, call, condition.data);
+}
+
+struct Attempt {
+    const RowRun &run;
+    const RowCall &call;
+    Oid table; // the table or partition that the row was meant for; InvalidOid: a trigger or rule kept it out
+};
+
+const NewKey &key_of(const RowRun &run) { return *static_cast<const NewKey *>(run.statement->extra); }
+
+void note_row(void *argument, TupleTableSlot *row) {
+    auto *attempt = static_cast<Attempt *>(argument);
+    set_shown_key(attempt->run, attempt->call, key_of(attempt->run), row);
+    attempt->table = row->tts_tableOid;
 }
 
 bool is_duplicate(const RowRun &run, const RowCall &call, RowResult *result) {
     return find_duplicate(run, result) || is_hidden_duplicate(run, call);
 }
 
+bool has_run_triggers(const Attempt &attempt) {
+    const TriggerDesc *of_statement = attempt.call.table->trigdesc;
+    if (of_statement != nullptr && (of_statement->trig_insert_before_statement || of_statement->trig_insert_after_statement))
+        return true;
+    Relation table = table_open(attempt.table, NoLock); // the INSERT has locked it
+    const bool found = table->trigdesc != nullptr && table->trigdesc->trig_insert_before_row;
+    table_close(table, NoLock);
+    return found;
+}
+
+[[noreturn]] void raise_vanished(Relation table) {
+    ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("could not serialize access due to concurrent delete"),
+                    errdetail("A duplicate kept the row out of table \"%s\" and was gone before it could be read. Another "
+                              "attempt would run the table's triggers once more.",
+                              RelationGetRelationName(table)),
+                    errhint("The transaction might succeed if retried."), errtable(table)));
+    pg_unreachable();
+}
+
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
-    const auto &foreseen = *static_cast<const Foreseen *>(run.statement->extra);
-    for (int attempt = 0; attempt < kMostAttempts; attempt++) {
+    for (;;) {
         check_for_interrupts();
-        if (insert_row(run, result))
+        Attempt attempt{run, call, InvalidOid};
+        if (insert_row(run, result, {note_row, &attempt}))
             return true;
-        foresee_values(run, call, foreseen);
+        const bool is_kept_out = !OidIsValid(attempt.table);
+        if (is_kept_out && !key_of(run).is_given)
+            raise_suppressed(call.table, "INSERT");
+        if (is_kept_out)
+            set_given_key(run, key_of(run));
         if (is_duplicate(run, call, result))
             return false;
-        // The conflict may concern values that a trigger has changed, for example to lower case.
-        if (has_insert_triggers(call.table)) {
-            if (!foresee_triggered_values(run, call, foreseen))
-                break;
-            if (is_duplicate(run, call, result))
-                return false;
-        }
+        if (is_kept_out)
+            raise_suppressed(call.table, "INSERT");
+        if (has_run_triggers(attempt))
+            raise_vanished(call.table);
     }
-    raise_suppressed(call.table, "INSERT");
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
-SELECT plan(54);
+SELECT plan(60);
 SET client_min_messages = warning;
 SET statement_timeout = '30 s';
 DROP SCHEMA IF EXISTS row_guarded CASCADE;
@@ -248,13 +248,35 @@ SELECT is(pg_temp.inserted('triggered', '{"word": "x", "a": "a"}', '{word}'),
 SELECT is(pg_temp.inserted('triggered', '{"word": "y", "a": "none"}', '{word}'), '"09000"', 'row_that_a_trigger_suppresses');
 SELECT is(pg_temp.inserted('triggered', '{"word": "x", "a": "none"}', '{word}') ->> 'outcome', 'duplicate',
     'duplicate_before_a_trigger_that_suppresses');
--- A trigger that changes the match column: an error or a duplicate, but no second row.
-CREATE TABLE row_guarded.upper (word text);
+-- A trigger that changes the match column. It runs once for each call, and what it does for a duplicate is undone.
+CREATE TABLE row_guarded.upper (word text, part int) PARTITION BY LIST (part);
+CREATE TABLE row_guarded.upper_1 (part int, gone int, word text);
+ALTER TABLE row_guarded.upper_1 DROP gone;
+ALTER TABLE row_guarded.upper ATTACH PARTITION row_guarded.upper_1 DEFAULT;
 CREATE INDEX ON row_guarded.upper (word);
-CREATE FUNCTION row_guarded.raise_case() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.word := upper(NEW.word); RETURN NEW; END $$;
+CREATE TABLE row_guarded.noted (word text);
+CREATE SEQUENCE row_guarded.runs;
+CREATE FUNCTION row_guarded.raise_case() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM nextval('row_guarded.runs');
+    INSERT INTO row_guarded.noted VALUES (NEW.word);
+    NEW.word := upper(NEW.word);
+    RETURN NEW;
+END $$;
 CREATE TRIGGER raise_case BEFORE INSERT ON row_guarded.upper FOR EACH ROW EXECUTE FUNCTION row_guarded.raise_case();
-SELECT pg_temp.inserted('upper', '{"word": "a"}', '{word}'), pg_temp.inserted('upper', '{"word": "a"}', '{word}');
-SELECT cmp_ok((SELECT count(*) FROM row_guarded.upper), '<', 2::bigint, 'trigger_that_changes_the_match_column_makes_no_duplicates');
+SELECT is((SELECT string_agg(pg_temp.inserted(target, new_row, '{word}') #>> '{outcome}', ' ' ORDER BY n)
+             FROM (VALUES (1, 'upper', '{"word": "a"}'), (2, 'upper', '{"word": "a"}'), (3, 'upper_1', '{"word": "A"}'), (4, 'upper_1', '{"word": "b"}'),
+                          (5, 'upper', '{"word": "B"}')) AS v (n, target, new_row)),
+    'inserted duplicate duplicate inserted duplicate', 'trigger_that_changes_the_match_column');
+SELECT is((SELECT string_agg(word, ' ' ORDER BY word) FROM row_guarded.upper), 'A B', 'makes_no_duplicates');
+SELECT is((SELECT last_value FROM row_guarded.runs), 5::bigint, 'and_runs_once_for_each_call');
+SELECT is((SELECT string_agg(word, ' ' ORDER BY word) FROM row_guarded.noted), 'a b', 'undone_for_duplicates');
+-- One of a single partition.
+DROP TRIGGER raise_case ON row_guarded.upper;
+CREATE TRIGGER raise_case BEFORE INSERT ON row_guarded.upper_1 FOR EACH ROW EXECUTE FUNCTION row_guarded.raise_case();
+SELECT is(pg_temp.inserted('upper', '{"word": "c"}', '{word}') ->> 'outcome', 'inserted', 'row_that_a_trigger_of_a_partition_changes');
+SELECT is(pg_temp.inserted('upper', '{"word": "c"}', '{word}'), '"09000"', 'duplicate_that_it_makes');
+SELECT is(pg_temp.inserted('upper', '{"word": "C"}', '{word}') ->> 'outcome', 'duplicate', 'duplicate_as_it_was_given');
 CREATE TABLE row_guarded.slugs (name text, slug text GENERATED ALWAYS AS (lower(name)) STORED);
 CREATE INDEX ON row_guarded.slugs (slug);
 SELECT is(pg_temp.inserted('slugs', '{"name": "Ada"}', '{slug}') || pg_temp.inserted('slugs', '{"name": "ADA"}', '{slug}'),

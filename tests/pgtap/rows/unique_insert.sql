@@ -2,7 +2,7 @@
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
-SELECT plan(61);
+SELECT plan(66);
 SET client_min_messages = warning;
 SET statement_timeout = '30 s';
 DROP SCHEMA IF EXISTS row_unique CASCADE;
@@ -171,6 +171,36 @@ SELECT is(pg_temp.inserted('triggered', '{"mail": "Ada", "a": "y"}'),
     '{"outcome": "duplicate", "row_data": {"mail": "ada", "a": "x"}}', 'duplicate_that_a_trigger_made');
 SELECT is(pg_temp.inserted('triggered', '{"mail": "eve", "a": "none"}'), '"09000"', 'row_that_a_trigger_suppresses');
 SELECT is((SELECT count(*) FROM row_unique.triggered), 1::bigint, 'is_not_inserted_and_not_called_a_duplicate');
+-- They run once for each call. A sequence counts what is undone, too.
+CREATE SEQUENCE row_unique.runs;
+CREATE FUNCTION row_unique.counted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM nextval('row_unique.runs');
+    IF TG_LEVEL = 'STATEMENT' THEN RETURN NULL; END IF;
+    NEW.mail := lower(NEW.mail);
+    RETURN NEW;
+END $$;
+CREATE TABLE row_unique.counting (mail text PRIMARY KEY, slug text UNIQUE GENERATED ALWAYS AS (left(mail, 2)) STORED);
+CREATE TRIGGER first BEFORE INSERT ON row_unique.counting EXECUTE FUNCTION row_unique.counted();
+CREATE TRIGGER counted BEFORE INSERT ON row_unique.counting FOR EACH ROW EXECUTE FUNCTION row_unique.counted();
+CREATE TRIGGER last AFTER INSERT ON row_unique.counting EXECUTE FUNCTION row_unique.counted();
+CREATE TABLE row_unique.counting_parts (id int, mail text, PRIMARY KEY (mail)) PARTITION BY LIST (mail);
+CREATE TABLE row_unique.counting_part (mail text NOT NULL, gone int, id int);
+ALTER TABLE row_unique.counting_part DROP gone;
+ALTER TABLE row_unique.counting_parts ATTACH PARTITION row_unique.counting_part DEFAULT;
+CREATE TRIGGER counted BEFORE INSERT ON row_unique.counting_part FOR EACH ROW EXECUTE FUNCTION row_unique.counted();
+CREATE FUNCTION pg_temp.counting(target text, new_row text, columns text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := nextval('row_unique.runs');
+    answer jsonb := pg_temp.inserted(target, new_row, columns);
+BEGIN
+    RETURN concat_ws(' ', coalesce(answer ->> 'outcome', answer #>> '{}'), answer #>> '{row_data,mail}', nextval('row_unique.runs') - before - 1);
+END $$;
+SELECT is(pg_temp.counting('counting', '{"mail": "Ada"}', '{mail}'), 'inserted ada 3', 'triggers_run_once');
+SELECT is(pg_temp.counting('counting', '{"mail": "ADA"}', '{mail}'), 'duplicate ada 3', 'also_for_a_duplicate_that_they_made');
+SELECT is(pg_temp.counting('counting', '{"mail": "ADELE"}', '{slug}'), 'duplicate ada 3', 'or_that_is_generated_from_what_they_made');
+SELECT is(pg_temp.counting('counting_parts', '{"mail": "Ada"}', '{mail}'), 'inserted ada 1', 'triggers_of_a_partition');
+SELECT is(pg_temp.counting('counting_parts', '{"mail": "aDA"}', '{mail}'), 'duplicate ada 1', 'and_the_duplicates_that_they_make');
 CREATE TABLE row_unique.after (id int PRIMARY KEY, a int);
 CREATE FUNCTION row_unique.raise_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE row_unique.after SET a = 77
     WHERE id = NEW.id; RAISE EXCEPTION USING ERRCODE = NEW.a::text; END $$;
