@@ -2,7 +2,7 @@
 -- SERIALIZABLE it conflicts with writes of other rows. Objects of ever new shapes leave nothing behind.
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
-SELECT plan(10);
+SELECT plan(14);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_plans CASCADE;
 SELECT 'DROP OWNED BY tap_plans; DROP ROLE tap_plans' FROM pg_roles WHERE rolname = 'tap_plans' \gexec
@@ -159,6 +159,40 @@ SELECT bytes AS before FROM pg_temp.kept() \gset
 SELECT pg_temp.execute_with_shapes(201, 500);
 SELECT cmp_ok(bytes - :before, '<', 16384::bigint, 'nor_with_those_of_responses') FROM pg_temp.kept();
 SELECT ok(megabytes BETWEEN 14 AND 18, format('which_both_kinds_share: %s MB', megabytes)) FROM pg_temp.megabytes_of_statements() AS megabytes;
+
+-- Calls that fail end their use of a statement, so that it can be freed.
+CREATE FUNCTION pg_temp.fail_with_shapes(first int, last int) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    failed bigint := 0;
+BEGIN
+    FOR i IN first .. last LOOP
+        BEGIN
+            PERFORM conditional_update('row_plans.broad', '{"id": 1}', '{"id": 1}', pg_temp.shape(i, 1) || '{"version": 0}');
+        EXCEPTION WHEN SQLSTATE 'ID004' THEN
+            failed := failed + 1;
+        END;
+    END LOOP;
+    RETURN failed;
+END $$;
+SELECT is(pg_temp.fail_with_shapes(501, 1500), 1000::bigint, 'calls_that_fail');
+SELECT ok(megabytes BETWEEN 14 AND 18, format('keep_no_more: %s MB', megabytes)) FROM pg_temp.megabytes_of_statements() AS megabytes;
+
+-- A statement stays while it runs, whatever a trigger within it needs memory for.
+CREATE TABLE row_plans.outermost (id int PRIMARY KEY, note text, kept bigint);
+INSERT INTO row_plans.outermost VALUES (1, 'before');
+CREATE FUNCTION row_plans.call_others() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_temp.call_with_shapes(1501, 1800);
+    SELECT count(*) INTO NEW.kept FROM pg_get_backend_memory_contexts()
+     WHERE name = 'CachedPlanSource' AND ident LIKE 'UPDATE%row_plans.outermost%';
+    RETURN NEW;
+END $$;
+CREATE TRIGGER calls BEFORE UPDATE ON row_plans.outermost FOR EACH ROW EXECUTE FUNCTION row_plans.call_others();
+SELECT is(row_data, '{"id": 1, "note": "after", "kept": 1}', 'statement_in_use_is_kept')
+  FROM conditional_update('row_plans.outermost', '{"id": 1}', '{"note": "before"}', '{"note": "after"}');
+SELECT pg_temp.call_with_shapes(1801, 2100);
+SELECT is((SELECT count(*) FROM pg_get_backend_memory_contexts() WHERE name = 'CachedPlanSource' AND ident LIKE 'UPDATE%row_plans.outermost%'),
+    0::bigint, 'and_freed_later');
 
 SET client_min_messages = warning;
 DROP SCHEMA row_plans CASCADE;
