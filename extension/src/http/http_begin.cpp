@@ -139,12 +139,7 @@ Datum answer_to(const text *scope, const Claimed &claimed) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_http_begin);
-PG_FUNCTION_INFO_V1(idem_http_key);
-
-PGDLLEXPORT Datum idem_http_begin(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_http_begin) {
     const text *method = method_argument(fcinfo);
     const text *route = required_text(fcinfo, Argument::route, "route");
     ClaimRequest request{};
@@ -166,11 +161,9 @@ PGDLLEXPORT Datum idem_http_begin(PG_FUNCTION_ARGS) {
     return answer_to(request.scope, claim_key(request));
 }
 
-PGDLLEXPORT Datum idem_http_key(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_http_key) {
     const text *key = parse_key(fcinfo, 0);
     if (key == nullptr)
         PG_RETURN_NULL();
     PG_RETURN_TEXT_P(key);
 }
-
-} // extern "C"

@@ -26,11 +26,7 @@ const Jsonb *optional_json(FunctionCallInfo fcinfo, int arg) { return PG_ARGISNU
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_http_complete);
-
-PGDLLEXPORT Datum idem_http_complete(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_http_complete) {
     HolderCall call{};
     call.function = "idem_http_complete()";
     call.change = core::Change::complete;
@@ -56,5 +52,3 @@ PGDLLEXPORT Datum idem_http_complete(PG_FUNCTION_ARGS) {
     change_as_holder(call);
     PG_RETURN_VOID();
 }
-
-} // extern "C"

@@ -50,17 +50,12 @@ constexpr Oid kPartTypes[] = {TIMESTAMPTZOID, INT4OID, INT4OID};
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_next_id);
-PG_FUNCTION_INFO_V1(idem_id_parts);
-
-PGDLLEXPORT Datum idem_next_id([[maybe_unused]] PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_next_id) {
     prevent_unless_writable("idem_next_id()");
     PG_RETURN_INT64(next_id());
 }
 
-PGDLLEXPORT Datum idem_id_parts(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_id_parts) {
     if (PG_ARGISNULL(0))
         raise_null_argument("id");
     const int64 id = PG_GETARG_INT64(0);
@@ -74,5 +69,3 @@ PGDLLEXPORT Datum idem_id_parts(PG_FUNCTION_ARGS) {
     values[PartColumn::seq] = Int32GetDatum(parts.sequence);
     return make_record(fcinfo, kPartTypes, values, nulls);
 }
-
-} // extern "C"

@@ -11,11 +11,7 @@ constinit core::UuidStamp last_stamp = 0;
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_uuid_v7);
-
-PGDLLEXPORT Datum idem_uuid_v7([[maybe_unused]] PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_uuid_v7) {
     uint8 random[core::kUuidRandomBytes];
     fill_random(random, sizeof random);
     last_stamp = core::next_uuid_stamp(last_stamp, core::uuid_stamp(clock_now()));
@@ -24,5 +20,3 @@ PGDLLEXPORT Datum idem_uuid_v7([[maybe_unused]] PG_FUNCTION_ARGS) {
     memcpy(uuid->data, bytes.data(), sizeof uuid->data);
     PG_RETURN_UUID_P(uuid);
 }
-
-} // extern "C"

@@ -13,11 +13,7 @@ struct Argument {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_begin);
-
-PGDLLEXPORT Datum idem_begin(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_begin) {
     ClaimRequest request{};
     request.function = "idem_begin()";
     request.key = key_argument(fcinfo, Argument::key);
@@ -31,5 +27,3 @@ PGDLLEXPORT Datum idem_begin(PG_FUNCTION_ARGS) {
     request.wait_until = wait_argument(fcinfo, Argument::wait);
     return make_ticket(claim_key(request));
 }
-
-} // extern "C"

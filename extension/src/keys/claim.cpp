@@ -171,12 +171,7 @@ ClaimRequest transactional_request(FunctionCallInfo fcinfo, const char *function
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_claim);
-PG_FUNCTION_INFO_V1(idem_try_claim);
-
-PGDLLEXPORT Datum idem_claim(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_claim) {
     ClaimRequest request = transactional_request(fcinfo, "idem_claim()");
     request.waits_for_commit = true;
     const Claimed claimed = claim_key(request);
@@ -184,11 +179,9 @@ PGDLLEXPORT Datum idem_claim(PG_FUNCTION_ARGS) {
     PG_RETURN_BOOL(is_granted(claimed.outcome));
 }
 
-PGDLLEXPORT Datum idem_try_claim(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_try_claim) {
     ClaimRequest request = transactional_request(fcinfo, "idem_try_claim()");
     request.records_doubt = true;
     const Claimed claimed = claim_key(request);
     PG_RETURN_DATUM(outcome_datum(claimed.outcome));
 }
-
-} // extern "C"

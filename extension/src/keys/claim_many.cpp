@@ -194,11 +194,7 @@ void return_new_keys(FunctionCallInfo fcinfo, ArrayType *array, const bool *is_n
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_claim_many);
-
-PGDLLEXPORT Datum idem_claim_many(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_claim_many) {
     if (PG_ARGISNULL(0))
         raise_null_argument("keys");
     ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
@@ -214,5 +210,3 @@ PGDLLEXPORT Datum idem_claim_many(PG_FUNCTION_ARGS) {
     return_new_keys(fcinfo, array, is_new);
     return Datum{0};
 }
-
-} // extern "C"

@@ -55,11 +55,7 @@ int64 count_hit(const KeyTable &table, const text *scope, const text *key, Micro
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_hit);
-
-PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_hit) {
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 2);
     const Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
@@ -70,5 +66,3 @@ PGDLLEXPORT Datum idem_hit(PG_FUNCTION_ARGS) {
     close_keys(table);
     PG_RETURN_INT64(hits);
 }
-
-} // extern "C"

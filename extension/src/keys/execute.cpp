@@ -147,11 +147,7 @@ void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolic
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_execute);
-
-PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_execute) {
     ClaimRequest request{};
     request.function = "idem_execute()";
     request.key = key_argument(fcinfo, Argument::key);
@@ -175,5 +171,3 @@ PGDLLEXPORT Datum idem_execute(PG_FUNCTION_ARGS) {
     close_keys(table);
     return make_ticket(claimed, response, response_size(response) > policy.max_response_size);
 }
-
-} // extern "C"

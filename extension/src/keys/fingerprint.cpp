@@ -151,27 +151,19 @@ bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
 
 } // namespace idem
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_fingerprint);
-PG_FUNCTION_INFO_V1(idem_fingerprint_text);
-PG_FUNCTION_INFO_V1(idem_fingerprint_bytes);
-
-PGDLLEXPORT Datum idem_fingerprint(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_fingerprint) {
     if (PG_ARGISNULL(0))
         raise_null_argument("request");
     PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0)));
 }
 
-PGDLLEXPORT Datum idem_fingerprint_text(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_fingerprint_text) {
     const text *request = required_text(fcinfo, 0, "request");
     const std::string_view utf8 = as_utf8(request);
     PG_RETURN_BYTEA_P(fingerprint_of(utf8.data(), utf8.size()));
 }
 
-PGDLLEXPORT Datum idem_fingerprint_bytes(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_fingerprint_bytes) {
     const bytea *request = required_text(fcinfo, 0, "request");
     PG_RETURN_BYTEA_P(fingerprint_of(VARDATA_ANY(request), VARSIZE_ANY_EXHDR(request)));
 }
-
-} // extern "C"

@@ -150,21 +150,14 @@ Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_ar
 
 } // namespace idem
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_checkpoint);
-PG_FUNCTION_INFO_V1(idem_renew);
-PG_FUNCTION_INFO_V1(idem_complete);
-PG_FUNCTION_INFO_V1(idem_release);
-
-PGDLLEXPORT Datum idem_checkpoint(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_checkpoint) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_checkpoint()", idem::Change::checkpoint, 2, 3);
     call.recovery_point = idem::required_text(fcinfo, 1, "recovery_point");
     idem::change_as_holder(call);
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_renew(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_renew) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
     const idem::core::Micros span =
         PG_ARGISNULL(2) ? call.policy.lease : idem::positive_span_of(PG_GETARG_INTERVAL_P(2), "lease");
@@ -173,17 +166,15 @@ PGDLLEXPORT Datum idem_renew(PG_FUNCTION_ARGS) {
     PG_RETURN_TIMESTAMPTZ(call.lease_until);
 }
 
-PGDLLEXPORT Datum idem_complete(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_complete) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_complete()", idem::Change::complete, 3, 4);
     call.response = idem::response_arguments(fcinfo, 1, 2);
     idem::change_as_holder(call);
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_release(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_release) {
     const idem::HolderCall call = idem::holder_call(fcinfo, "idem_release()", idem::Change::release, 1, 2);
     idem::change_as_holder(call);
     PG_RETURN_VOID();
 }
-
-} // extern "C"

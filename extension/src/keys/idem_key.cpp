@@ -97,11 +97,7 @@ Parts listed_parts(FunctionCallInfo fcinfo) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_key);
-
-PGDLLEXPORT Datum idem_key(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_key) {
     const Parts parts = get_fn_expr_variadic(fcinfo->flinfo) ? array_parts(fcinfo) : listed_parts(fcinfo);
     if (parts.count == 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a key needs at least one part")));
@@ -112,5 +108,3 @@ PGDLLEXPORT Datum idem_key(PG_FUNCTION_ARGS) {
         return std::move(key).take();
     }));
 }
-
-} // extern "C"

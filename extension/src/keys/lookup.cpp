@@ -67,11 +67,7 @@ void put_info(const AnswerRows &rows, const KeyRow &row, const text *owner) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_lookup);
-
-PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_lookup) {
     const text *key = key_argument(fcinfo, 0);
     const text *owner = optional_text(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
@@ -89,5 +85,3 @@ PGDLLEXPORT Datum idem_lookup(PG_FUNCTION_ARGS) {
     close_keys(table);
     return Datum{0};
 }
-
-} // extern "C"

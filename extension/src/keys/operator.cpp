@@ -90,23 +90,16 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_forget);
-PG_FUNCTION_INFO_V1(idem_resolve);
-
-PGDLLEXPORT Datum idem_forget(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_forget) {
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 1);
     PG_RETURN_BOOL(forget(scope, key, scope_policy(scope)));
 }
 
-PGDLLEXPORT Datum idem_resolve(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_resolve) {
     const text *key = key_argument(fcinfo, 0);
     const Resolution resolution = resolution_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 4);
     resolve(scope, key, scope_policy(scope), resolution, response_arguments(fcinfo, 2, 3));
     PG_RETURN_VOID();
 }
-
-} // extern "C"

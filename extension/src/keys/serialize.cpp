@@ -3,11 +3,7 @@
 #include "server/arguments.hpp"
 #include "server/value_lock.hpp"
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_serialize);
-
-PGDLLEXPORT Datum idem_serialize(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_serialize) {
     using namespace idem;
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 1);
@@ -17,5 +13,3 @@ PGDLLEXPORT Datum idem_serialize(PG_FUNCTION_ARGS) {
     lock_value(ValueLock::serialize, hash);
     PG_RETURN_VOID();
 }
-
-} // extern "C"

@@ -106,14 +106,7 @@ HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Chan
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_lock);
-PG_FUNCTION_INFO_V1(idem_lock_renew);
-PG_FUNCTION_INFO_V1(idem_unlock);
-PG_FUNCTION_INFO_V1(idem_assert_fence);
-
-PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_lock) {
     ClaimRequest request{};
     request.function = "idem_lock()";
     request.space = KeySpace::locks;
@@ -135,7 +128,7 @@ PGDLLEXPORT Datum idem_lock(PG_FUNCTION_ARGS) {
     PG_RETURN_INT64(DatumGetInt64(claimed.row.get(KeyColumn::fence)));
 }
 
-PGDLLEXPORT Datum idem_lock_renew(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_lock_renew) {
     HolderCall call = holder_call(fcinfo, "idem_lock_renew()", core::Change::renew, 3);
     const Micros lease = lease_argument(fcinfo, 2, call.policy);
     const Micros now = clock_now();
@@ -144,11 +137,11 @@ PGDLLEXPORT Datum idem_lock_renew(PG_FUNCTION_ARGS) {
     PG_RETURN_BOOL(try_change_as_holder(call));
 }
 
-PGDLLEXPORT Datum idem_unlock(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_unlock) {
     PG_RETURN_BOOL(try_change_as_holder(holder_call(fcinfo, "idem_unlock()", core::Change::release, 2)));
 }
 
-PGDLLEXPORT Datum idem_assert_fence(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_assert_fence) {
     const text *name = key_argument(fcinfo, 0, "name");
     const int64 fence = fence_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
@@ -157,5 +150,3 @@ PGDLLEXPORT Datum idem_assert_fence(PG_FUNCTION_ARGS) {
     assert_fence(scope, name, fence);
     PG_RETURN_VOID();
 }
-
-} // extern "C"

@@ -149,14 +149,7 @@ void raise_not_initial(const char *machine, const char *state, Relation table, A
 
 } // namespace idem
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_can_transition);
-PG_FUNCTION_INFO_V1(idem_check_transition);
-PG_FUNCTION_INFO_V1(idem_machine_dot);
-PG_FUNCTION_INFO_V1(idem_machine_mermaid);
-
-PGDLLEXPORT Datum idem_can_transition(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_can_transition) {
     using namespace idem;
     const char *machine = machine_argument(fcinfo, 0);
     const char *from = text_to_cstring(required_text(fcinfo, 1, "from_state"));
@@ -164,7 +157,7 @@ PGDLLEXPORT Datum idem_can_transition(PG_FUNCTION_ARGS) {
     PG_RETURN_BOOL(machine_graph(machine).can(from, to));
 }
 
-PGDLLEXPORT Datum idem_check_transition(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_check_transition) {
     using namespace idem;
     const char *machine = machine_argument(fcinfo, 0);
     const char *from = text_to_cstring(required_text(fcinfo, 1, "from_state"));
@@ -174,17 +167,15 @@ PGDLLEXPORT Datum idem_check_transition(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_machine_dot(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_dot) {
     using namespace idem;
     const char *machine = machine_argument(fcinfo, 0);
     const core::StateGraph &graph = machine_graph(machine);
     PG_RETURN_TEXT_P(core_string([&] { return graph.dot(machine); }));
 }
 
-PGDLLEXPORT Datum idem_machine_mermaid(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_mermaid) {
     using namespace idem;
     const core::StateGraph &graph = machine_graph(machine_argument(fcinfo, 0));
     PG_RETURN_TEXT_P(core_string([&] { return graph.mermaid(); }));
 }
-
-} // extern "C"

@@ -214,12 +214,7 @@ List *drop_statements(Relation table, const char *column) {
 
 } // namespace idem
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_machine_attach);
-PG_FUNCTION_INFO_V1(idem_machine_detach);
-
-PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_attach) {
     using namespace idem;
     check_may_attach(fcinfo);
     const char *machine_name = machine_argument(fcinfo, Argument::machine);
@@ -241,7 +236,7 @@ PGDLLEXPORT Datum idem_machine_attach(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_machine_detach(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_detach) {
     using namespace idem;
     if (PG_ARGISNULL(Argument::state_column_name))
         raise_null_argument("state_column");
@@ -257,5 +252,3 @@ PGDLLEXPORT Datum idem_machine_detach(PG_FUNCTION_ARGS) {
         run_as_caller(static_cast<const char *>(lfirst(cell)));
     PG_RETURN_VOID();
 }
-
-} // extern "C"

@@ -85,12 +85,7 @@ void check_attached_table(const Attachment &attachment, const char *machine, con
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_machine_define);
-PG_FUNCTION_INFO_V1(idem_machine_drop);
-
-PGDLLEXPORT Datum idem_machine_define(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_define) {
     const char *machine = machine_argument(fcinfo, 0);
     if (PG_ARGISNULL(1))
         raise_null_argument("definition");
@@ -106,7 +101,7 @@ PGDLLEXPORT Datum idem_machine_define(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_machine_drop(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_machine_drop) {
     const char *machine = machine_argument(fcinfo, 0);
     prevent_unless_writable("idem_machine_drop()");
     lock_machines();
@@ -121,5 +116,3 @@ PGDLLEXPORT Datum idem_machine_drop(PG_FUNCTION_ARGS) {
     invalidate_member(machines_table);
     PG_RETURN_VOID();
 }
-
-} // extern "C"

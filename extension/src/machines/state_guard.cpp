@@ -167,11 +167,7 @@ void guard_delete(const GuardCall &call) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_state_guard);
-
-PGDLLEXPORT Datum idem_state_guard(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_state_guard) {
     const GuardCall call = guard_call(fcinfo);
     const TriggerEvent event = call.trigger->tg_event;
     if (TRIGGER_FIRED_BY_UPDATE(event))
@@ -182,5 +178,3 @@ PGDLLEXPORT Datum idem_state_guard(PG_FUNCTION_ARGS) {
         guard_delete(call);
     return PointerGetDatum(nullptr);
 }
-
-} // extern "C"

@@ -99,11 +99,7 @@ Moved move_row(const Move &move) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_transition);
-
-PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_transition) {
     RowCall call{};
     call.function = "idem_transition";
     call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
@@ -127,5 +123,3 @@ PGDLLEXPORT Datum idem_transition(PG_FUNCTION_ARGS) {
     return make_answer(fcinfo, moved.outcome,
                        {TEXTOID, moved.state == nullptr ? Datum{0} : CStringGetTextDatum(moved.state), moved.state == nullptr});
 }
-
-} // extern "C"

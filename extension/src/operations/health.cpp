@@ -16,11 +16,7 @@ struct LibraryColumn {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_health_library);
-
-PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_health_library) {
     Datum values[LibraryColumn::count];
     bool nulls[LibraryColumn::count] = {};
     values[LibraryColumn::version] = CStringGetTextDatum(library_version());
@@ -39,5 +35,3 @@ PGDLLEXPORT Datum idem_health_library(PG_FUNCTION_ARGS) {
     constexpr Oid kTypes[] = {TEXTOID, BOOLOID, TEXTOID};
     return make_record(fcinfo, kTypes, values, nulls);
 }
-
-} // extern "C"

@@ -159,13 +159,7 @@ void put_all_in_flight(const AnswerRows &result) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_in_flight);
-
-PGDLLEXPORT Datum idem_in_flight(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_in_flight) {
     put_all_in_flight(begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
-
-} // extern "C"

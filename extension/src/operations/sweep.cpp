@@ -214,11 +214,7 @@ void require_own_transactions(FunctionCallInfo fcinfo) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_sweep);
-
-PGDLLEXPORT Datum idem_sweep(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_sweep) {
     const SweepOptions options = options_of(fcinfo);
     require_own_transactions(fcinfo);
     prevent_unless_writable("idem_sweep()");
@@ -237,5 +233,3 @@ PGDLLEXPORT Datum idem_sweep(PG_FUNCTION_ARGS) {
     SPI_finish();
     PG_RETURN_VOID();
 }
-
-} // extern "C"

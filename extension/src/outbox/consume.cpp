@@ -22,11 +22,7 @@ const text *nonempty_text(FunctionCallInfo fcinfo, int arg, const char *name) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_consume);
-
-PGDLLEXPORT Datum idem_consume(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_consume) {
     ClaimRequest request{};
     request.function = "idem_consume()";
     request.key = composite_key(nonempty_text(fcinfo, Argument::consumer, "consumer"),
@@ -39,5 +35,3 @@ PGDLLEXPORT Datum idem_consume(PG_FUNCTION_ARGS) {
     raise_if_held(claimed, request.key);
     PG_RETURN_BOOL(is_granted(claimed.outcome));
 }
-
-} // extern "C"

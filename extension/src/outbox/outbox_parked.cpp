@@ -52,12 +52,7 @@ void publish_again(const HeapTable &messages, TupleTableSlot *slot) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_outbox_retry);
-PG_FUNCTION_INFO_V1(idem_outbox_discard);
-
-PGDLLEXPORT Datum idem_outbox_retry(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_outbox_retry) {
     const Numbers ids = ids_argument(fcinfo, 0);
     prevent_unless_writable("idem_outbox_retry()");
     const HeapTable messages = open_messages();
@@ -66,10 +61,8 @@ PGDLLEXPORT Datum idem_outbox_retry(PG_FUNCTION_ARGS) {
     PG_RETURN_INT32(published);
 }
 
-PGDLLEXPORT Datum idem_outbox_discard(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_outbox_discard) {
     const Numbers ids = ids_argument(fcinfo, 0);
     prevent_unless_writable("idem_outbox_discard()");
     PG_RETURN_INT32(delete_parked(ids, [](TupleTableSlot *) {}));
 }
-
-} // extern "C"

@@ -38,11 +38,7 @@ void insert_message(int64 id, const text *topic, const text *key, FunctionCallIn
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_publish);
-
-PGDLLEXPORT Datum idem_publish(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_publish) {
     const text *topic = topic_argument(fcinfo, Argument::topic);
     if (PG_ARGISNULL(Argument::payload))
         raise_null_argument("payload");
@@ -54,5 +50,3 @@ PGDLLEXPORT Datum idem_publish(PG_FUNCTION_ARGS) {
     CommandCounterIncrement();
     PG_RETURN_INT64(id);
 }
-
-} // extern "C"

@@ -96,12 +96,7 @@ Micros delay_argument(FunctionCallInfo fcinfo) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_outbox_ack);
-PG_FUNCTION_INFO_V1(idem_outbox_nack);
-
-PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_outbox_ack) {
     const Numbers ids = ids_argument(fcinfo, Argument::ids);
     const int64 fence = fence_argument(fcinfo);
     prevent_unless_writable("idem_outbox_ack()");
@@ -111,7 +106,7 @@ PGDLLEXPORT Datum idem_outbox_ack(PG_FUNCTION_ARGS) {
         [](const Lease &) {}));
 }
 
-PGDLLEXPORT Datum idem_outbox_nack(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_outbox_nack) {
     const Numbers ids = ids_argument(fcinfo, Argument::ids);
     const int64 fence = fence_argument(fcinfo);
     const bool backs_off = PG_ARGISNULL(Argument::retry_after);
@@ -130,5 +125,3 @@ PGDLLEXPORT Datum idem_outbox_nack(PG_FUNCTION_ARGS) {
                 notify_relays(lease.topic);
         }));
 }
-
-} // extern "C"

@@ -223,11 +223,7 @@ int max_messages_argument(FunctionCallInfo fcinfo) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_outbox_take);
-
-PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_outbox_take) {
     TakeCall call{};
     call.topic = topic_argument(fcinfo, Argument::topic);
     call.max_messages = max_messages_argument(fcinfo);
@@ -243,5 +239,3 @@ PGDLLEXPORT Datum idem_outbox_take(PG_FUNCTION_ARGS) {
     take(&call, span, begin_answer_rows(fcinfo, kTypes));
     return Datum{0};
 }
-
-} // extern "C"

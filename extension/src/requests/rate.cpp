@@ -109,11 +109,7 @@ Admission admit(const KeyTable &table, const Request &request) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_allow);
-
-PGDLLEXPORT Datum idem_allow(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_allow) {
     const Request request = request_arguments(fcinfo);
     prevent_unless_writable(kFunction);
     const KeyTable table = open_keys(Access::write, KeySpace::rates);
@@ -125,5 +121,3 @@ PGDLLEXPORT Datum idem_allow(PG_FUNCTION_ARGS) {
     constexpr Oid kTypes[] = {BOOLOID, INT4OID, INTERVALOID};
     return make_record(fcinfo, kTypes, values, nulls);
 }
-
-} // extern "C"

@@ -149,14 +149,7 @@ RequestOutcome verify(const SignedRequest &request, const text *hex, Micros allo
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_verify_request);
-PG_FUNCTION_INFO_V1(idem_request_message);
-PG_FUNCTION_INFO_V1(idem_api_key_set);
-PG_FUNCTION_INFO_V1(idem_api_key_drop);
-
-PGDLLEXPORT Datum idem_verify_request(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_verify_request) {
     SignedRequest request;
     request.params = object_argument(fcinfo, VerifyArgument::params);
     const text *hex = required_text(fcinfo, VerifyArgument::signature, "signature");
@@ -171,7 +164,7 @@ PGDLLEXPORT Datum idem_verify_request(PG_FUNCTION_ARGS) {
     PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, allowed))));
 }
 
-PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_request_message) {
     SignedRequest request;
     request.params = object_argument(fcinfo, 0);
     request.key_id = required_text(fcinfo, 1, "key_id");
@@ -186,7 +179,7 @@ PGDLLEXPORT Datum idem_request_message(PG_FUNCTION_ARGS) {
     PG_RETURN_TEXT_P(cstring_to_text(pg_any_to_server(message.data, message.len, PG_UTF8)));
 }
 
-PGDLLEXPORT Datum idem_api_key_set(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_api_key_set) {
     const text *id = id_argument(fcinfo, 0);
     const bytea *secret = secret_argument(fcinfo, 1);
     if (PG_ARGISNULL(2))
@@ -199,8 +192,4 @@ PGDLLEXPORT Datum idem_api_key_set(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_api_key_drop(PG_FUNCTION_ARGS) {
-    PG_RETURN_BOOL(drop_api_key(id_argument(fcinfo, 0), "idem_api_key_drop()"));
-}
-
-} // extern "C"
+SQL_FUNCTION(idem_api_key_drop) { PG_RETURN_BOOL(drop_api_key(id_argument(fcinfo, 0), "idem_api_key_drop()")); }

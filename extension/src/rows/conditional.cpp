@@ -165,12 +165,7 @@ const char *outcome_of(Compared compared) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(conditional_update);
-PG_FUNCTION_INFO_V1(conditional_adjust);
-
-PGDLLEXPORT Datum conditional_update(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(conditional_update) {
     using namespace update;
     RowCall call{};
     call.function = "conditional_update";
@@ -187,7 +182,7 @@ PGDLLEXPORT Datum conditional_update(PG_FUNCTION_ARGS) {
     return make_answer(fcinfo, update_outcome(done.outcome), row_column(done.row));
 }
 
-PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(conditional_adjust) {
     using namespace adjust;
     RowCall call{};
     call.function = "conditional_adjust";
@@ -221,5 +216,3 @@ PGDLLEXPORT Datum conditional_adjust(PG_FUNCTION_ARGS) {
     const Datum value = done.has_control ? numeric_value(done.control, number.type) : Datum{0};
     return make_answer(fcinfo, outcome_of(done.outcome), {NUMERICOID, value, !done.has_control});
 }
-
-} // extern "C"

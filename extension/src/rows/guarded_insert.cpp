@@ -222,11 +222,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(guarded_insert);
-
-PGDLLEXPORT Datum guarded_insert(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(guarded_insert) {
     RowCall call{};
     call.function = "guarded_insert";
     call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
@@ -244,5 +240,3 @@ PGDLLEXPORT Datum guarded_insert(PG_FUNCTION_ARGS) {
     end_run(call);
     return insert_answer(fcinfo, inserted, result.row);
 }
-
-} // extern "C"

@@ -38,11 +38,7 @@ void build(RowStatement *statement, const RowCall &call) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(optimistic_update);
-
-PGDLLEXPORT Datum optimistic_update(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(optimistic_update) {
     RowCall call{};
     call.function = "optimistic_update";
     call.table = open_target(fcinfo, target, RowExclusiveLock);
@@ -59,5 +55,3 @@ PGDLLEXPORT Datum optimistic_update(PG_FUNCTION_ARGS) {
     end_run(call);
     return make_answer(fcinfo, update_outcome(done.outcome), {INT8OID, done.control, !done.has_control}, row_column(done.row));
 }
-
-} // extern "C"

@@ -196,12 +196,7 @@ void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until,
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(pessimistic_lock);
-PG_FUNCTION_INFO_V1(pessimistic_lock_many);
-
-PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(pessimistic_lock) {
     PreventCommandIfParallelMode("pessimistic_lock()");
     const RowObject object = row_object_argument(fcinfo, Argument::key, "key");
     const core::Micros wait_until = wait_argument(fcinfo, Argument::wait);
@@ -216,7 +211,7 @@ PGDLLEXPORT Datum pessimistic_lock(PG_FUNCTION_ARGS) {
     return make_answer(fcinfo, outcome_of(outcome), row_column(outcome == Locked::locked ? result.row : nullptr));
 }
 
-PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(pessimistic_lock_many) {
     PreventCommandIfParallelMode("pessimistic_lock_many()");
     if (PG_ARGISNULL(Argument::key))
         raise_null_argument("keys");
@@ -240,5 +235,3 @@ PGDLLEXPORT Datum pessimistic_lock_many(PG_FUNCTION_ARGS) {
     }
     return Datum{0};
 }
-
-} // extern "C"

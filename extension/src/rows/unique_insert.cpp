@@ -121,11 +121,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(unique_insert);
-
-PGDLLEXPORT Datum unique_insert(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(unique_insert) {
     RowCall call{};
     call.function = "unique_insert";
     call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
@@ -140,5 +136,3 @@ PGDLLEXPORT Datum unique_insert(PG_FUNCTION_ARGS) {
     end_run(call);
     return insert_answer(fcinfo, inserted, result.row);
 }
-
-} // extern "C"

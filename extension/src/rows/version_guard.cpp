@@ -153,13 +153,7 @@ const char *required_version_column(Relation table) {
 
 } // namespace idem
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(optimistic_enable);
-PG_FUNCTION_INFO_V1(optimistic_disable);
-PG_FUNCTION_INFO_V1(idem_version_guard);
-
-PGDLLEXPORT Datum optimistic_enable(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(optimistic_enable) {
     if (PG_ARGISNULL(1))
         raise_null_argument("version_column");
     prevent_unless_writable("optimistic_enable()");
@@ -187,7 +181,7 @@ PGDLLEXPORT Datum optimistic_enable(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum optimistic_disable(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(optimistic_disable) {
     prevent_unless_writable("optimistic_disable()");
     Relation table = open_own_target(fcinfo, 0, AccessExclusiveLock);
     (void)required_version_column(table);
@@ -198,7 +192,7 @@ PGDLLEXPORT Datum optimistic_disable(PG_FUNCTION_ARGS) {
 }
 
 // BEFORE UPDATE, for each row. Argument: the version column.
-PGDLLEXPORT Datum idem_version_guard(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_version_guard) {
     auto *call = reinterpret_cast<TriggerData *>(fcinfo->context);
     if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(call->tg_event) || !TRIGGER_FIRED_FOR_ROW(call->tg_event) ||
         !TRIGGER_FIRED_BY_UPDATE(call->tg_event) || call->tg_trigger->tgnargs != 1)
@@ -206,5 +200,3 @@ PGDLLEXPORT Datum idem_version_guard(PG_FUNCTION_ARGS) {
                         errmsg("function \"%s\" is the trigger that optimistic_enable makes", "idem_version_guard")));
     return PointerGetDatum(guard_update(*call));
 }
-
-} // extern "C"

@@ -111,13 +111,7 @@ void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *type
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_scope_set);
-PG_FUNCTION_INFO_V1(idem_http_scope_set);
-PG_FUNCTION_INFO_V1(idem_scope_drop);
-
-PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_scope_set) {
     check_scope_access(scope_argument(fcinfo, Argument::scope));
     check_values(fcinfo);
     prevent_unless_writable("idem_scope_set()");
@@ -125,7 +119,7 @@ PGDLLEXPORT Datum idem_scope_set(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_http_scope_set(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_http_scope_set) {
     check_scope_access(scope_argument(fcinfo, HttpArgument::scope));
     check_http_values(fcinfo);
     prevent_unless_writable("idem_http_scope_set()");
@@ -133,7 +127,7 @@ PGDLLEXPORT Datum idem_http_scope_set(PG_FUNCTION_ARGS) {
     PG_RETURN_VOID();
 }
 
-PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_scope_drop) {
     const text *name = scope_argument(fcinfo, 0);
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
@@ -144,5 +138,3 @@ PGDLLEXPORT Datum idem_scope_drop(PG_FUNCTION_ARGS) {
         check_scope_access(name); // the row does not exist, or the caller may not drop it
     PG_RETURN_BOOL(dropped);
 }
-
-} // extern "C"

@@ -117,6 +117,13 @@ extern "C" {
 #include "utils/wait_event.h"
 }
 
+// Defines a function that SQL calls: SQL_FUNCTION(idem_hit) { ... PG_RETURN_INT64(hits); }. Its arguments are in `fcinfo`.
+#define SQL_FUNCTION(name)                                                                                                     \
+    extern "C" {                                                                                                               \
+    PG_FUNCTION_INFO_V1(name);                                                                                                 \
+    }                                                                                                                          \
+    extern "C" PGDLLEXPORT Datum name([[maybe_unused]] PG_FUNCTION_ARGS)
+
 namespace idem {
 
 // The macro as an expression, so that a `for` can use it in its third clause.

@@ -45,18 +45,13 @@ template <typename Use> void for_each_shown(Use use) {
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_stats_counters);
-PG_FUNCTION_INFO_V1(idem_stats_reset);
-
-PGDLLEXPORT Datum idem_stats_counters(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_stats_counters) {
     const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
     for_each_shown([&](const ScopeCounts &item) { put_counts(rows, item); });
     return Datum{0};
 }
 
-PGDLLEXPORT Datum idem_stats_reset(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_stats_reset) {
     (void)fcinfo;
     for_each_shown([](const ScopeCounts &item) {
         // The bucket that databases share is not reset: it also counts for other databases.
@@ -65,5 +60,3 @@ PGDLLEXPORT Datum idem_stats_reset(PG_FUNCTION_ARGS) {
     });
     PG_RETURN_VOID();
 }
-
-} // extern "C"

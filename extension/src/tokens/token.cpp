@@ -118,13 +118,7 @@ TokenOutcome redeem(const text *characters, const text *scope, const text *subje
 
 } // namespace
 
-extern "C" {
-
-PG_FUNCTION_INFO_V1(idem_token_issue);
-PG_FUNCTION_INFO_V1(idem_token_redeem);
-PG_FUNCTION_INFO_V1(idem_token_rotate_secret);
-
-PGDLLEXPORT Datum idem_token_issue(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_token_issue) {
     const text *subject = required_text(fcinfo, 0, "subject");
     const Micros life = life_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
@@ -132,7 +126,7 @@ PGDLLEXPORT Datum idem_token_issue(PG_FUNCTION_ARGS) {
     PG_RETURN_TEXT_P(issue(scope, subject, life));
 }
 
-PGDLLEXPORT Datum idem_token_redeem(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_token_redeem) {
     const text *token = required_text(fcinfo, 0, "token");
     const text *subject = required_text(fcinfo, 1, "subject");
     const text *scope = scope_argument(fcinfo, 2);
@@ -141,11 +135,9 @@ PGDLLEXPORT Datum idem_token_redeem(PG_FUNCTION_ARGS) {
     PG_RETURN_DATUM(enum_value(token_outcome_enum, static_cast<int>(outcome)));
 }
 
-PGDLLEXPORT Datum idem_token_rotate_secret(PG_FUNCTION_ARGS) {
+SQL_FUNCTION(idem_token_rotate_secret) {
     if (PG_ARGISNULL(0))
         raise_null_argument("revoke");
     rotate_secret(PG_GETARG_BOOL(0), "idem_token_rotate_secret()");
     PG_RETURN_VOID();
 }
-
-} // extern "C"
