@@ -15,8 +15,6 @@ struct CachedStatement : RowStatement {
     uint32 *base_type; // as the system cache hashes them
 };
 
-constexpr char kObserver[] = "idem";
-
 constinit uint64 changes_seen = 0;
 
 const CachedStatement &statement_of(const PlanEntry &entry) { return static_cast<const CachedStatement &>(entry); }
@@ -154,85 +152,23 @@ void refuse_foreign_partitions_in(const CachedPlan *plan, Oid table) {
     }
 }
 
-// The INSERT of a plan that does not show its row yet, but has to; nullptr: none. Statements that rules add come after it.
-ModifyTable *unobserved_insert(const CachedPlan *plan, const CachedStatement &statement) {
-    const auto *planned = linitial_node(PlannedStmt, plan->stmt_list);
-    if (statement.observer == 0 || !IsA(planned->planTree, ModifyTable))
-        return nullptr;
-    auto *insert = castNode(ModifyTable, planned->planTree);
-    if (insert->operation != CMD_INSERT ||
-        rt_fetch(linitial_int(insert->resultRelations), planned->rtable)->relid != statement.table)
-        return nullptr;
-    const List *checks = insert->withCheckOptionLists;
-    const bool is_observed = checks != NIL && linitial_node(WithCheckOption, linitial_node(List, checks))->relname == kObserver;
-    return is_observed ? nullptr : insert;
-}
-
-// Adds a check option, as those of row-level security, that is always true: a parameter whose evaluation shows the row. The
-// server evaluates it once BEFORE triggers and generation have made the row, before it checks constraints or asks an index, and
-// also for rows of partitions.
-void add_observer(ModifyTable *insert, int parameter, MemoryContext memory) {
-    const MemoryContext caller = MemoryContextSwitchTo(memory);
-    Param *observer = makeNode(Param);
-    observer->paramkind = PARAM_EXTERN;
-    observer->paramid = parameter;
-    observer->paramtype = BOOLOID;
-    observer->paramtypmod = observer->location = -1;
-    WithCheckOption *check = makeNode(WithCheckOption);
-    check->kind = WCO_RLS_INSERT_CHECK;
-    check->relname = const_cast<char *>(kObserver);
-    check->qual = reinterpret_cast<Node *>(list_make1(observer));
-    List *others = insert->withCheckOptionLists == NIL ? NIL : linitial_node(List, insert->withCheckOptionLists);
-    insert->withCheckOptionLists = list_make1(lcons(check, others));
-    MemoryContextSwitchTo(caller);
-}
-
 // Makes a plan unless the existing one is still valid. The tables are locked from then on, so the plan stays valid.
 void plan_by_index(const RowRun &run, int plan) {
     const CachedStatement &statement = statement_of(*run.statement);
-    SPIPlanPtr planned = run.statement->plan[plan];
+    const auto to_observe = [&statement](const CachedPlan *made) {
+        return statement.observer == 0 ? nullptr : unobserved_insert(made, statement.table);
+    };
+    SPIPlanPtr planned = statement.plan[plan];
     const CachedPlanSource *source = source_of(planned);
-    if (is_planned(source) && unobserved_insert(source->gplan, statement) == nullptr)
+    if (is_planned(source) && to_observe(source->gplan) == nullptr)
         return;
     with_settings(kByIndex, [&] {
         CachedPlan *cached = SPI_plan_get_cached_plan(planned);
         refuse_foreign_partitions_in(cached, statement.table);
-        if (ModifyTable *insert = unobserved_insert(cached, statement))
-            add_observer(insert, statement.observer, cached->context);
+        if (ModifyTable *insert = to_observe(cached))
+            add_observer(cached, insert, statement.observer);
         ReleaseCachedPlan(cached, CurrentResourceOwner);
     });
-}
-
-void show_row(ExprState *, ExprEvalStep *step, ExprContext *context) {
-    const auto *observer = static_cast<const RowObserver *>(step->d.cparam.paramarg);
-    observer->look(observer->argument, context->ecxt_scantuple);
-    *step->resvalue = BoolGetDatum(true);
-    *step->resnull = false;
-}
-
-void compile_parameter(ParamListInfo list, Param *parameter, ExprState *state, Datum *value, bool *is_null) {
-    ExprEvalStep step{};
-    step.resvalue = value;
-    step.resnull = is_null;
-    if (parameter->paramid == list->numParams) { // the observer's is the last one
-        step.opcode = EEOP_PARAM_CALLBACK;
-        step.d.cparam.paramfunc = show_row;
-        step.d.cparam.paramarg = list->paramCompileArg;
-    } else {
-        step.opcode = EEOP_PARAM_EXTERN;
-        step.d.param.paramid = parameter->paramid;
-        step.d.param.paramtype = parameter->paramtype;
-    }
-    ExprEvalPushStep(state, &step);
-}
-
-ParamListInfo parameter_list(const RowRun &run, const RowObserver *observer) {
-    ParamListInfo list = makeParamList(run.statement->observer);
-    for (int i = 0; i < list->numParams; i++)
-        list->params[i] = {run.values.values[i], run.values.nulls[i] == 'n', PARAM_FLAG_CONST, run.statement->types[i]};
-    list->paramCompile = compile_parameter;
-    list->paramCompileArg = const_cast<RowObserver *>(observer);
-    return list;
 }
 
 int execute_plan(const RowRun &run, int plan, Snapshot snapshot, const RowObserver *observer) {
@@ -244,7 +180,8 @@ int execute_plan(const RowRun &run, int plan, Snapshot snapshot, const RowObserv
             return;
         }
         SPIExecuteOptions options{};
-        options.params = parameter_list(run, observer);
+        options.params =
+            observed_parameters(run.statement->types, run.values.values, run.values.nulls, run.statement->observer, observer);
         status = SPI_execute_plan_extended(run.statement->plan[plan], &options);
     };
     // force_custom_plan overrides CURSOR_OPT_GENERIC_PLAN: the server would plan again, under the caller's other settings.

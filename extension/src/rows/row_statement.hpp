@@ -7,6 +7,7 @@
 #pragma once
 
 #include "rows/row_object.hpp"
+#include "rows/row_observer.hpp"
 #include "server/plan_cache.hpp"
 #include "server/row_writer.hpp"
 
@@ -99,13 +100,6 @@ struct RowResult {
 };
 
 enum class Row { unwanted, wanted };
-
-// Looks at the row of an INSERT, as it is after BEFORE triggers and generation. Constraints are not checked yet, nor is a
-// unique index asked. An error in it ends the INSERT. It may run row flows of its own between SPI_connect and SPI_finish.
-struct RowObserver {
-    void (*look)(void *argument, TupleTableSlot *row);
-    void *argument;
-};
 
 // Runs a plan with a new snapshot, or with the given one. False when it returned no row. 0A000 if it would read a foreign
 // partition of the table. REQUIRES: an observer, and no snapshot, for an INSERT of a statement that has one.
