@@ -4,8 +4,12 @@ namespace idem {
 
 namespace {
 
-enum Plan { update, look, lock };
-enum Control { is_expected, reported, controls };
+struct Plan {
+    enum { update, look, lock };
+};
+struct Control {
+    enum { is_expected, reported, count };
+};
 
 // SELECT … WHERE key
 StringInfoData look_statement(const RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
@@ -33,7 +37,7 @@ StringInfoData update_statement(const RowStatement *statement, const RowCall &ca
 }
 
 Changed answer(Compared outcome, const RowResult &result) {
-    return {outcome, !result.control_is_null[reported], result.control[reported], result.row};
+    return {outcome, !result.control_is_null[Control::reported], result.control[Control::reported], result.row};
 }
 
 } // namespace
@@ -48,12 +52,12 @@ CompareAndSet begin_compare_and_set(const RowStatement *statement, const RowCall
 }
 
 void prepare_compare_and_set(RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
-    statement->controls = controls;
-    prepare_plan(statement, update, update_statement(statement, call, flow));
+    statement->controls = Control::count;
+    prepare_plan(statement, Plan::update, update_statement(statement, call, flow));
     StringInfoData sql = look_statement(statement, call, flow);
-    prepare_plan(statement, look, sql);
+    prepare_plan(statement, Plan::look, sql);
     appendStringInfoString(&sql, " FOR UPDATE");
-    prepare_plan(statement, lock, sql);
+    prepare_plan(statement, Plan::lock, sql);
 }
 
 void append_equals(StringInfo sql, Relation table, AttrNumber column, int parameter) {
@@ -88,20 +92,20 @@ Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
     for (int attempt = 1;; attempt++) {
         check_for_interrupts();
         RowResult result{};
-        if (run_plan(run, update, &result, row))
+        if (run_plan(run, Plan::update, &result, row))
             return answer(Compared::changed, result);
         const Changed found = compare_only(run, row);
         if (found.outcome != Compared::changed)
             return found;
         // The row has become as expected after the UPDATE, or may not be updated. Once locked, it no longer changes.
-        if (!run_plan(run, lock, &result, row)) {
+        if (!run_plan(run, Plan::lock, &result, row)) {
             if (attempt >= kAttemptsAtHiddenRow && is_row_secured(call.table))
                 return {Compared::missing, false, Datum{0}, nullptr};
             continue;
         }
-        if (!DatumGetBool(result.control[is_expected]))
+        if (!DatumGetBool(result.control[Control::is_expected]))
             return answer(Compared::differs, result);
-        if (run_plan(run, update, &result, row))
+        if (run_plan(run, Plan::update, &result, row))
             return answer(Compared::changed, result);
         raise_suppressed(call.table, "UPDATE");
     }
@@ -109,9 +113,9 @@ Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
 
 Changed compare_only(const RowRun &run, Row row) {
     RowResult result{};
-    if (!run_plan(run, look, &result, row))
+    if (!run_plan(run, Plan::look, &result, row))
         return {Compared::missing, false, Datum{0}, nullptr};
-    return answer(DatumGetBool(result.control[is_expected]) ? Compared::changed : Compared::differs, result);
+    return answer(DatumGetBool(result.control[Control::is_expected]) ? Compared::changed : Compared::differs, result);
 }
 
 const char *update_outcome(Compared outcome) {

@@ -8,7 +8,9 @@ namespace idem {
 
 namespace {
 
-enum Plan { insert, find, find_hidden };
+struct Plan {
+    enum { insert, find, find_hidden };
+};
 
 void append_values(StringInfo sql, const RowStatement *statement, const RowCall &call) {
     const ColumnList &columns = statement->reader[0].columns;
@@ -36,7 +38,7 @@ void prepare_insert(RowStatement *statement, const RowCall &call, const char *cl
     append_row(&sql, call);
     statement->controls = 1;
     statement->observer = add_parameter(statement, BOOLOID);
-    prepare_plan(statement, insert, sql);
+    prepare_plan(statement, Plan::insert, sql);
 }
 
 void prepare_find(RowStatement *statement, const RowCall &call, const char *condition) {
@@ -47,25 +49,25 @@ void prepare_find(RowStatement *statement, const RowCall &call, const char *cond
     appendStringInfoString(&sql, " FROM ");
     append_target(&sql, call.table);
     appendStringInfo(&sql, " WHERE %s", condition);
-    prepare_plan(statement, find, sql);
+    prepare_plan(statement, Plan::find, sql);
     resetStringInfo(&sql);
     appendStringInfoString(&sql, "SELECT true FROM ");
     append_target(&sql, call.table);
     appendStringInfo(&sql, " WHERE %s", condition);
-    prepare_plan(statement, find_hidden, sql);
+    prepare_plan(statement, Plan::find_hidden, sql);
 }
 
 void require_insert_or_find(const RowRun &run) {
-    require_runnable(run, insert);
-    require_runnable(run, find);
+    require_runnable(run, Plan::insert);
+    require_runnable(run, Plan::find);
 }
 
 bool insert_row(const RowRun &run, RowResult *result, const RowObserver &observer) {
-    return run_plan(run, insert, result, Row::wanted, nullptr, &observer);
+    return run_plan(run, Plan::insert, result, Row::wanted, nullptr, &observer);
 }
 
 bool find_duplicate(const RowRun &run, RowResult *result, Snapshot snapshot) {
-    return run_plan(run, find, result, Row::wanted, snapshot);
+    return run_plan(run, Plan::find, result, Row::wanted, snapshot);
 }
 
 bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapshot) {
@@ -74,7 +76,7 @@ bool is_hidden_duplicate(const RowRun &run, const RowCall &call, Snapshot snapsh
     bool found = false;
     as_role(call.table->rd_rel->relowner, [&] {
         RowResult result{};
-        found = run_plan(run, find_hidden, &result, Row::unwanted, snapshot);
+        found = run_plan(run, Plan::find_hidden, &result, Row::unwanted, snapshot);
     });
     return found;
 }

@@ -8,8 +8,12 @@ namespace {
 
 using namespace idem;
 
-enum Argument { target, key, expected_version, changes };
-enum Object { the_key, the_changes, objects };
+struct Argument {
+    enum { target, key, expected_version, changes };
+};
+struct Object {
+    enum { key, changes, count };
+};
 
 void build(RowStatement *statement, const RowCall &call) {
     const char *version_name = required_version_column(call.table);
@@ -19,13 +23,13 @@ void build(RowStatement *statement, const RowCall &call) {
     append_column(&flow.expected, call.table, version);
     appendStringInfo(&flow.expected, " OPERATOR(pg_catalog.=) $%d", expected);
 
-    const RowReader &changed = statement->reader[the_changes];
+    const RowReader &changed = statement->reader[Object::changes];
     if (position_in(changed.columns, version) >= 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("changes must not contain the version column \"%s\"", version_name),
                         errdetail("It is set to expected_version plus one.")));
     for (int i = 0; i < changed.columns.count; i++)
-        append_assignment(&flow.changes, call.table, changed.columns.columns[i], statement->first[the_changes] + i);
+        append_assignment(&flow.changes, call.table, changed.columns.columns[i], statement->first[Object::changes] + i);
     appendStringInfo(&flow.changes, "%s%s = ", flow.changes.len > 0 ? ", " : "", quote_identifier(version_name));
     append_column(&flow.changes, call.table, version);
     appendStringInfoString(&flow.changes, " OPERATOR(pg_catalog.+) 1");
@@ -41,16 +45,16 @@ void build(RowStatement *statement, const RowCall &call) {
 SQL_FUNCTION(optimistic_update) {
     RowCall call{};
     call.function = "optimistic_update";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
-    call.objects = objects;
-    call.object[the_key] = row_object_argument(fcinfo, key, "key");
-    if (PG_ARGISNULL(expected_version))
+    call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
+    call.objects = Object::count;
+    call.object[Object::key] = row_object_argument(fcinfo, Argument::key, "key");
+    if (PG_ARGISNULL(Argument::expected_version))
         raise_null_argument("expected_version");
-    call.object[the_changes] = row_object_argument(fcinfo, changes, "changes");
+    call.object[Object::changes] = row_object_argument(fcinfo, Argument::changes, "changes");
     call.visible = selectable_columns(call.table);
 
     RowRun run = begin_run(call, build);
-    run.values.set(run.statement->parameters, PG_GETARG_DATUM(expected_version));
+    run.values.set(run.statement->parameters, PG_GETARG_DATUM(Argument::expected_version));
     const Changed done = compare_and_set(run, call, Row::wanted);
     end_run(call);
     return make_answer(fcinfo, update_outcome(done.outcome), {INT8OID, done.control, !done.has_control}, row_column(done.row));

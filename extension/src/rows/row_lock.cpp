@@ -7,9 +7,11 @@ namespace idem {
 
 namespace {
 
-enum Plan { look, lock, lock_if_free, lock_or_fail };
+struct Plan {
+    enum { look, lock, lock_if_free, lock_or_fail };
+};
 
-void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, const char *columns, const char *condition,
+void prepare_select(RowStatement *statement, int plan, const RowCall &call, const char *columns, const char *condition,
                     const char *locking) {
     StringInfoData sql;
     initStringInfo(&sql);
@@ -25,10 +27,10 @@ void prepare_select(RowStatement *statement, Plan plan, const RowCall &call, con
 
 void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *columns, const char *found_by,
                       const char *locked_by) {
-    prepare_select(statement, look, call, columns, found_by, "");
-    prepare_select(statement, lock, call, columns, locked_by, " FOR UPDATE");
-    prepare_select(statement, lock_if_free, call, columns, locked_by, " FOR UPDATE SKIP LOCKED");
-    prepare_select(statement, lock_or_fail, call, columns, locked_by, " FOR UPDATE NOWAIT");
+    prepare_select(statement, Plan::look, call, columns, found_by, "");
+    prepare_select(statement, Plan::lock, call, columns, locked_by, " FOR UPDATE");
+    prepare_select(statement, Plan::lock_if_free, call, columns, locked_by, " FOR UPDATE SKIP LOCKED");
+    prepare_select(statement, Plan::lock_or_fail, call, columns, locked_by, " FOR UPDATE NOWAIT");
 }
 
 Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_until) {
@@ -43,14 +45,14 @@ Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_
     return open_target(fcinfo, arg, RowShareLock);
 }
 
-bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, look, result, Row::unwanted); }
+bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, Plan::look, result, Row::unwanted); }
 
 namespace {
 
 Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
-    if (run_plan(run, wait_until == core::kForever ? lock : lock_if_free, result, Row::wanted))
+    if (run_plan(run, wait_until == core::kForever ? Plan::lock : Plan::lock_if_free, result, Row::wanted))
         return Locked::locked;
-    if (!run_plan(run, look, result, Row::unwanted))
+    if (!run_plan(run, Plan::look, result, Row::unwanted))
         return Locked::missing;
     if (wait_until == core::kForever)
         return Locked::moved;
@@ -60,8 +62,8 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_u
     // Another transaction has locked it, or row-level security lets the caller see it but not update it. Only a busy row
     // raises.
     bool locked = false;
-    const auto attempt = [&](Plan plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
-    if (left <= 0 ? !without_waiting(attempt(lock_or_fail)) : !within_patience(left, attempt(lock)))
+    const auto attempt = [&](int plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
+    if (left <= 0 ? !without_waiting(attempt(Plan::lock_or_fail)) : !within_patience(left, attempt(Plan::lock)))
         return Locked::busy;
     return locked ? Locked::locked : Locked::moved;
 }

@@ -1,4 +1,4 @@
-// conditional_update and conditional_adjust: change a row if it is as expected.
+// conditional_adjust: add to a number unless the sum leaves its bounds.
 #include "rows/compare_and_set.hpp"
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
@@ -7,36 +7,9 @@ namespace {
 
 using namespace idem;
 
-namespace update {
-
-enum Argument { target, key, expected, changes };
-enum Object { the_key, the_expected, the_changes, objects };
-
-void build(RowStatement *statement, const RowCall &call) {
-    CompareAndSet flow = begin_compare_and_set(statement, call);
-    const ColumnList &compared = statement->reader[the_expected].columns;
-    for (int i = 0; i < compared.count; i++) {
-        appendStringInfoString(&flow.expected, i > 0 ? " AND " : "");
-        append_is_same(&flow.expected, call.table, compared.columns[i], statement->first[the_expected] + i);
-    }
-    const ColumnList &changed = statement->reader[the_changes].columns;
-    for (int i = 0; i < changed.count; i++)
-        append_assignment(&flow.changes, call.table, changed.columns[i], statement->first[the_changes] + i);
-    appendStringInfoString(&flow.control, "true");
-    prepare_compare_and_set(statement, call, flow);
-}
-
-RowObject not_empty(RowObject object, const char *argument) {
-    if (object.count == 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must name at least one column", argument)));
-    return object;
-}
-
-} // namespace update
-
-namespace adjust {
-
-enum Argument { target, key, column_name, delta, minimum, maximum };
+struct Argument {
+    enum { target, key, column_name, delta, minimum, maximum };
+};
 
 // The statement's own parameters, after the key's.
 struct Parameters {
@@ -161,50 +134,30 @@ const char *outcome_of(Compared compared) {
     pg_unreachable();
 }
 
-} // namespace adjust
-
 } // namespace
 
-SQL_FUNCTION(conditional_update) {
-    using namespace update;
-    RowCall call{};
-    call.function = "conditional_update";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
-    call.objects = objects;
-    call.object[the_key] = row_object_argument(fcinfo, key, "key");
-    call.object[the_expected] = not_empty(row_object_argument(fcinfo, expected, "expected"), "expected");
-    call.object[the_changes] = not_empty(row_object_argument(fcinfo, changes, "changes"), "changes");
-    call.visible = selectable_columns(call.table);
-
-    const RowRun run = begin_run(call, build);
-    const Changed done = compare_and_set(run, call, Row::wanted);
-    end_run(call);
-    return make_answer(fcinfo, update_outcome(done.outcome), row_column(done.row));
-}
-
 SQL_FUNCTION(conditional_adjust) {
-    using namespace adjust;
     RowCall call{};
     call.function = "conditional_adjust";
-    call.table = open_target(fcinfo, target, RowExclusiveLock);
+    call.table = open_target(fcinfo, Argument::target, RowExclusiveLock);
     call.objects = 1;
-    call.object[0] = row_object_argument(fcinfo, key, "key");
-    const AttrNumber column = column_argument(fcinfo, adjust::column_name, call.table, "column_name");
-    if (PG_ARGISNULL(delta))
+    call.object[0] = row_object_argument(fcinfo, Argument::key, "key");
+    const AttrNumber column = column_argument(fcinfo, Argument::column_name, call.table, "column_name");
+    if (PG_ARGISNULL(Argument::delta))
         raise_null_argument("delta");
-    const Numeric least = bound(fcinfo, minimum, "minimum"), most = bound(fcinfo, maximum, "maximum");
+    const Numeric least = bound(fcinfo, Argument::minimum, "minimum"), most = bound(fcinfo, Argument::maximum, "maximum");
     if (least != nullptr && most != nullptr && is_less(most, least))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("minimum must not be greater than maximum")));
-    const char *name = idem::column_name(call.table, column);
+    const char *name = column_name(call.table, column);
     call.names = 1;
     call.name = &name;
     call.variant = (least != nullptr ? kHasMinimum : 0) | (most != nullptr ? kHasMaximum : 0);
     const NumberColumn number = number_column(call.table, column);
-    check_delta(PG_GETARG_NUMERIC(delta), number, name);
+    check_delta(PG_GETARG_NUMERIC(Argument::delta), number, name);
 
     RowRun run = begin_run(call, build);
     const int own = run.statement->parameters - 2;
-    run.values.set(own, PG_GETARG_DATUM(delta));
+    run.values.set(own, PG_GETARG_DATUM(Argument::delta));
     if (least != nullptr)
         run.values.set(own + 1, NumericGetDatum(least));
     if (most != nullptr)
