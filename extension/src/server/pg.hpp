@@ -51,6 +51,7 @@ extern "C" {
 #include "common/cryptohash.h"
 #include "common/hashfn.h"
 #include "common/hmac.h"
+#include "common/int.h"
 #include "common/sha2.h"
 #include "common/shortest_dec.h"
 #include "executor/execExpr.h"
