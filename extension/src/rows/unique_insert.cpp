@@ -12,6 +12,9 @@ struct Argument {
     enum { target, new_row, conflict_columns };
 };
 
+// A duplicate may be gone when it is looked for. After so many attempts the caller has to retry.
+constexpr int kMostAttempts = 100;
+
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
         return unique_key(call.table, named_columns(call), Nulls::allowed);
@@ -80,6 +83,7 @@ bool is_duplicate(const RowRun &run, const RowCall &call, RowResult *result) {
     return find_duplicate(run, result) || is_hidden_duplicate(run, call);
 }
 
+// Another attempt would run them once more.
 bool has_run_triggers(const Attempt &attempt) {
     const TriggerDesc *of_statement = attempt.call.table->trigdesc;
     if (of_statement != nullptr && (of_statement->trig_insert_before_statement || of_statement->trig_insert_after_statement))
@@ -92,15 +96,14 @@ bool has_run_triggers(const Attempt &attempt) {
 
 [[noreturn]] void raise_vanished(Relation table) {
     ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("could not serialize access due to concurrent delete"),
-                    errdetail("A duplicate kept the row out of table \"%s\" and was gone before it could be read. Another "
-                              "attempt would run the table's triggers once more.",
+                    errdetail("A duplicate kept the row out of table \"%s\" and was gone before it could be read.",
                               RelationGetRelationName(table)),
                     errhint("The transaction might succeed if retried."), errtable(table)));
     pg_unreachable();
 }
 
 bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
-    for (;;) {
+    for (int attempts = 1;; attempts++) {
         check_for_interrupts();
         Attempt attempt{run, call, InvalidOid};
         if (insert_row(run, result, {note_row, &attempt}))
@@ -114,7 +117,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
             return false;
         if (is_kept_out)
             raise_suppressed(call.table, "INSERT");
-        if (has_run_triggers(attempt))
+        if (attempts == kMostAttempts || has_run_triggers(attempt))
             raise_vanished(call.table);
     }
 }
