@@ -4,7 +4,7 @@ namespace idem::detail {
 
 namespace {
 
-// The columns of a ticket except its lease, and the fingerprint made of a request's $2 to $4.
+// The columns of a ticket except its lease; and the fingerprint of a request, from $2 to $4.
 #define TICKET                                                                                                                 \
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "              \
     "recovery_point, pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "

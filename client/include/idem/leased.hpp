@@ -121,8 +121,8 @@ class leased_flow {
 /// before the response was stored; rolled_back when lease::complete was called in a transaction that did not commit;
 /// outcome_unknown when it could not be determined whether the response is stored.
 ///
-///     idem::answer paid = idem::leased(db, idem::request{"pay-7f3a"}.lease(std::chrono::seconds{10}), [&](idem::lease &lease)
-///     {
+///     const auto about = idem::request{"pay-7f3a"}.lease(std::chrono::seconds{10});
+///     idem::answer paid = idem::leased(db, about, [&](idem::lease &lease) {
 ///         return idem::response{201, gateway.charge(lease.key(), amount)};
 ///     });
 template <typename F> answer leased(client &db, const request &about, F &&work, const leased_options &options = {}) {

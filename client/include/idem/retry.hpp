@@ -27,8 +27,8 @@ struct retry_policy {
     std::chrono::milliseconds first_pause{5};
     std::chrono::milliseconds longest_pause{1000};
     std::optional<std::chrono::milliseconds> deadline; ///< no attempt begins later than this after the start
-    std::function<void(const retry_event &)>
-        on_retry; ///< called by the thread that runs the flow; an exception from it ends the flow
+    /// Called by the thread that runs the flow. An exception from it ends the flow.
+    std::function<void(const retry_event &)> on_retry;
 };
 
 /// The retry loop of a flow. Not thread-safe.

@@ -18,12 +18,11 @@ rows call_alone(client &db, const command &command);
 } // namespace detail
 
 /// The parameter of every function that is a single call. Implicitly constructed from
-///  - a client: the call is a transaction of its own, in one round trip. Serialization failures and deadlocks are retried by
-///  the
-///    client's policy; so is a lost connection if repeating the call has the same effect as one call. Else a lost reply throws
-///    outcome_unknown; `once` makes such a call happen exactly once;
-///  - the transaction that a flow passes to its callable: the call commits and rolls back with it, and is not retried by
-///  itself.
+///
+///  - a client: the call is a transaction of its own, in one round trip. The client's policy retries serialization failures
+///    and deadlocks. It also retries a lost connection if repeating the call has the same effect as one call. Otherwise a
+///    lost reply throws outcome_unknown; `once` makes such a call happen exactly once;
+///  - the transaction that a flow passes to its callable: the call commits and rolls back with it, without retries.
 ///
 /// The caller's own libpqxx transaction is a target too: target{db, tx}. The client then only supplies the extension's schema.
 ///
