@@ -20,7 +20,7 @@ namespace {
 
 using how = child_end::how;
 
-/// stdout and stderr of this process go to files while it lives.
+/// Redirects stdout and stderr of this process to files until it is destroyed.
 class redirected {
   public:
     redirected() {
@@ -66,19 +66,19 @@ child_end shell(const std::string &script, bool capture = false, std::size_t kee
     return run({"sh", "-c", script}, capture, keep);
 }
 
-/// Reads lines of a fifo-like pipe that the child inherits as $FD.
-class ear {
+/// Reads the lines that the child writes to a pipe, which it inherits.
+class message_pipe {
   public:
-    ear() {
+    message_pipe() {
         if (pipe(fds_) != 0)
             std::abort();
     }
-    ~ear() {
+    ~message_pipe() {
         close(fds_[0]);
         close(fds_[1]);
     }
     std::string write_end() const { return std::to_string(fds_[1]); }
-    std::string hear() const {
+    std::string read_line() const {
         char c;
         std::string word;
         while (read(fds_[0], &c, 1) == 1 && c != '\n')
@@ -177,12 +177,12 @@ TEST(Process, child_is_in_a_group_of_its_own_with_ordinary_signals) {
     EXPECT_EQ(std::stoull(ignored, nullptr, 16) & (1ull << (SIGTSTP - 1) | 1ull << (SIGPIPE - 1)), 0u);
 }
 
-/// Whether a process ends within ten seconds. Whoever inherits an orphan may take its time to reap it.
-bool goes(pid_t pid) {
+/// Whether a process ends within ten seconds. The process that inherits an orphan may reap it late.
+bool ends(pid_t pid) {
     const auto is_gone = [pid] {
         std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
         std::string content;
-        std::getline(stat, content); // it may go between open and read: an error, and no content
+        std::getline(stat, content); // no content: the process ended between open and read
         return content.empty() || content.find(") Z ") != std::string::npos;
     };
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -200,15 +200,15 @@ TEST_P(Signals, are_forwarded) {
     const int signal = GetParam();
     signal_queue signals;
     stop_event never;
-    ear heard;
+    message_pipe from_child;
     child_options options;
-    // The inner shell waits for its sleep in the background, so that the trap runs at once. KILL: a sleep that is still a copy
-    // of the shell has the trap, and would outlive a TERM, with what it inherited to write to.
+    // The inner shell waits for its sleep in the background, so that the trap runs at once. KILL: before its exec, the sleep is
+    // a copy of the shell with the same trap. It would survive a TERM and keep the inherited pipe open.
     options.command = {"sh", "-c",
                        "trap 'kill -KILL $s; exit 3' TERM INT HUP QUIT USR1 USR2; sleep 60 & s=$!; echo ready >&" +
-                           heard.write_end() + "; wait"};
+                           from_child.write_end() + "; wait"};
     std::thread sender([&] {
-        EXPECT_EQ(heard.hear(), "ready");
+        EXPECT_EQ(from_child.read_line(), "ready");
         kill(getpid(), signal);
     });
     const child_end end = run_child(options, signals, never);
@@ -222,15 +222,15 @@ INSTANTIATE_TEST_SUITE_P(Process, Signals, ::testing::Values(SIGTERM, SIGINT, SI
 TEST(Process, second_interrupt_kills) {
     signal_queue signals;
     stop_event never;
-    ear heard;
+    message_pipe from_child;
     child_options options;
     options.command = {"sh", "-c",
-                       "trap 'echo once >&" + heard.write_end() + "' INT; echo ready >&" + heard.write_end() +
+                       "trap 'echo once >&" + from_child.write_end() + "' INT; echo ready >&" + from_child.write_end() +
                            "; while :; do sleep 1; done"};
     std::thread sender([&] {
-        heard.hear();
+        from_child.read_line();
         kill(getpid(), SIGINT);
-        EXPECT_EQ(heard.hear(), "once");
+        EXPECT_EQ(from_child.read_line(), "once");
         kill(getpid(), SIGINT);
     });
     const child_end end = run_child(options, signals, never);
@@ -256,35 +256,36 @@ TEST(Process, stop_sends_term_then_kill_to_the_whole_group) {
     for (const bool stubborn : {false, true}) {
         signal_queue signals;
         stop_event stop;
-        ear heard;
+        message_pipe from_child;
         child_options options;
         options.grace = stubborn ? std::chrono::milliseconds(200) : std::chrono::minutes(1);
-        options.command = {
-            "sh", "-c", std::string(stubborn ? "trap '' TERM; " : "") + "sleep 60 & echo $! >&" + heard.write_end() + "; wait"};
+        options.command = {"sh", "-c",
+                           std::string(stubborn ? "trap '' TERM; " : "") + "sleep 60 & echo $! >&" + from_child.write_end() +
+                               "; wait"};
         pid_t grandchild = 0;
         std::thread ringer([&] {
-            grandchild = std::stoi(heard.hear());
+            grandchild = std::stoi(from_child.read_line());
             stop.set();
         });
         const child_end end = run_child(options, signals, stop);
         ringer.join();
         EXPECT_TRUE(end.stopped);
         EXPECT_EQ(end.exit_code(), 128 + (stubborn ? SIGKILL : SIGTERM));
-        EXPECT_TRUE(goes(grandchild));
+        EXPECT_TRUE(ends(grandchild));
     }
 }
 
 TEST(Process, child_dies_with_its_runner) {
-    ear heard;
+    message_pipe from_child;
     const pid_t runner = fork();
     if (runner == 0) {
-        shell("echo $$ >&" + heard.write_end() + "; exec sleep 60");
+        shell("echo $$ >&" + from_child.write_end() + "; exec sleep 60");
         _exit(0);
     }
-    const int child = std::stoi(heard.hear());
+    const int child = std::stoi(from_child.read_line());
     kill(runner, SIGKILL);
     waitpid(runner, nullptr, 0);
-    EXPECT_TRUE(goes(child));
+    EXPECT_TRUE(ends(child));
 }
 
 TEST(Process, nobody_listening_does_not_end_the_command) {
