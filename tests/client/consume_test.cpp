@@ -1,4 +1,4 @@
-// The inbox. What it shares with other flows is in transact_test.cpp.
+// The inbox. transact_test.cpp tests the behaviour that it shares with other flows.
 #include <gtest/gtest.h>
 
 #include <atomic>

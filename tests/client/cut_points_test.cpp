@@ -1,5 +1,5 @@
-// The connection breaks at every message of a whole flow. Whatever the point: the work's effect is there exactly once, the
-// answer is the one that is stored, and it says `replayed` only when somebody else did the work.
+// The connection breaks at every message of a flow with a key. At each point: the work's effect exists exactly once, the answer
+// is the stored one, and it says `replayed` only when another caller did the work.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -15,7 +15,7 @@ namespace {
 using test::at_every_cut_point;
 using test::cut_options;
 
-// One connection that nobody cuts.
+// One connection that is not cut.
 class observer {
   public:
     struct sight {
@@ -46,7 +46,7 @@ idem::once_options swift_once() {
     return options;
 }
 
-// The work answers differently each time it runs: an answer that is not the stored one shows.
+// The work answers differently each time it runs, so an answer that is not the stored one is noticed.
 idem::answer work_once(idem::client &db, const std::string &key, int &runs) {
     return idem::once(
         db, idem::request{key}.of_json(R"({"amount": 7})"),
@@ -97,7 +97,7 @@ TEST(CutPoints, OnceFromTheFirstConnect) {
     at_every_cut_point(once_alone(eyes, beside), cold);
 }
 
-// Until the server hears of it, the claim is held by a backend that serves nobody any more.
+// Until the server notices the broken connection, a backend without a client holds the claim.
 TEST(CutPoints, OnceWhileTheServerDoesNotNotice) {
     observer eyes;
     idem::client beside = test::make_client();
@@ -106,7 +106,7 @@ TEST(CutPoints, OnceWhileTheServerDoesNotNotice) {
     at_every_cut_point(once_alone(eyes, beside), slow);
 }
 
-// Two callers at the same time, one of them cut: one did it, the other is told so.
+// Two callers at the same time, one of which is cut: one does the work, and the other gets a replay.
 TEST(CutPoints, OnceBesideAnotherCaller) {
     observer eyes;
     idem::client beside = test::make_client();
@@ -120,7 +120,7 @@ TEST(CutPoints, OnceBesideAnotherCaller) {
             swift_once());
     };
     cut_options racing;
-    racing.whole = false; // who comes second sends less
+    racing.sends_all = false; // the second caller sends fewer messages
     const test::flow both = [&](idem::client &db, const std::string &key, bool calm) {
         if (calm) {
             call(db, key);
@@ -137,7 +137,7 @@ TEST(CutPoints, OnceBesideAnotherCaller) {
     at_every_cut_point(both, racing);
 }
 
-// Without an owner's nonce the answer cannot tell whose work it was; everything else holds.
+// Without an owner's nonce the answer cannot tell which caller did the work. Everything else holds.
 test::flow statement_alone(observer &eyes) {
     return [&](idem::client &db, const std::string &key, bool calm) {
         const idem::answer told = idem::once_statement(

@@ -81,8 +81,8 @@ template <typename Error> idem::verdict judge(const Error &e, const std::string 
     return what;
 }
 
-// Every class that PostgreSQL has, and idem's own, as raised by a statement of the caller's and by one of idem's.
-TEST(Errors, WhatIsRunAgain) {
+// Every class of SQLSTATEs of PostgreSQL and idem's own, raised by a caller's statement and by one of idem's.
+TEST(Errors, AreJudgedByTheirSqlstate) {
     using idem::verdict;
     std::map<std::string, verdict> table;
     for (const char *of_class : {"01", "02", "03", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "20", "21", "22", "23",
@@ -108,7 +108,7 @@ TEST(Errors, WhatIsRunAgain) {
     }
     EXPECT_EQ(judge(idem::outcome_unknown("08007", "message"), "08007"), verdict::commit_unknown);
     EXPECT_EQ(judge(idem::pool_exhausted("53300", "message"), "53300"), verdict::final);
-    // A state alone makes no lost connection of an error that the flow had on a whole one.
+    // The SQLSTATE alone does not show a lost connection: this error was raised on a connection that is intact.
     EXPECT_EQ(judge(idem::error("08006", "message"), "08006"), verdict::final);
     EXPECT_EQ(judge(pqxx::broken_connection("message"), "08006"), verdict::connection_lost);
     EXPECT_EQ(judge(pqxx::usage_error("message"), ""), verdict::final);
@@ -116,7 +116,7 @@ TEST(Errors, WhatIsRunAgain) {
     EXPECT_EQ(idem::judge(std::make_exception_ptr(42)), verdict::final);
 }
 
-// The same, raised by a real server and thrown by libpqxx, whose classes lose some of the states.
+// The same, raised by a real server and thrown by libpqxx. Its classes lose some of the SQLSTATEs.
 TEST(Errors, WhatTheServerRaisesKeepsItsSqlstate) {
     pqxx::connection db(test::dsn());
     for (const char *sqlstate : {"40001", "40P01", "40003", "22012", "23505", "42501", "42P01", "53100", "57014", "P0001",
@@ -131,7 +131,7 @@ TEST(Errors, WhatTheServerRaisesKeepsItsSqlstate) {
     }
 }
 
-// As std::exception promises: an exception that is copied while it flies must not throw.
+// std::exception promises that copying an exception does not throw.
 static_assert(std::is_nothrow_copy_constructible_v<idem::error> && std::is_nothrow_copy_assignable_v<idem::error>);
 static_assert(std::is_nothrow_copy_constructible_v<idem::in_flight>);
 

@@ -1,5 +1,5 @@
-// The connection breaks at every message of each flow and of each call that writes. Whatever the point: there is one effect at
-// most; an answer is the right one, as what the server has shows; and nobody is left in doubt unless COMMIT was under way.
+// The connection breaks at every message of each flow and of each call that writes. At each point: there is at most one effect,
+// an answer agrees with the state of the server, and outcome_unknown is thrown only if COMMIT was under way.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -19,7 +19,7 @@ using idem::name;
 
 const std::string kUnknown = "unknown";
 
-// One connection that is not cut. It finds the others by the name of their application.
+// One connection that is not cut. It finds the others by their application_name.
 class observer {
   public:
     explicit observer(std::string application) : application_(std::move(application)) {}
@@ -132,12 +132,12 @@ INSTANTIATE_TEST_SUITE_P(Flows, FlowCutPoints,
                              return std::string(std::get<0>(each.param).name) + "_" + std::get<1>(each.param).name;
                          });
 
-// Who can tell by themselves need not fear the doubt: they just call again.
+// A caller whose work is idempotent may simply call again after outcome_unknown.
 TEST(CutPoints, TransactWithAnIdempotentEffect) {
     test::observer eyes;
     test::at_every_cut_point([&](idem::client &db, const std::string &key, bool) {
-        idem::flow_options swift;
-        swift.retry = test::swift();
+        idem::flow_options options;
+        options.retry = test::swift();
         const auto call = [&] {
             return idem::transact(
                 db,
@@ -146,7 +146,7 @@ TEST(CutPoints, TransactWithAnIdempotentEffect) {
                         test::leave_effect(tx, key);
                     return 7;
                 },
-                swift);
+                options);
         };
         int told = 0;
         for (int i = 0; i < 2 && told == 0; ++i)
@@ -163,8 +163,8 @@ TEST(CutPoints, TransactWithAnIdempotentEffect) {
 
 struct single_call {
     const char *name;
-    const char *first;  ///< what it says
-    const char *second; ///< when it is called again
+    const char *first;  ///< the outcome of the first call
+    const char *second; ///< the outcome of a second call
     std::function<std::string(idem::client &, const test::flow_setting &)> run;
 };
 

@@ -49,7 +49,7 @@ const std::vector<transaction_flow> &transaction_flows() {
          }},
         {"handle_http", "new", "replayed", "replayed",
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return http(db, {"POST", "/orders", s.token}, w, o); // the word is no key that a header can have
+             return http(db, {"POST", "/orders", s.token}, w, o); // a header cannot contain the word
          }},
         {"handle_http_put", "new", "again", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {

@@ -1,4 +1,4 @@
-// All flows of one transaction, as a table: what they have in common is tested through it.
+// A table of all flows that are one transaction, for the tests of their common behaviour.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ struct flow_setting {
 
 struct transaction_flow {
     const char *name;
-    /// What it says when its step happened; it changes row 1, locks it, adds row 3, or uses up a message or a token.
+    /// The outcome of the first call. Its step changes row 1, locks it, adds row 3, or uses up a message or a token.
     const char *first;
-    /// When it is called again after that; empty: it throws. "again": the work runs again.
+    /// The outcome of a second call; empty: it throws. "again": the work runs again.
     const char *second;
-    /// When it was its own COMMIT whose reply was lost; null: outcome_unknown.
+    /// The outcome when the reply to the call's own COMMIT was lost; null: it throws outcome_unknown.
     const char *unknown;
     std::function<std::string(idem::client &, const flow_setting &, const flow_work &, const idem::flow_options &)> run;
 };

@@ -14,11 +14,11 @@
 #include "server.hpp"
 
 namespace {
-std::atomic<int> threads_left{-1}; // before one cannot be started; negative: no end of them
+std::atomic<int> threads_left{-1}; // that can still be started; negative: no limit
 } // namespace
 
 #ifndef __SANITIZE_THREAD__
-// In front of the system's: threads can run out.
+// Replaces the system's function, so that a test can let threads run out.
 extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
     static const auto system = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
     if (threads_left >= 0 && threads_left-- == 0)
@@ -116,7 +116,7 @@ TEST(StopToken, DestructorWaitsForACallThatRuns) {
     requester.join();
 }
 
-TEST(StopToken, WakesWhoWaits) {
+TEST(StopToken, WakesWaiters) {
     stop_source source;
     auto waiter = std::async(std::launch::async, [&] { return source.token.wait_for(1h); });
     source.state->request();
@@ -157,10 +157,10 @@ TEST(Heartbeat, ThreadThatCannotBeStartedIsAnErrorAndFreesTheKey) {
 }
 #endif
 
-TEST(Heartbeat, ExceptionOfACallbackHarmsNobody) {
+TEST(Heartbeat, ExceptionOfACallbackDoesNotStopRenewals) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
-                    kept = idem::lock(db, unique_key(), leased_for(600ms));
+                    other = idem::lock(db, unique_key(), leased_for(600ms));
     std::promise<void> told;
     const idem::stop_callback tell(lost.stop(), [&] {
         told.set_value();
@@ -168,14 +168,14 @@ TEST(Heartbeat, ExceptionOfACallbackHarmsNobody) {
     });
     ask("SELECT idem.idem_unlock($1, $2::int8)", {lost.name(), std::to_string(lost.fence())});
     EXPECT_EQ(told.get_future().wait_for(20s), std::future_status::ready);
-    EXPECT_FALSE(kept.stop().wait_for(1500ms));
-    EXPECT_TRUE(kept.unlock());
+    EXPECT_FALSE(other.stop().wait_for(1500ms));
+    EXPECT_TRUE(other.unlock());
 }
 
-TEST(Heartbeat, SlowCallbackKeepsNobodyFromBeingRenewed) {
+TEST(Heartbeat, SlowCallbackDoesNotDelayRenewals) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
-                    kept = idem::lock(db, unique_key(), leased_for(600ms));
+                    other = idem::lock(db, unique_key(), leased_for(600ms));
     std::promise<void> told, go_on;
     const idem::stop_callback tell(lost.stop(), [&] {
         told.set_value();
@@ -183,8 +183,8 @@ TEST(Heartbeat, SlowCallbackKeepsNobodyFromBeingRenewed) {
     });
     ask("SELECT idem.idem_unlock($1, $2::int8)", {lost.name(), std::to_string(lost.fence())});
     EXPECT_EQ(told.get_future().wait_for(20s), std::future_status::ready);
-    EXPECT_FALSE(kept.stop().wait_for(1500ms));
-    EXPECT_TRUE(kept.unlock());
+    EXPECT_FALSE(other.stop().wait_for(1500ms));
+    EXPECT_TRUE(other.unlock());
     go_on.set_value();
 }
 
@@ -197,7 +197,7 @@ TEST(Heartbeat, LastReferenceToAClientMayGoInACallback) {
         held.emplace(idem::lock(db, unique_key(), leased_for(300ms)));
     }
     const idem::stop_token stop = held->stop();
-    const std::string name = held->name(), fence = std::to_string(held->fence()); // it is the callback's from now on
+    const std::string name = held->name(), fence = std::to_string(held->fence()); // from now on the callback owns the lock
     tell.emplace(stop, [&] {
         held.reset();
         gone.set_value();

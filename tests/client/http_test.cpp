@@ -1,4 +1,4 @@
-// HTTP requests under a key. What the flow shares with others is in transact_test.cpp.
+// HTTP requests under a key. transact_test.cpp tests the behaviour that the flow shares with others.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -34,7 +34,7 @@ TEST(Ids, Grow) {
     EXPECT_GT(next_id(db), unused);
 }
 
-TEST(Ids, AreNobodyElses) {
+TEST(Ids, AreUniqueAcrossThreads) {
     idem::client db = test::make_client();
     std::vector<std::vector<std::int64_t>> drawn(8);
     std::vector<std::thread> threads;
@@ -62,7 +62,7 @@ TEST(Ids, UuidsAreOfVersionSevenAndGrow) {
     });
 }
 
-// An unused number is no loss, so a lost reply is no reason to give up.
+// A number may stay unused, so the call is retried after a lost reply.
 TEST(Ids, AreDrawnAgainAfterALostReply) {
     test::proxy between;
     idem::client_options options;
@@ -74,7 +74,7 @@ TEST(Ids, AreDrawnAgainAfterALostReply) {
     EXPECT_TRUE(between.has_cut());
 }
 
-// A function of another release, or somebody's own of that name.
+// A function of another release, or a user's own function of that name.
 TEST(Ids, AnAnswerThatIsNoNumberIsAnError) {
     idem::client db = test::make_client();
     struct rolled_back {};

@@ -54,7 +54,7 @@ TEST_F(Keys, HitCounts) {
     EXPECT_EQ(hit(db_, key_), 1);
 }
 
-TEST_F(Keys, LookupTellsWhatBecameOfAKey) {
+TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_FALSE(lookup(db_, key_, std::nullopt, scope_));
     const auto before = std::chrono::system_clock::now();
     idem::once(db_, idem::request{key_}.in(scope_).keep(std::chrono::hours(2)), [](idem::transaction &) {
@@ -113,7 +113,7 @@ TEST_F(Keys, LostReplyOfAClaimIsNotRepeated) {
     idem::client_options options;
     options.dsn = between.dsn();
     idem::client db = test::make_client(options);
-    EXPECT_TRUE(claim(db, unique_key())); // so that it is connected
+    EXPECT_TRUE(claim(db, unique_key())); // connects
     between.arm({test::side::backend, 1, test::moment::before});
     EXPECT_THROW(claim(db, key_), idem::outcome_unknown);
     EXPECT_TRUE(between.has_cut());

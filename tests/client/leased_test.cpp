@@ -142,7 +142,7 @@ TEST(Leased, LeaseBeginsWhenTheWaitEnds) {
     EXPECT_THROW(idem::leased(
                      db, idem::request{key}.lease(1s), [](idem::lease &) { throw 1; }, keep),
                  int);
-    // It waits for longer than its own lease will be.
+    // It waits for longer than the length of its own lease.
     idem::leased(db, idem::request{key}.lease(600ms).wait(20s), [](idem::lease &lease) {
         EXPECT_GT(lease.time_left(), 200ms);
         EXPECT_FALSE(lease.lost());
@@ -250,7 +250,7 @@ TEST(Leased, StolenLeaseIsSignalledAndNothingIsStored) {
     EXPECT_EQ(state_of(key), "released");
 }
 
-TEST(Leased, LossIsFoundAtTheEndWhenNobodyHasToldYet) {
+TEST(Leased, LossIsFoundAtTheEndIfNotSignalledBefore) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
     try {
@@ -279,7 +279,7 @@ TEST(Leased, LostLeaseTakesTheBusinessRowsWithIt) {
     EXPECT_EQ(effects(key), 0);
 }
 
-// Renewals cannot get through, as a transaction keeps the row locked: the clock alone says that the lease is lost.
+// A transaction keeps the row locked and so blocks the renewals: the clock alone shows that the lease is lost.
 TEST(Leased, LapsedLeaseIsSignalledInTime) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
@@ -543,7 +543,7 @@ TEST(LeasedChild, Work) {
     try {
         idem::leased(db, idem::request{key}.lease(500ms), [&](idem::lease &lease) {
             lease.checkpoint("at work");
-            while (!lease.lost()) // stopped in here, and somebody else took over meanwhile
+            while (!lease.lost()) // the process is stopped in here, and another takes over
                 usleep(1000);
             lost = true;
             told_late = !lease.stop().wait_for(20s);
@@ -589,7 +589,7 @@ idem::leased_options swift_leased() {
     return options;
 }
 
-// The work runs once per call, so that is what must be seen; and it answers differently each time.
+// The work runs once per call and answers differently each time.
 test::flow leased_alone(idem::client &beside) {
     return [&beside](idem::client &db, const std::string &key, bool) {
         int runs = 0;
@@ -633,7 +633,7 @@ TEST(CutPoints, LeasedWhileTheServerDoesNotNotice) {
     test::at_every_cut_point(leased_alone(beside), slow);
 }
 
-// The claim was executed, not committed: as long as the server does not notice, its transaction holds the key.
+// The claim was executed and not committed: its transaction holds the key until the server notices the broken connection.
 TEST(Leased, OwnClaimOfALostConnectionIsWaitedFor) {
     test::proxy between;
     idem::client_options through;
@@ -652,8 +652,8 @@ TEST(Leased, OwnClaimOfALostConnectionIsWaitedFor) {
     EXPECT_EQ(runs, 2);
 }
 
-// The transaction of the work's own is not run again by leased: it may fail, but then nothing of it is there and the key is
-// free; and when it did not, the answer says so, also when the reply to COMMIT was lost.
+// leased does not retry the work's own transaction. If that transaction fails, it leaves no effect and the key is free. If it
+// commits, the answer says so, even when the reply to COMMIT was lost.
 TEST(CutPoints, LeasedThatCompletesInATransaction) {
     test::observer eyes;
     for (const auto unnoticed : {0ms, 10ms}) {

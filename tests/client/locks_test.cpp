@@ -178,7 +178,7 @@ TEST(Lock, ProcessesExcludeEachOther) {
     unlink(file);
 }
 
-TEST(Lock, UnlockWakesWhoWaits) {
+TEST(Lock, UnlockWakesAWaiter) {
     idem::client_options options;
     options.dsn = "application_name=lockwaiter";
     idem::client db = test::make_client(options);
@@ -240,7 +240,7 @@ TEST(Lock, ExceptionUnlocks) {
     EXPECT_TRUE(is_free(name));
 }
 
-TEST(Lock, AssertedFenceStopsTheTransactionOfWhoIsLate) {
+TEST(Lock, AssertedFenceStopsALateTransaction) {
     idem::client db = test::make_client();
     const std::string name = unique_key("lock");
     const idem::held_lock held = idem::lock(db, name, leased_for(10min));
@@ -317,10 +317,10 @@ TEST(Lock, OutlivesAServerRestart) {
     EXPECT_THROW(last.unlock(), idem::connection_lost);
 }
 
-// The renewals that would find out that it is not held any more are over, or their answer does not count.
+// After the end no renewal is sent, and the answer to one that is under way is ignored.
 TEST(Lock, NothingIsSignalledAfterTheEnd) {
     idem::client db = test::make_client();
-    idem::held_lock other = idem::lock(db, unique_key("lock"), leased_for(150ms)); // keeps the heart going
+    idem::held_lock other = idem::lock(db, unique_key("lock"), leased_for(150ms)); // keeps the heartbeat running
     for (const bool unlocks : {true, false}) {
         std::optional<idem::held_lock> held = idem::lock(db, unique_key("lock"), leased_for(150ms));
         const idem::stop_token stop = held->stop();

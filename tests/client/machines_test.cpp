@@ -1,4 +1,4 @@
-// Transitions, as a call and as a flow. What the flow shares with others is in transact_test.cpp.
+// Transitions, as a call and as a flow. transact_test.cpp tests the behaviour that the flow shares with others.
 #include <gtest/gtest.h>
 
 #include <idem/machines.hpp>

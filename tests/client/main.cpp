@@ -15,7 +15,7 @@ struct shared_server : testing::Environment {
 
 int main(int argc, char **argv) {
     testing::InitGoogleTest(&argc, argv);
-    // Else libpq would go to whatever server this machine has. CTest knows the word.
+    // Otherwise libpq would connect to any server of this machine. CTest counts a test that prints this word as skipped.
     if (std::getenv("PGHOST") == nullptr && !testing::GTEST_FLAG(list_tests)) {
         std::cout << "[  SKIPPED ] no server: eval \"$(scripts/cluster.sh env NAME)\" says which\n";
         return 0;

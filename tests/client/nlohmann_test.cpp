@@ -1,4 +1,4 @@
-// The adaptor, where the library for it is there.
+// The adaptor for nlohmann::json, if that library is installed.
 #if __has_include(<nlohmann/json.hpp>)
 
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ idem::client swift_client(std::string dsn = {}) {
     return test::make_client(options);
 }
 
-/// What the flow throws, as the class asked for; a test failure and nothing when it throws none.
+/// The exception of this class that the flow throws. If it throws none, the test fails and nothing is returned.
 template <typename Error, typename F> std::optional<Error> thrown_by(F &&flow) {
     try {
         flow();
@@ -123,7 +123,7 @@ TEST(Once, InFlightThrowsWithoutWaiting) {
     EXPECT_EQ(effects(key), 0);
 }
 
-TEST(Once, InFlightTellsWhatIsLeftOfALease) {
+TEST(Once, InFlightTellsTheRestOfALease) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
     ask("SELECT idem.idem_begin($1, lease => '1 min')", {key});
@@ -199,7 +199,7 @@ TEST(Once, OneOfSeveralFingerprintsCounts) {
     EXPECT_THROW(call(idem::request{json}.of_text("one")), idem::mismatch);
 }
 
-TEST(Once, InDoubtIsThrownAndWrittenDown) {
+TEST(Once, InDoubtIsThrownAndRecorded) {
     idem::client db = test::make_client();
     const std::string key = unique_key(), scope = unique_key("scope");
     ask("SELECT idem.idem_scope_set($1, on_lease_expiry => 'manual')", {scope});
@@ -339,7 +339,7 @@ TEST(Once, ABadResponseLeavesNothing) {
     EXPECT_EQ(state_of(key), "");
 }
 
-// A key with a zero byte in it must not pass for the key before that byte.
+// A key that contains a zero byte must not be taken for the part before that byte.
 TEST(Once, BadInputIsRefused) {
     idem::client db = test::make_client();
     const auto nothing = [](idem::transaction &) {};
@@ -392,7 +392,7 @@ TEST(Once, WorkThatAbortsHasNoSuccess) {
     EXPECT_EQ(state_of(key), "");
 }
 
-// libpqxx lets statements with parameters through after abort(): they must not run, and commit, by themselves.
+// libpqxx allows statements with parameters after abort(): they must not run, and commit, in a transaction of their own.
 TEST(Once, NothingThatRunsAfterAnAbortStays) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
@@ -404,7 +404,7 @@ TEST(Once, NothingThatRunsAfterAnAbortStays) {
     EXPECT_EQ(state_of(key), "");
 }
 
-// A COMMIT past the library: the effect stays and is the only one, but that is not told as a success.
+// The work runs COMMIT as a statement: its effect stays, and is the only one, but the flow reports an error.
 TEST(Once, ACommitBehindTheFlowsBackIsAnErrorAndHappensOnce) {
     idem::client db = swift_client();
     for (const char *commit : {"COMMIT", "COMMIT AND CHAIN", "COMMIT; BEGIN"}) {
@@ -419,7 +419,7 @@ TEST(Once, ACommitBehindTheFlowsBackIsAnErrorAndHappensOnce) {
             });
         };
         if (commit == std::string("COMMIT"))
-            EXPECT_THROW(call(), pqxx::usage_error); // it shows: no transaction is open
+            EXPECT_THROW(call(), pqxx::usage_error); // detected: no transaction is open
         else
             EXPECT_THROW(call(), idem::stale_fence) << commit;
         EXPECT_TRUE(call().replayed) << commit;
@@ -447,7 +447,7 @@ TEST(Once, ARollbackBehindTheFlowsBackIsAnError) {
     }
 }
 
-// What the session was left in is no business of whoever gets the connection next.
+// The state in which a failed flow leaves a session does not affect the connection's next user.
 TEST(Once, AFailedFlowLeavesAUsableConnection) {
     idem::client_options one;
     one.max_connections = 1;
@@ -484,7 +484,7 @@ TEST(Once, SerializationFailuresAndDeadlocksRunAgain) {
     }
 }
 
-TEST(Once, TwoWhoDeadlockBothGetThrough) {
+TEST(Once, DeadlockedCallersBothSucceed) {
     idem::client db = swift_client();
     const std::string left = unique_key(), right = unique_key();
     for (const std::string &key : {left, right})
@@ -623,7 +623,7 @@ TEST(Once, RunsAgainWhenAStatementEndsTheSession) {
     }
 }
 
-// Work that swallows the loss and answers as if nothing had been: what it says is not believed.
+// Work that swallows the loss of its connection and returns normally: its answer is discarded.
 TEST(Once, ASwallowedLossIsNoSuccess) {
     idem::client db = swift_client();
     const std::string key = unique_key();
@@ -641,7 +641,7 @@ TEST(Once, ASwallowedLossIsNoSuccess) {
     EXPECT_EQ(effects(key), 1);
 }
 
-// An exception of the work's own stays what it is, whatever happened to the connection.
+// The work's own exception reaches the caller unchanged, even if the connection is lost.
 TEST(Once, TheWorksOwnExceptionSurvivesALoss) {
     idem::client db = swift_client();
     const std::string key = unique_key();
@@ -657,8 +657,8 @@ TEST(Once, TheWorksOwnExceptionSurvivesALoss) {
     EXPECT_EQ(runs, 1);
 }
 
-// A connection other than the flow's broke, or a commit other than the flow's is in doubt: running the work again could do
-// that other thing twice.
+// A connection other than the flow's broke, or the outcome of a commit other than the flow's is unknown: running the work again
+// could repeat that commit.
 TEST(Once, LossesOnOtherConnectionsAreNotRetried) {
     idem::client db = swift_client();
     int runs = 0;
@@ -714,7 +714,7 @@ TEST(Once, RunsAgainAcrossARestart) {
     }
 }
 
-// The retries go on while nobody listens, and end well as soon as somebody does.
+// The flow retries while the server is down, and succeeds when it is up again.
 TEST(Once, OutlastsAServerThatIsDown) {
     test::private_server server;
     idem::client db = swift_client(server.dsn());
@@ -743,7 +743,7 @@ TEST(Once, OutlastsAServerThatIsDown) {
     EXPECT_EQ(effects(key, server.dsn()), 1);
 }
 
-// --- when the retries are used up while it is not known how the commit ended ---------------------------------------------
+// --- the retries are used up while the outcome of a commit is unknown -----------------------------------------------------
 
 idem::once_options three_attempts() {
     idem::once_options options = swift_once();
@@ -773,7 +773,7 @@ TEST(Once, AnUnknownOutcomeIsNotCalledALostConnection) {
     EXPECT_EQ(effects(key), 1);
 }
 
-// The lost commit's own backend may be what holds the key.
+// The backend of the lost connection may still hold the key.
 TEST(Once, AnUnknownOutcomeIsNotCalledInFlight) {
     test::proxy between;
     idem::client db = swift_client(between.dsn());
@@ -784,7 +784,8 @@ TEST(Once, AnUnknownOutcomeIsNotCalledInFlight) {
             db, key,
             [&](idem::transaction &tx) {
                 leave_effect(tx, key);
-                between.arm({test::side::frontend, 1, test::moment::before, 60s}); // COMMIT never arrives, and nobody hangs up
+                between.arm({test::side::frontend, 1, test::moment::before,
+                             60s}); // COMMIT never arrives, and the connection stays open
             },
             three_attempts());
     });
@@ -866,7 +867,7 @@ TEST(OnceStatement, MismatchAndInFlight) {
     EXPECT_EQ(effects(key), 1);
 }
 
-// A function may raise what a broken connection would (dblink and postgres_fdw do): this one is whole.
+// A function may raise the SQLSTATE of a broken connection (dblink and postgres_fdw do) on a connection that is intact.
 TEST(OnceStatement, AnErrorOfClass08IsNotTheConnections) {
     idem::client_options options;
     options.retry = test::swift();
@@ -884,7 +885,7 @@ TEST(OnceStatement, AnErrorOfClass08IsNotTheConnections) {
     EXPECT_EQ(connects, 1);
 }
 
-// The reply to COMMIT was lost, and who answers next is a standby that lags: it does not know the key, and cannot run the work.
+// The reply to COMMIT was lost, and the next server is a standby that lags: it does not know the key, and cannot run the work.
 TEST(Once, LostCommitAndAServerThatOnlyReadsIsUnknown) {
     const std::string key = unique_key();
     idem::client_options options;
@@ -898,14 +899,14 @@ TEST(Once, LostCommitAndAServerThatOnlyReadsIsUnknown) {
         pqxx::nontransaction(fresh).exec("SET default_transaction_read_only = on");
     };
     idem::client db = test::make_client(options);
-    std::future<void> deaf;
+    std::future<void> gate;
     EXPECT_THROW(idem::once(db, key,
                             [&](idem::transaction &tx) {
                                 test::leave_effect(tx, key);
-                                deaf = test::deafen_at_commit(tx);
+                                gate = test::lose_commit_reply(tx);
                             }),
                  idem::outcome_unknown);
-    deaf.get();
+    gate.get();
     EXPECT_EQ(effects(key), 1);
 }
 

@@ -1,4 +1,4 @@
-// The outbox by single calls: publish in a transaction, take, acknowledge, give back.
+// The outbox by single calls: publish in a transaction, take, ack, nack.
 #include <gtest/gtest.h>
 
 #include <idem/outbox.hpp>

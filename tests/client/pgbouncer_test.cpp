@@ -1,6 +1,6 @@
-// Behind pgbouncer in transaction mode, with the options as they come: each transaction may meet another server connection,
-// and what was prepared on one is not there on the next. From 1.21 on pgbouncer can carry prepared statements over, and
-// from 1.24 on it does unless it is told not to.
+// Behind pgbouncer in transaction mode, with the default options: each transaction may run on another server connection, where
+// the statements of the previous one are not prepared. From 1.21 on pgbouncer can carry prepared statements over, and from 1.24
+// on it does so by default.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ using test::ask;
 using test::unique_key;
 
 int run_pgbouncer(const std::string &arguments) {
-    // Debian keeps it where only root looks.
+    // Debian installs it in a directory that is only in root's PATH.
     return test::run_as_server(
         {"env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "bash", "-c", "pgbouncer " + arguments});
 }
@@ -36,7 +36,7 @@ bool can_carry_prepared() {
     return can;
 }
 
-/// A pgbouncer of this test's own before the shared server, on a Unix socket inside the cluster's directory.
+/// A pgbouncer for one test in front of the shared server, on a Unix socket inside the cluster's directory.
 class pooler {
   public:
     /// Prepared statements that each server connection may hold for its clients: with 0, they are lost between transactions.
@@ -81,7 +81,7 @@ class pooler {
 class Pgbouncer : public testing::Test {
   protected:
     idem::client make_client() {
-        idem::client_options options; // but for the hook
+        idem::client_options options; // the default ones, except for the hook
         options.dsn = pooler_.dsn();
         options.retry.on_retry = [this](const idem::retry_event &event) {
             ++retries_;
@@ -91,8 +91,8 @@ class Pgbouncer : public testing::Test {
         return test::make_client(options);
     }
 
-    // Renewals that meet the loss of what they prepared tell the client, and no retry is counted. A client that does not know
-    // of any loss meets one here, as a new one does.
+    // A renewal whose prepared statement was lost informs the client without a counted retry. A client that does not know of a
+    // loss yet runs into one here, like a new client.
     bool knows_of_a_loss(idem::client &db) {
         const auto meets_one = [this](idem::client &client) {
             // Holds a server connection, so that the next transaction gets another.
@@ -160,7 +160,7 @@ TEST_F(Pgbouncer, OnceStatementGoesOnWithoutPreparedStatements) {
     EXPECT_GT(retries_, 0);
 }
 
-// Renewals go through the pooler too; leases so short that none would be left without them.
+// Renewals go through the pooler too. The leases are so short that they would end without them.
 TEST_F(Pgbouncer, LeasesAreRenewed) {
     constexpr int kThreads = 4;
     idem::client db = make_client();
@@ -193,7 +193,7 @@ TEST_F(Pgbouncer, LeasesAreRenewed) {
         });
     for (std::thread &each : threads)
         each.join();
-    // By now nothing is prepared any more; the server connections change with every statement.
+    // The client no longer prepares; the server connections change with every statement.
     for (int i = kThreads; i < kThreads + 20; ++i)
         fresh += !call(i, false).replayed;
     EXPECT_EQ(fresh, kThreads + 20);
@@ -201,14 +201,14 @@ TEST_F(Pgbouncer, LeasesAreRenewed) {
     EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
 }
 
-// Who waits for a lock keeps a server connection: fewer than there are.
+// A waiter for a lock occupies a server connection, so there must be fewer waiters than server connections.
 TEST_F(Pgbouncer, LocksExcludeEachOther) {
     constexpr int kThreads = kServers - 1, kRounds = 30;
     idem::client db = make_client();
     const std::string name = unique_key("lock");
     idem::lock_options brief;
     brief.lease = 500ms;
-    int count = 0; // guarded by the lock alone
+    int count = 0; // guarded only by the lock
     std::int64_t last = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i)
@@ -281,7 +281,7 @@ TEST_F(Pgbouncer, EachMessageIsConsumedOnce) {
     EXPECT_GT(retries_, 0) << "nothing prepared was lost: this test shows nothing";
 }
 
-// Without preparing from the start, nothing has to be found out.
+// A client that never prepares has no loss to detect.
 TEST_F(Pgbouncer, WithoutPreparingNothingIsRetried) {
     idem::client_options options;
     options.dsn = pooler_.dsn();
@@ -298,7 +298,7 @@ TEST_F(Pgbouncer, WithoutPreparingNothingIsRetried) {
         each.join();
 }
 
-// Statements that the pooler carries over are prepared once per server connection, and none is lost. An older one loses them.
+// A pooler that carries statements over prepares each once per server connection, and loses none. An older pooler loses them.
 TEST(PgbouncerThatPrepares, NothingIsRetried) {
     const pooler carrying(3, 100);
     std::atomic<int> retries{0};
@@ -341,15 +341,15 @@ TEST_F(Pgbouncer, AServerConnectionThatDiesIsAnAttempt) {
     }
 }
 
-// Two programs with different versions of the library share the server connections: under one name each would run what the
-// other prepared.
+// Two programs with different versions of the library share the server connections. With one name for both, each would run
+// the other's statement.
 TEST(PgbouncerNames, OneNameForTwoTexts) {
     static constexpr idem::detail::statement older{"test_shared", "SELECT 1"}, newer{"test_shared", "SELECT 2"};
     const pooler two(2);
     idem::client_options options;
     options.dsn = two.dsn();
     idem::client a = test::make_client(options), b = test::make_client(options);
-    // Holds one of the two server connections, so that everybody else gets the other.
+    // Holds one of the two server connections, so that all other transactions get the other.
     pqxx::connection left(two.dsn()), right(two.dsn());
     auto holds_left = std::make_unique<pqxx::work>(left), holds_right = std::make_unique<pqxx::work>(right);
     holds_left->exec("SELECT 1");

@@ -1,4 +1,4 @@
-// The pool of connections: bounded, in time, and without those that broke.
+// The pool of connections: its limit, its waits, and broken connections.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ constexpr idem::detail::statement kPid{"test_pid", "SELECT pg_catalog.pg_backend
 
 std::string pid_of(const idem::target &where) { return *where.call({&kPid, {}})[0][0]; }
 
-/// Options under which a test can find its own sessions.
+/// Options with an application_name by which a test finds its own sessions.
 idem::client_options named(const std::string &name) {
     idem::client_options options;
     options.dsn = "application_name=" + name;
@@ -56,7 +56,7 @@ TEST(Pool, TooSmallABoundIsRefused) {
     EXPECT_THROW(idem::client{options}, idem::bad_input);
 }
 
-TEST(Pool, WhoFindsNoneFreeIsToldInTime) {
+TEST(Pool, ThrowsInTimeIfNoConnectionIsFree) {
     idem::client_options options = named(unique_key("pool"));
     options.max_connections = 2;
     options.connection_wait = 50ms;
@@ -73,7 +73,7 @@ TEST(Pool, WhoFindsNoneFreeIsToldInTime) {
     EXPECT_FALSE(idem::once(db, unique_key(), [](idem::transaction &) {}).replayed);
 }
 
-TEST(Pool, WhoWaitsGetsTheFirstThatIsFree) {
+TEST(Pool, WaiterGetsTheFirstFreeConnection) {
     idem::client_options options = named(unique_key("pool"));
     options.max_connections = 1;
     idem::client db = test::make_client(options);
@@ -85,7 +85,7 @@ TEST(Pool, WhoWaitsGetsTheFirstThatIsFree) {
     EXPECT_FALSE(waiting.get().replayed);
 }
 
-// A transaction of the caller's own needs nothing of the pool once the names are known.
+// The caller's own transaction needs no connection of the pool once the names are known.
 TEST(Pool, ACallInAForeignTransactionTakesNoConnection) {
     idem::client_options options = named(unique_key("pool"));
     options.max_connections = 1;
@@ -109,7 +109,7 @@ TEST(Pool, ManyThreadsShareFewConnections) {
         threads.emplace_back([&, i] {
             for (int j = 0; j < kCalls; ++j)
                 try {
-                    // Every second key is everybody's.
+                    // All threads use every second key.
                     const bool shared = j % 2 == 0;
                     const std::string mine = key + "-" + (shared ? "all" : std::to_string(i)) + "-" + std::to_string(j);
                     const idem::answer told =
@@ -190,8 +190,7 @@ TEST(Pool, ABrokenConnectionIsThrownAway) {
     }
 }
 
-// Not even an attempt is lost, nor is a call that must not run twice in doubt: the server's farewell is read before anything
-// is sent.
+// No attempt is lost, and no call has an unknown outcome: the server's last message is read before anything is sent.
 TEST(Pool, ARestartWhileIdleGoesUnnoticed) {
     test::private_server server;
     idem::client_options options;
@@ -252,7 +251,7 @@ TEST(Pool, AnExceptionWhileConnectingGivesThePlaceBack) {
     EXPECT_EQ(connects, 3);
 }
 
-TEST(Pool, NoticesReachTheOneWhoAsked) {
+TEST(Pool, NoticesReachTheirCaller) {
     idem::client_options options = named(unique_key("pool"));
     std::vector<std::string> seen;
     options.on_notice = [&](const std::string &severity, const std::string &message) {
@@ -318,13 +317,13 @@ TEST(Pool, AGivenSchemaIsQuotedAndNotLookedUp) {
     options.schema = "idem";
     idem::client db = test::make_client(options);
     EXPECT_FALSE(idem::once(db, unique_key(), [](idem::transaction &) {}).replayed);
-    options.schema = "idem.idem_health(), idem"; // an injection, were it no name
+    options.schema = "idem.idem_health(), idem"; // SQL injection, unless it is quoted as a name
     idem::client wrong = test::make_client(options);
     EXPECT_THROW(next_id(wrong), idem::not_installed);
 }
 
-// Statements that the connections have prepared outlive the types that they were prepared against.
-TEST(Pool, ANewExtensionUnderneathIsNoObstacle) {
+// The prepared statements of the connections outlive the types that they use.
+TEST(Pool, SurvivesAReinstalledExtension) {
     test::private_server server;
     idem::client_options options;
     options.dsn = server.dsn();

@@ -91,7 +91,7 @@ std::string proxy::dsn() const {
 void proxy::arm(const cut &where) {
     const std::lock_guard lock(lock_);
     armed_ = where;
-    done_ = made_ = false;
+    reached_ = closed_ = false;
     for (std::string &each : seen_)
         each.clear();
 }
@@ -99,14 +99,14 @@ void proxy::arm(const cut &where) {
 void proxy::count() {
     const std::lock_guard lock(lock_);
     armed_.reset();
-    done_ = made_ = false;
+    reached_ = closed_ = false;
     for (std::string &each : seen_)
         each.clear();
 }
 
 bool proxy::has_cut() const {
     const std::lock_guard lock(lock_);
-    return made_;
+    return closed_;
 }
 
 std::string proxy::seen(side by) const {
@@ -162,12 +162,12 @@ bool proxy::pass(link &of, stream &through, const std::string &message, char typ
     std::optional<cut> here;
     {
         const std::lock_guard lock(lock_);
-        if (!done_) {
+        if (!reached_) {
             std::string &seen = seen_[static_cast<int>(through.by)];
             seen += type;
             if (armed_ && armed_->by == through.by && armed_->nth == static_cast<int>(seen.size())) {
                 here = armed_;
-                done_ = true;
+                reached_ = true;
             }
         }
     }
@@ -180,7 +180,7 @@ bool proxy::pass(link &of, stream &through, const std::string &message, char typ
         return false;
     const std::lock_guard lock(lock_);
     close_client(of);
-    made_ = true;
+    closed_ = true;
     of.hang_up = clock::now() + here->unnoticed;
     return true;
 }
@@ -193,10 +193,10 @@ bool proxy::pump(link &of, stream &through) {
     if (got <= 0)
         return false;
     if (of.client < 0)
-        return true; // swallowed
+        return true; // dropped
     through.pending.append(buffer, static_cast<std::size_t>(got));
     for (;;) {
-        // A type byte, except in the first packet of a client; then a length that counts itself.
+        // A type byte, except in the first packet of a client; then a length that includes itself.
         const std::size_t head = through.started ? 1 : 0;
         if (through.pending.size() < head + 4)
             return true;
@@ -221,7 +221,7 @@ void proxy::serve() {
         std::vector<pollfd> sockets{{listener_, POLLIN, 0}, {wake_[0], POLLIN, 0}};
         int timeout = -1;
         for (const link &each : links_) {
-            sockets.push_back({each.client, POLLIN, 0}); // poll skips what is negative
+            sockets.push_back({each.client, POLLIN, 0}); // poll skips negative descriptors
             sockets.push_back({each.server, POLLIN, 0});
             if (each.hang_up) {
                 const auto left = std::chrono::ceil<std::chrono::milliseconds>(*each.hang_up - clock::now()).count();
@@ -249,7 +249,7 @@ void proxy::serve() {
             else {
                 const std::lock_guard lock(lock_);
                 close_link(*each);
-                made_ = made_ || each->cut_here;
+                closed_ = closed_ || each->cut_here;
                 each = links_.erase(each);
             }
         }

@@ -1,5 +1,5 @@
-// A TCP proxy in front of the server that knows where PostgreSQL's messages begin and end, and breaks the connection at the
-// one it is told to.
+// A TCP proxy in front of the server. It knows where PostgreSQL's messages begin and end, and breaks the connection at a given
+// message.
 #pragma once
 
 #include <atomic>
@@ -14,55 +14,55 @@
 
 namespace test {
 
-enum class side { frontend, backend }; // who sent the message
-enum class moment { before, after };   // it was passed on
+enum class side { frontend, backend }; // the sender of the message
+enum class moment { before, after };   // the message is forwarded
 
-/// Where to break: at the `nth` message (from 1) that this side sends once the cut is armed, on whatever connection.
+/// The place of a cut: the `nth` message (from 1) that this side sends after the cut was armed, on any connection.
 struct cut {
     side by = side::frontend;
     int nth = 1;
     moment when = moment::before;
-    /// How long the server goes without noticing, as when a network is partitioned: its end stays open, and what it sends is
-    /// swallowed.
+    /// How long the server does not notice the cut, as in a network partition: its end stays open, and its messages are
+    /// dropped.
     std::chrono::milliseconds unnoticed{0};
 };
 
 std::string to_string(const cut &where);
 
-/// Thread-safe. Passes everything on until a cut is armed, and after it has been made.
+/// Thread-safe. Forwards everything, except at an armed cut, which happens once.
 class proxy {
   public:
-    /// `upstream`: the directory of the server's socket; empty: PGHOST. Listens on a port of its own on the loopback.
+    /// `upstream`: the directory of the server's socket; empty: PGHOST. Listens on a free port of the loopback interface.
     explicit proxy(const std::string &upstream = "");
     ~proxy();
     proxy(const proxy &) = delete;
     proxy &operator=(const proxy &) = delete;
 
     std::string dsn() const;
-    /// From now on messages are counted, from 1, and the cut is made once.
+    /// Starts counting messages, from 1, and arms a cut.
     void arm(const cut &where);
-    /// Counts from now on, and cuts nothing.
+    /// Starts counting without a cut.
     void count();
-    /// Whether the cut was made, so that the client's end of the connection is closed; true for who has seen that.
+    /// Whether the armed cut has happened, and the client's end of the connection is closed.
     bool has_cut() const;
-    /// The messages since, by their type bytes; '^' is a startup packet. Once the cut is made, nothing is added.
+    /// The type bytes of the messages that were counted, up to the cut; '^' is a startup packet.
     std::string seen(side by) const;
-    /// Breaks all connections there are.
+    /// Breaks all open connections.
     void cut_all();
-    /// While set, new connections are closed as soon as they come.
+    /// While set, new connections are closed at once.
     void refuse(bool refusing);
 
   private:
     struct stream {
         int from, to;
         side by;
-        bool started = false; // past the startup packet
-        std::string pending;  // less than a message
+        bool started = false; // the startup packet was read
+        std::string pending;  // the beginning of a message
     };
     struct link {
         int client, server;
         stream up, down;
-        std::optional<std::chrono::steady_clock::time_point> hang_up; // the server's end is to be closed then
+        std::optional<std::chrono::steady_clock::time_point> hang_up; // when to close the server's end
         bool cut_here = false;
     };
 
@@ -81,11 +81,11 @@ class proxy {
 
     mutable std::mutex lock_; // guards what follows
     std::optional<cut> armed_;
-    bool done_ = false; // the place of the cut was reached
-    bool made_ = false; // and the client's end is closed
+    bool reached_ = false; // the place of the cut
+    bool closed_ = false;  // the client's end, by the cut
     std::string seen_[2];
 
-    std::list<link> links_; // of the thread alone
+    std::list<link> links_; // used only by the thread
     std::thread thread_;
 };
 

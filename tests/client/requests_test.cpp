@@ -19,7 +19,7 @@ idem::signed_request make_request(const std::string &nonce) {
     return request;
 }
 
-// HMAC-SHA256 by the server's own functions, of a key of 32 bytes, as a sender has it.
+// A sender's HMAC-SHA256 with a key of 32 bytes, computed by the server's functions.
 std::string sign(idem::client &db, const std::string &message) {
     return idem::transact(db, [&](idem::transaction &tx) {
         return tx

@@ -1,4 +1,4 @@
-// How often, how fast and how long a flow is run again. No server is needed.
+// How often, how fast and for how long a flow is retried. No server is needed.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -43,7 +43,7 @@ TEST(Retry, AtLeastOneAttempt) {
     }
 }
 
-TEST(Retry, WhatIsFinalIsThrownAtOnce) {
+TEST(Retry, FinalErrorsAreThrownAtOnce) {
     const idem::retry_policy policy = quick(9);
     idem::retry_loop loop(policy);
     EXPECT_THROW(loop.failed(kFinal), idem::mismatch);
@@ -53,7 +53,7 @@ TEST(Retry, WhatIsFinalIsThrownAtOnce) {
     EXPECT_EQ(loop.attempt(), 2);
 }
 
-TEST(Retry, AnUnknownCommitOnlyForThoseWhoCanTell) {
+TEST(Retry, AnUnknownCommitOnlyIfItCanBeVerified) {
     const idem::retry_policy policy = quick(9);
     idem::retry_loop loop(policy);
     EXPECT_THROW(loop.failed(kUnknown), idem::outcome_unknown);
@@ -107,7 +107,7 @@ TEST(Retry, NoAttemptBeginsAfterTheDeadline) {
     } catch (const idem::transient &) {
     }
     EXPECT_GT(loop.attempt(), 2);
-    EXPECT_LE(last - start, 50ms + 500ms); // the scheduler's share
+    EXPECT_LE(last - start, 50ms + 500ms); // and the delay of the scheduler
     EXPECT_LE(*loop.time_left(), 50ms);
     policy.deadline.reset();
     EXPECT_FALSE(idem::retry_loop(policy).time_left());
@@ -139,7 +139,7 @@ TEST(Retry, NoTimeNoRetry) {
     EXPECT_THROW(loop.failed(kTransient), idem::transient);
 }
 
-// Full jitter: each pause between nothing and its bound, and both halves of that used.
+// Full jitter: each pause is between zero and its bound, and some are in each half of that range.
 TEST(Retry, PausesAreRandomUpToTheBound) {
     constexpr int kAttempts = 6, kRounds = 60;
     idem::retry_policy policy;
@@ -147,7 +147,7 @@ TEST(Retry, PausesAreRandomUpToTheBound) {
     policy.first_pause = 200ms;
     policy.longest_pause = 1500ms;
     std::vector<std::vector<std::chrono::milliseconds>> pauses(kAttempts);
-    // Thrown out of before the pause itself.
+    // Throws before the pause begins.
     struct stop {};
     for (int round = 0; round < kRounds; ++round)
         for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -176,7 +176,7 @@ TEST(Retry, PausesAreRandomUpToTheBound) {
             EXPECT_LE(pause, bound);
             (pause < bound / 2 ? lower : upper) += 1;
         }
-        // Each has a chance of 2^-60 to be empty.
+        // Each is empty with a probability of 2^-60.
         EXPECT_GT(lower, 0) << attempt;
         EXPECT_GT(upper, 0) << attempt;
     }

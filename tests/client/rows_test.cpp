@@ -1,5 +1,5 @@
-// Row flows, case by case: outcomes, the row that comes along, conflicts and waits. What they share with other flows is in
-// transact_test.cpp.
+// Row flows, case by case: outcomes, returned rows, conflicts and waits. transact_test.cpp tests the behaviour that they share
+// with other flows.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ using test::scratch;
 
 constexpr char kOne[] = R"({"id": 1})";
 constexpr char kNine[] = R"({"id": 9})";
-// As a member of JSON, and as the database holds it.
+// As a member of a JSON object, and as stored in the database.
 constexpr char kAwkward[] = R"("it's \\ \"q\"\n\t$1 @idem@ \u00e9 漢 ')";
 constexpr char kAwkwardText[] = "it's \\ \"q\"\n\t$1 @idem@ \xC3\xA9 \xE6\xBC\xA2 '";
 
@@ -130,7 +130,7 @@ TEST_F(Rows, InsertsTellNewFromDuplicate) {
     EXPECT_EQ(guarded_insert(db_, table_, rare, {"kind"}).outcome, row_outcome::inserted);
     EXPECT_EQ(guarded_insert(db_, table_, R"({"id": 6, "sku": "A-6", "kind": "it's, {\"rare\"}"})", {"kind"}).outcome,
               row_outcome::duplicate);
-    // A name of a column is a name: that of the odd one has no index, and is found out by its own name.
+    // A column name that needs quoting is passed unchanged: the column is found, and has no unique index.
     try {
         unique_insert(db_, table_, row, {"it's a \"col\\umn\" n\xC3\xA9"});
         ADD_FAILURE() << "it is no key";
@@ -231,7 +231,7 @@ TEST_F(Rows, PessimisticQueues) {
     EXPECT_EQ(rows_.look("quantity", 2), "85");
 }
 
-// What a careless reader of JSON would do, which is good enough for one number.
+// Not a JSON parser, but sufficient for one number.
 int number_in(const std::string &row, const std::string &member) {
     return std::stoi(row.substr(row.find("\"" + member + "\": ") + member.size() + 4));
 }
@@ -271,7 +271,7 @@ TEST_P(OptimisticSum, EightTimesFiftyIncrementsAreFourHundred) {
     EXPECT_EQ(rows_.look("quantity", 1), "401");
     EXPECT_EQ(rows_.look("version", 1), "401");
     EXPECT_EQ(effects(key_), GetParam() ? 400 : 0);
-    EXPECT_GT(conflicts, 0) << "nobody was ever in between";
+    EXPECT_GT(conflicts, 0) << "there was never a conflict";
 }
 
 INSTANTIATE_TEST_SUITE_P(, OptimisticSum, testing::Bool(),
@@ -342,11 +342,11 @@ TEST_F(Rows, OptimisticMayLeaveTheRowAlone) {
     EXPECT_EQ(left.outcome, row_outcome::unchanged);
     EXPECT_EQ(left.version, 1);
     EXPECT_EQ(rows_.look("version", 1), "1");
-    const idem::row_result kept = idem::optimistic(db_, table_, kOne, [&](idem::transaction &tx, const std::string &) {
+    const idem::row_result unchanged = idem::optimistic(db_, table_, kOne, [&](idem::transaction &tx, const std::string &) {
         leave_effect(tx, key_);
         return std::optional<std::string>();
     });
-    EXPECT_EQ(kept.outcome, row_outcome::unchanged);
+    EXPECT_EQ(unchanged.outcome, row_outcome::unchanged);
     EXPECT_EQ(effects(key_), 1);
 }
 

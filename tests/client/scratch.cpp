@@ -28,7 +28,7 @@ scratch::~scratch() {
         ask("DROP TABLE " + table_);
         ask("SELECT idem.idem_machine_drop($1)", {machine_});
     } catch (const std::exception &) {
-        // The server goes with the tests.
+        // The server is removed after the tests.
     }
 }
 
@@ -46,14 +46,14 @@ void scratch::reset(pqxx::transaction_base &in) const { in.exec("DELETE FROM " +
 
 void terminate(idem::transaction &tx, bool noticed) {
     const std::string pid = tx.exec("SELECT pg_catalog.pg_backend_pid()")[0][0].c_str();
-    // Waits until it is gone.
+    // Waits until the backend has ended.
     if (ask("SELECT pg_terminate_backend($1::int, 20000)", {pid}) != "t")
         throw std::runtime_error("the backend would not go");
     if (noticed)
         tx.exec("SELECT 1");
 }
 
-std::future<void> deafen_at_commit(idem::transaction &tx) {
+std::future<void> lose_commit_reply(idem::transaction &tx) {
     const std::string gate = unique_key("gate");
     auto keeper = std::make_shared<pqxx::connection>(dsn());
     auto held = std::make_shared<pqxx::nontransaction>(*keeper);
@@ -74,7 +74,7 @@ std::future<void> deafen_at_commit(idem::transaction &tx) {
 }
 
 rival::rival(const std::string &table) : db_(dsn()), tx_(std::make_unique<pqxx::work>(db_)) {
-    tx_->exec("SET LOCAL deadlock_timeout = '10min'"); // so it is not the one to find out
+    tx_->exec("SET LOCAL deadlock_timeout = '10min'"); // so that the other session detects the deadlock
     tx_->exec("SELECT FROM " + table + " WHERE id = 2 FOR UPDATE");
     const std::string pid = tx_->exec("SELECT pg_backend_pid()")[0][0].c_str();
     waiting_ = std::async(std::launch::async, [this, table] {

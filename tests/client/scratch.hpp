@@ -1,5 +1,4 @@
-// What the tests of flows over rows share: tables of their own under awkward names, and ways to disturb a transaction at a
-// chosen moment.
+// Shared by the tests of flows on rows: tables whose names need quoting, and ways to disturb a transaction at a given moment.
 #pragma once
 
 #include <future>
@@ -12,8 +11,8 @@
 
 namespace test {
 
-/// Rows 1 and 2 of a table that every flow can work on, gone with the object: versioned, with a machine new -> paid -> sent on
-/// "state", a unique sku and an index on kind. Schema, table and one column have names that need quoting.
+/// A table with rows 1 and 2 that every flow can work on, dropped by the destructor. It has a version, a machine
+/// new -> paid -> sent on "state", a unique sku and an index on kind. The names of schema, table and one column need quoting.
 class scratch {
   public:
     scratch();
@@ -27,7 +26,7 @@ class scratch {
     /// One column of one row, as text.
     std::string look(const std::string &column, int id) const;
     std::string count() const;
-    /// Makes the rows what they were at first; waits for transactions that have changed them.
+    /// Restores the original rows; waits for transactions that have changed them.
     void reset(pqxx::transaction_base &in) const;
 
   private:
@@ -40,14 +39,14 @@ class scratch {
 extern const char *const kOddColumn;
 extern const char *const kOddMember;
 
-/// Ends the backend of this transaction; libpq finds out with the next statement or, with `noticed`, now (throws).
+/// Ends the backend of this transaction. libpq notices that at the next statement or, with `noticed`, at once (throws).
 void terminate(idem::transaction &tx, bool noticed);
-/// COMMIT of this transaction arrives, and no answer comes back: waits in the middle of COMMIT until the connection is shut.
-/// Keep what it returns until the flow has ended.
-std::future<void> deafen_at_commit(idem::transaction &tx);
+/// The server executes COMMIT of this transaction, and the answer is lost: COMMIT blocks until the connection is shut down.
+/// REQUIRES: the future outlives the flow.
+std::future<void> lose_commit_reply(idem::transaction &tx);
 
-/// A rival that holds row 2 of a table and waits for row 1, which somebody else holds: whoever holds row 1 and asks for row 2
-/// now is in a deadlock, and is the one that the server picks.
+/// Holds row 2 of a table and waits for row 1, which another session holds. If that session then asks for row 2, there is a
+/// deadlock, and the server aborts that session.
 class rival {
   public:
     explicit rival(const std::string &table);
@@ -55,7 +54,7 @@ class rival {
   private:
     pqxx::connection db_;
     std::unique_ptr<pqxx::work> tx_;
-    std::future<void> waiting_; // destroyed, and so waited for, first
+    std::future<void> waiting_; // destroyed first, which waits for it
 };
 
 } // namespace test

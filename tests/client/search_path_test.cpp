@@ -1,4 +1,4 @@
-// A search_path with functions and operators that lie in wait: no statement of the library's may meet them.
+// A search_path with hostile functions and operators: no statement of the library may call them.
 #include <gtest/gtest.h>
 
 #include <idem/consume.hpp>
@@ -75,7 +75,7 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_TRUE(forget(db, key));
     idem::transact(db, [&](idem::transaction &tx) { serialize(tx, key); });
 
-    // Without a lease of its own the flow renews at once, to know the scope's.
+    // Without a given lease the flow renews at once, to learn the scope's.
     EXPECT_FALSE(leased(db, key + "4", [](idem::lease &) { return "{}"; }).replayed);
     EXPECT_TRUE(try_lock(db, key));
 

@@ -1,4 +1,4 @@
-// Tokens, as calls and as a flow. What the flow shares with others is in transact_test.cpp.
+// Tokens, as calls and as a flow. transact_test.cpp tests the behaviour that the flow shares with others.
 #include <gtest/gtest.h>
 
 #include <idem/tokens.hpp>
@@ -58,8 +58,8 @@ TEST(Tokens, TokenInOtherHandsIsToldAtOnce) {
     });
 }
 
-// Redeeming never waits, so after a lost connection it may meet its own transaction of before. That one is gone too soon to be
-// met for certain: another stands for it, and ends when the flow has met it.
+// Redeeming never waits, so after a lost connection the flow may find its own earlier transaction. That one may end too soon
+// for a test: another session takes its place, and ends when the flow has found it.
 TEST(Tokens, OwnTransactionOfBeforeIsWaitedFor) {
     const std::string key = test::unique_key();
     idem::client_options named;
@@ -96,7 +96,7 @@ TEST(Tokens, OwnTransactionOfBeforeIsWaitedFor) {
     EXPECT_EQ(effects(key), 1);
 }
 
-// The server says "expired" then, also of a token that this very call has redeemed.
+// The server then returns "expired" even for a token that this call has redeemed.
 TEST(Tokens, LostCommitOfATokenThatRunsOutMeanwhileIsUnknown) {
     const std::string key = test::unique_key();
     idem::client db = test::make_client();
@@ -106,16 +106,16 @@ TEST(Tokens, LostCommitOfATokenThatRunsOutMeanwhileIsUnknown) {
     options.retry->on_retry = [&](const idem::retry_event &) {
         EXPECT_TRUE(test::eventually([&] { return redeem_token(db, token) == token_outcome::expired; }));
     };
-    std::future<void> deaf;
+    std::future<void> gate;
     EXPECT_THROW(with_token(
                      db, token,
                      [&](idem::transaction &tx) {
                          leave_effect(tx, key);
-                         deaf = test::deafen_at_commit(tx);
+                         gate = test::lose_commit_reply(tx);
                      },
                      "", options),
                  idem::outcome_unknown);
-    deaf.get();
+    gate.get();
     EXPECT_EQ(effects(key), 1);
     EXPECT_EQ(with_token(
                   db, token, [](idem::transaction &) { ADD_FAILURE() << "the work ran twice"; }, "", options),

@@ -1,5 +1,5 @@
-// All flows of one transaction, each through the same misfortunes: what they have in common. What each has of its own is in a
-// file of its own.
+// The common behaviour of all flows that are one transaction, under the same faults. Each flow's own behaviour has a file of
+// its own.
 #include <gtest/gtest.h>
 
 #include <idem/once.hpp>
@@ -11,9 +11,9 @@
 
 namespace {
 
-using test::deafen_at_commit;
 using test::effects;
 using test::leave_effect;
+using test::lose_commit_reply;
 using test::rival;
 using test::scratch;
 using test::terminate;
@@ -24,7 +24,7 @@ using work = test::flow_work;
 class EveryFlow : public testing::TestWithParam<test::transaction_flow> {
   protected:
     std::string run(const work &w, const idem::flow_options &options = {}) { return GetParam().run(db_, here_, w, options); }
-    /// The step happens anew, its work too, and both stay.
+    /// Runs the flow again: its step and its work take effect.
     void expect_untouched() {
         EXPECT_EQ(run([&](idem::transaction &tx) { leave_effect(tx, key_); }), GetParam().first);
         EXPECT_EQ(effects(key_), 1);
@@ -106,7 +106,7 @@ TEST_P(EveryFlow, SerializationFailureIsRetried) {
     EXPECT_EQ(run(
                   [&](idem::transaction &tx) {
                       leave_effect(tx, key_);
-                      tx.exec("SELECT FROM " + rows_.table()); // a snapshot, for those whose step took none
+                      tx.exec("SELECT FROM " + rows_.table()); // takes a snapshot, where the step took none
                       if (++runs_ == 1)
                           test::ask("UPDATE " + rows_.table() + " SET quantity = 9 WHERE id = 2");
                       tx.exec("UPDATE " + rows_.table() + " SET quantity = quantity + 1 WHERE id = 2");
@@ -147,7 +147,7 @@ TEST_P(EveryFlow, DeadlockIsRetried) {
     options.retry = db_.options().retry;
     options.retry->on_retry = [&](const idem::retry_event &event) {
         EXPECT_EQ(event.sqlstate, "40P01");
-        other.reset(); // waits until it has had both rows
+        other.reset(); // waits until it has locked both rows
     };
     EXPECT_EQ(run(
                   [&](idem::transaction &tx) {
@@ -188,7 +188,7 @@ TEST_P(EveryFlow, TerminatedAndSwallowedRunsAgain) {
     EXPECT_EQ(effects(key_), 1);
 }
 
-// Nobody has noticed when COMMIT is to be sent.
+// The loss has not been noticed when COMMIT is to be sent.
 TEST_P(EveryFlow, TerminatedBehindTheWorkRunsAgain) {
     EXPECT_EQ(run([&](idem::transaction &tx) {
                   leave_effect(tx, key_);
@@ -202,27 +202,27 @@ TEST_P(EveryFlow, TerminatedBehindTheWorkRunsAgain) {
 
 TEST_P(EveryFlow, CommitWhoseReplyWasLostHasOneEffect) {
     std::future<void> gate;
-    const auto deaf = [&] {
+    const auto call = [&] {
         return run([&](idem::transaction &tx) {
             leave_effect(tx, key_);
             ++runs_;
-            gate = deafen_at_commit(tx);
+            gate = lose_commit_reply(tx);
         });
     };
     if (GetParam().unknown == nullptr) {
-        EXPECT_THROW(deaf(), idem::outcome_unknown);
+        EXPECT_THROW(call(), idem::outcome_unknown);
     } else {
-        EXPECT_EQ(deaf(), GetParam().unknown);
+        EXPECT_EQ(call(), GetParam().unknown);
     }
     gate.get();
     EXPECT_EQ(runs_, 1);
     EXPECT_TRUE(test::eventually([&] { return effects(key_) == 1; }));
 }
 
-// COMMIT never arrived. A flow that finds that out is not in doubt any more, whatever ends its next attempt.
-TEST_P(EveryFlow, NoDoubtIsLeftWhenTheStepHappensAnew) {
+// COMMIT never arrived. When a flow has verified that, no later error of it is outcome_unknown.
+TEST_P(EveryFlow, AStepThatHappensAgainResolvesAnUnknownCommit) {
     if (GetParam().unknown == nullptr)
-        return; // it has no way to find out
+        return; // it cannot verify the outcome
     test::proxy between;
     idem::client_options through;
     through.dsn = between.dsn();
