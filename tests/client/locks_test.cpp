@@ -338,9 +338,9 @@ TEST(Lock, KeepsItsClientAlive) {
     std::optional<idem::held_lock> held;
     {
         idem::client db = test::make_client();
-        held.emplace(idem::lock(db, unique_key("lock"), leased_for(300ms)));
+        held.emplace(idem::lock(db, unique_key("lock"), leased_for(1s)));
     }
-    EXPECT_FALSE(held->stop().wait_for(1s));
+    EXPECT_FALSE(held->stop().wait_for(3s));
     EXPECT_TRUE(held->unlock());
 }
 
