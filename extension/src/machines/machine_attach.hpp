@@ -7,7 +7,7 @@ namespace idem {
 
 // The arguments of a guard's trigger, by number.
 struct GuardArguments {
-    static constexpr int machine = 0, column = 1, log = 2, count = 3;
+    enum { machine, column, log, count };
 };
 inline constexpr const char *kLogArgument = "log";
 inline constexpr const char *kNoLogArgument = "no log";
