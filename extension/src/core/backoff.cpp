@@ -1,4 +1,4 @@
-#include "backoff.hpp"
+#include "core/backoff.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The delay before the next attempt to deliver a message, for a relay that does not set one.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <cstdint>
 

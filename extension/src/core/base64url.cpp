@@ -1,4 +1,4 @@
-#include "base64url.hpp"
+#include "core/base64url.hpp"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "canonical_json.hpp"
+#include "core/canonical_json.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "composite_key.hpp"
+#include "core/composite_key.hpp"
 
 namespace idem::core {
 

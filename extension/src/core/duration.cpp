@@ -1,4 +1,4 @@
-#include "duration.hpp"
+#include "core/duration.hpp"
 
 namespace idem::core {
 

@@ -2,13 +2,11 @@
 // days in every time zone.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <optional>
 
 namespace idem::core {
-
-inline constexpr Micros kMicrosPerDay = 86'400'000'000;
 
 // Returns an SQL interval in microseconds, or nullopt when the sum does not fit.
 std::optional<Micros> duration(std::int32_t months, std::int32_t days, Micros time);

@@ -1,4 +1,4 @@
-#include "high_water.hpp"
+#include "core/high_water.hpp"
 
 namespace idem::core {
 

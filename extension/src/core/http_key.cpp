@@ -1,4 +1,4 @@
-#include "http_key.hpp"
+#include "core/http_key.hpp"
 
 namespace idem::core {
 
@@ -8,7 +8,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_letter(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
 bool is_printable(char c) { return c >= 0x20 && c <= 0x7e; }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
+bool is_lower_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
 
 // The grammar of RFC 9651, section 4.2, as far as an item needs it. Every function consumes the text that it accepts, and
@@ -127,7 +127,7 @@ class Reader {
         }
         return false;
     }
-    bool take_hex() { return !at_end() && is_hex(next()); }
+    bool take_hex() { return !at_end() && is_lower_hex(next()); }
 
     std::string_view rest_;
 };

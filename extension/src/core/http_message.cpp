@@ -1,4 +1,4 @@
-#include "http_message.hpp"
+#include "core/http_message.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "json_text.hpp"
+#include "core/json_text.hpp"
 
 namespace idem::core {
 

@@ -1,4 +1,4 @@
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 namespace idem::core {
 

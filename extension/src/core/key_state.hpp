@@ -9,6 +9,7 @@ namespace idem::core {
 // Microseconds of database time. kForever means "never" (PostgreSQL's timestamptz 'infinity').
 using Micros = std::int64_t;
 inline constexpr Micros kForever = INT64_MAX;
+inline constexpr Micros kMicrosPerDay = 86'400'000'000;
 
 // As stored in idem_keys.state.
 enum class State : char { in_progress = 'p', completed = 'c', released = 'r', in_doubt = 'd' };

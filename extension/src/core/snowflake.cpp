@@ -1,4 +1,4 @@
-#include "snowflake.hpp"
+#include "core/snowflake.hpp"
 
 namespace idem::core {
 

@@ -2,7 +2,7 @@
 // of node and 12 bits of sequence. The sign bit stays clear.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ inline constexpr int kNodes = 1 << kNodeBits;
 inline constexpr std::int64_t kLastIdMillis = (std::int64_t{1} << 41) - 1; // in September 2093
 
 // 2024-01-01 in database time, which counts from 2000-01-01.
-inline constexpr Micros kIdEpoch = Micros{8766} * 86'400'000'000;
+inline constexpr Micros kIdEpoch = 8766 * kMicrosPerDay;
 
 struct IdParts {
     std::int64_t millis;

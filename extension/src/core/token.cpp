@@ -1,6 +1,6 @@
-#include "token.hpp"
+#include "core/token.hpp"
 
-#include "base64url.hpp"
+#include "core/base64url.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -69,13 +69,12 @@ std::array<char, kRedemptionChars> redemption_name(const Token &token) {
 }
 
 bool same_mac(const Mac &left, const Mac &right) {
-    std::array<std::uint64_t, kMacBytes / 8> ours;
-    std::array<std::uint64_t, kMacBytes / 8> theirs;
-    std::memcpy(ours.data(), left.data(), kMacBytes);
-    std::memcpy(theirs.data(), right.data(), kMacBytes);
+    std::array<std::uint64_t, kMacBytes / 8> left_words, right_words;
+    std::memcpy(left_words.data(), left.data(), kMacBytes);
+    std::memcpy(right_words.data(), right.data(), kMacBytes);
     volatile std::uint64_t difference = 0;
-    for (std::size_t i = 0; i < ours.size(); i++)
-        difference = difference | (ours[i] ^ theirs[i]);
+    for (std::size_t i = 0; i < left_words.size(); i++)
+        difference = difference | (left_words[i] ^ right_words[i]);
     return difference == 0;
 }
 

@@ -4,7 +4,7 @@
 // the scope and the subject, each after its length (4 bytes). The token is bound to those two but does not contain them.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <array>
 #include <cstdint>

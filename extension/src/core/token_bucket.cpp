@@ -1,4 +1,4 @@
-#include "token_bucket.hpp"
+#include "core/token_bucket.hpp"
 
 #include <algorithm>
 #include <cmath>

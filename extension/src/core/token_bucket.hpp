@@ -5,7 +5,7 @@
 // than burst + rate * span.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ struct Admission {
     BucketState state;       // after the call
     bool clock_was_set_back; // not allowed: the state must be stored all the same, because retry_after counts from it
     std::int32_t remaining;  // whole units left now
-    // Not allowed: the time until enough units are there if no other call takes them; at most the time that the burst takes.
+    // Not allowed: the time until enough units are available if no other call takes any; at most the time to refill the burst.
     Micros retry_after;
 };
 

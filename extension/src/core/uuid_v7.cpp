@@ -1,4 +1,4 @@
-#include "uuid_v7.hpp"
+#include "core/uuid_v7.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@ namespace idem::core {
 namespace {
 
 constexpr int kFractionBits = 12;
-constexpr Micros kUnixEpoch = -Micros{10957} * 86'400'000'000; // 1970-01-01 in database time
+constexpr Micros kUnixEpoch = -10957 * kMicrosPerDay; // 1970-01-01 in database time
 
 } // namespace
 

@@ -2,7 +2,7 @@
 // (section 6.2, method 3), the variant, 62 random bits.
 #pragma once
 
-#include "key_state.hpp"
+#include "core/key_state.hpp"
 
 #include <array>
 #include <cstdint>
