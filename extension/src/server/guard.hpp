@@ -1,4 +1,4 @@
-// The wall between C++ and PostgreSQL.
+// The boundary between C++ exceptions and PostgreSQL errors.
 //
 // Core code (extension/src/core) reports failures by exceptions and frees memory by destructors. The server reports failures by
 // longjmp and frees memory by contexts. Neither may cross the other's frames. `call_core` therefore runs core code, copies any

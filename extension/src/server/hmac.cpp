@@ -6,10 +6,9 @@ namespace {
 
 enum class Reuse { no_key, digested_key, key };
 
-// The last key.
 struct Cache {
     pg_hmac_ctx *context;
-    Reuse reuse; // what the next MAC with the same key can start from
+    Reuse reuse; // the start of the next MAC with the same key
     Size key_size;
     uint8 key[kMaxHmacKeyBytes];
 };
@@ -41,12 +40,12 @@ core::Mac finish(Bytes first, Bytes second) {
 
 int start_with_key() { return pg_hmac_init(cache.context, cache.key, cache.key_size); }
 
-// To OpenSSL, no key means the same key again. To the server's own implementation, in builds without OpenSSL, it means an empty
+// OpenSSL takes "no key" as "the last key". The server's own implementation, in builds without OpenSSL, takes it as an empty
 // key.
 int start_with_digested_key() { return pg_hmac_init(cache.context, nullptr, 0); }
 
-// Each new key is tried, because anybody can make a token that is signed with an empty key.
-Reuse try_digested_key(const core::Mac &expected, Bytes first, Bytes second) {
+// Tests whether the digested key gives the same MAC. An empty key in its place would let every client sign tokens.
+Reuse test_digested_key(const core::Mac &expected, Bytes first, Bytes second) {
     const bool works = start_with_digested_key() >= 0 && core::same_mac(finish(first, second), expected);
     return works ? Reuse::digested_key : Reuse::key;
 }
@@ -58,7 +57,7 @@ core::Mac use_new_key(Bytes key, Bytes first, Bytes second) {
     memcpy(cache.key, key.data, key.size);
     check(start_with_key());
     const core::Mac mac = finish(first, second);
-    cache.reuse = try_digested_key(mac, first, second);
+    cache.reuse = test_digested_key(mac, first, second);
     return mac;
 }
 

@@ -1,4 +1,4 @@
-// A lock wait that gives up quietly.
+// Limited lock waits, which return false where the server raises 55P03.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -7,8 +7,8 @@
 
 namespace idem {
 
-// Runs `attempt`; false when a lock was not to be had at once (55P03, as of NOWAIT), and whatever it did is undone. The server
-// reports that as an error, so this takes a subtransaction. Any other error passes.
+// Runs `attempt` in a subtransaction. Returns false, and undoes the attempt, when it raised 55P03, as NOWAIT does. Any other
+// error is raised unchanged.
 template <typename Attempt> bool without_waiting(Attempt attempt) {
     ErrorData *error = try_in_subtransaction([&] {
         attempt();
@@ -19,8 +19,8 @@ template <typename Attempt> bool without_waiting(Attempt attempt) {
     return error == nullptr;
 }
 
-// The same, but each lock wait may last `patience` microseconds. The caller's own lock_timeout, where it is the shorter one,
-// raises 55P03. REQUIRES: patience > 0.
+// As without_waiting, but each lock wait may last `patience` microseconds. A shorter lock_timeout of the caller still raises
+// 55P03. REQUIRES: patience > 0.
 template <typename Attempt> bool within_patience(core::Micros patience, Attempt attempt) {
     const core::Micros milliseconds = Min((patience + 999) / 1000, INT_MAX);
     if (LockTimeout > 0 && LockTimeout <= milliseconds) {
@@ -28,18 +28,14 @@ template <typename Attempt> bool within_patience(core::Micros patience, Attempt 
         return true;
     }
     char *timeout = psprintf("%d", static_cast<int>(milliseconds));
-    ErrorData *error = try_in_subtransaction([&] {
+    const bool acquired = without_waiting([&] {
         with_settings({{"lock_timeout", timeout}}, [&] {
             attempt();
-            // A timeout in the very moment in which the lock was granted has its error pending: raise it here.
-            check_for_interrupts();
+            check_for_interrupts(); // raises the pending error of a timeout that fired just as the lock was granted
         });
-        return true;
     });
     pfree(timeout);
-    if (error != nullptr && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
-        ReThrowError(error);
-    return error == nullptr;
+    return acquired;
 }
 
 } // namespace idem

@@ -1,13 +1,13 @@
-// Acting as another role for a moment.
+// Runs code as another role.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// Runs `work` as `role`. FORCE ROW LEVEL SECURITY has no effect on the role's own tables. Code of that role may run: it can
-// neither leave settings behind nor defer anything until the caller is back (SECURITY_RESTRICTED_OPERATION). After an error,
-// the end of the (sub)transaction restores the caller's identity.
+// Runs `work` as `role`. FORCE ROW LEVEL SECURITY has no effect on the role's own tables. Code of that role that `work` runs
+// can neither keep changed settings nor defer work until the caller's identity is restored (SECURITY_RESTRICTED_OPERATION).
+// After an error, the end of the (sub)transaction restores it.
 template <typename Work> void as_role(Oid role, Work work) {
     Oid caller;
     int security_context;

@@ -1,4 +1,4 @@
-// Settings that last as long as a piece of code.
+// Runs code with other settings.
 #pragma once
 
 #include "server/pg.hpp"
@@ -10,8 +10,8 @@ struct Setting {
     const char *value;
 };
 
-// Runs `work` with these settings, as the SET clauses of a function do. Other settings that `work` changes stay changed. After
-// an error, the end of the (sub)transaction restores them all.
+// Runs `work` with these settings, as a function with SET clauses runs. Other settings that `work` changes stay changed. After
+// an error, the end of the (sub)transaction restores all settings.
 template <int count, typename Work> void with_settings(const Setting (&settings)[count], Work work) {
     const int level = NewGUCNestLevel();
     for (const Setting &setting : settings)

@@ -23,7 +23,7 @@ template <typename Visit> void for_all_entries(Visit visit) {
         }
 }
 
-// Plans and sources have contexts of their own, beside that of the entry.
+// Plans and their sources have other memory contexts than the entry.
 Size bytes_of(const PlanEntry &entry) {
     Size bytes = MemoryContextMemAllocated(entry.memory, true);
     for (SPIPlanPtr plan : entry.plan) {
@@ -83,7 +83,7 @@ void free_what_is_too_much() {
     }
 }
 
-// Runs while a transaction aborts, too: it frees nothing.
+// Frees nothing, because it also runs while a transaction aborts.
 void end_use(void *used) {
     auto *entry = static_cast<PlanEntry *>(used);
     if (--entry->users > 0)

@@ -1,5 +1,5 @@
-// Prepared statements that a backend keeps, in memory that is bounded: once the entries take more than that, the least recently
-// used ones are freed. Each kind of entry has keys of its own.
+// The prepared statements of a backend, in bounded memory: above the limit, the least recently used entries are freed. Each
+// kind of entry has keys of its own.
 #pragma once
 
 #include "server/pg.hpp"
@@ -10,16 +10,15 @@ inline constexpr int kMostPlans = 4;
 
 enum class PlanKind { execute, row_flow };
 
-// What a caller keeps under a key. Its own struct derives from this one.
+// The cached entry of a key. A caller's own struct derives from it.
 struct PlanEntry {
-    MemoryContext memory; // lives as long as the entry, which is in it
+    MemoryContext memory; // contains the entry
     SPIPlanPtr plan[kMostPlans];
-    bool is_valid; // find_plans returns no other entry; one that is not valid is freed when its last use has ended
-    // The bytes of the key, and a zero byte.
-    char *key;
+    bool is_valid; // find_plans returns only valid entries; an invalid one is freed after its last use has ended
+    char *key;     // followed by a zero byte
     Size key_length;
 
-    // The cache's own.
+    // Used only by the cache.
     PlanKind kind;
     uint64 hash;
     int users; // uses that have not ended
@@ -37,20 +36,20 @@ struct PlanKey {
 };
 PlanKey plan_key(PlanKind kind, const char *bytes, Size length);
 
-// nullptr: there is none.
+// The valid entry of the key, or nullptr.
 PlanEntry *find_plans(const PlanKey &key);
 
-// A valid entry of `size` bytes, zero beyond PlanEntry. It belongs to the current memory context, as do its plans to SPI, until
-// it is added: an error before that leaves nothing behind.
+// Makes a valid entry of `size` bytes, zero beyond PlanEntry. Until it is added, the entry belongs to the current memory
+// context and its plans to SPI, so an error frees them.
 PlanEntry *new_plans(const PlanKey &key, Size size);
 
-// From here on the entry belongs to the cache. Raises nothing.
+// Passes the entry to the cache. Raises no error.
 void add_plans(PlanEntry *entry);
 
-// Keeps the entry from being freed until the current memory context goes, be it by an error. REQUIRES: that is SPI's.
+// Keeps the entry from being freed until the current memory context is deleted, also by an error. REQUIRES: SPI's context.
 void use_plans(PlanEntry *entry);
 
-// Makes entries of a kind invalid: those that `is_affected` says depend on `changed`, an OID or a hash.
+// Invalidates the entries of a kind that depend on `changed`, an OID or a hash, according to `is_affected`.
 void invalidate_plans(PlanKind kind, bool (*is_affected)(const PlanEntry &entry, uint32 changed), uint32 changed);
 
 } // namespace idem

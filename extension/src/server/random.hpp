@@ -1,11 +1,10 @@
-// Random bytes that nobody can predict.
+// Random bytes for secrets, from the server's cryptographic generator.
 #pragma once
 
 #include "server/pg.hpp"
 
 namespace idem {
 
-// From the server's generator.
 void fill_random(void *bytes, Size size);
 
 } // namespace idem

@@ -6,11 +6,11 @@ namespace idem {
 
 namespace {
 
-// How values of a type are written: as to_jsonb writes those of the common types, and `other` by to_jsonb itself.
+// The form in which values of a type are written, which is that of to_jsonb. Only `other` calls to_jsonb.
 enum class Form { int2, int4, int8, numeric, boolean, string, jsonb, date, timestamp, timestamptz, uuid, other };
 
-// The most bytes of a jsonb string. to_jsonb raises for a longer one.
-constexpr Size kMostStringBytes = JENTRY_OFFLENMASK;
+// The limit for a jsonb string. to_jsonb raises an error for a longer one.
+constexpr Size kMaxStringBytes = JENTRY_OFFLENMASK;
 
 Form form_of(Oid type) {
     switch (type) {
@@ -118,7 +118,7 @@ static JsonbValue column_value(const WrittenColumn &column, Datum datum, bool is
         return value;
     case Form::string: {
         const text *string = DatumGetTextPP(datum);
-        if (VARSIZE_ANY_EXHDR(string) <= kMostStringBytes)
+        if (VARSIZE_ANY_EXHDR(string) <= kMaxStringBytes)
             return string_value(VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string));
         break;
     }
@@ -156,7 +156,7 @@ void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext m
         set_argument_type(&column->to_jsonb, from->atttypid);
     }
     qsort(columns, writer->count, sizeof(WrittenColumn), compare_names);
-    writer->columns = columns; // last: an error leaves it unprepared
+    writer->columns = columns; // set last, so that an error leaves the writer unprepared
     MemoryContextSwitchTo(caller);
 }
 
@@ -185,7 +185,7 @@ JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Dat
 
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
     JsonbPair *members = members_of(writer, values, nulls);
-    // A whole document must be pushed. If all members are scalar, they are an object already, as they are in order.
+    // A member that is a whole document must be pushed. Scalar members, which are in order, form an object as they are.
     for (int i = 0; i < writer.count; i++)
         if (members[i].value.type == jbvBinary) {
             JsonbParseState *state = nullptr;

@@ -13,11 +13,11 @@ struct RowWriter {
     WrittenColumn *columns; // in the order of an object's members
 };
 
-// For rows of this type, from column `first` on, counted from 0. Allocated in `memory`. REQUIRES: the columns have different
-// names.
+// Prepares a writer, allocated in `memory`, for rows of this type from column `first` on, counted from 0. REQUIRES: the columns
+// have different names.
 void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory);
 
-// Pushes the row as an object. `values` and `nulls` are those of all columns.
+// Pushes the row as an object. `values` and `nulls` have all columns of the row.
 JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls);
 
 // The row as jsonb.

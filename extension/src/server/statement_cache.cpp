@@ -4,15 +4,15 @@ namespace idem {
 
 namespace {
 
-// Forgets what the last analysis found, so that each one infers the types from scratch.
+// Discards the types of the last analysis, so that each analysis infers them again.
 void infer_parameters(ParseState *state, void *argument) {
     auto *statement = static_cast<PreparedStatement *>(argument);
     statement->parameters = 0;
     setup_parse_variable_parameters(state, &statement->parameter_types, &statement->parameters);
 }
 
-// What a client's PREPARE would say of the text. The analysis that SPI makes lacks one of its checks: that a parameter's
-// type, once inferred, also fits the places before.
+// Raises the errors that a client's PREPARE of the text raises. SPI's own analysis does not check that the inferred type of a
+// parameter also fits its earlier uses.
 void check_statement(const char *source) {
     List *statements = raw_parser(source, RAW_PARSE_DEFAULT);
     if (list_length(statements) != 1)
@@ -26,7 +26,7 @@ void check_statement(const char *source) {
 
 PreparedStatement *make_statement(const PlanKey &key) {
     auto *statement = static_cast<PreparedStatement *>(new_plans(key, sizeof(PreparedStatement)));
-    // The parser enlarges this array in the context it was made in.
+    // The parser enlarges this array, in the same context.
     statement->parameter_types = static_cast<Oid *>(MemoryContextAllocZero(statement->memory, 8 * sizeof(Oid)));
     check_statement(statement->key);
     SPIPrepareOptions options{};

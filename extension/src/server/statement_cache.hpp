@@ -1,20 +1,20 @@
-// The statements that idem_execute runs, by their text, in the cache of plans.
+// The statements of idem_execute in the cache of plans. The key is the statement's text.
 #pragma once
 
 #include "server/plan_cache.hpp"
 
 namespace idem {
 
-// A prepared statement whose parameters, $1 and on, take the types that their use gives them. After a DDL change the server
-// analyzes it again, and the types follow.
+// A prepared statement. The types of its parameters ($1, $2, …) are inferred from their use. After DDL, the server analyzes the
+// statement again and infers them again.
 struct PreparedStatement : PlanEntry {
     Oid *parameter_types;
     int parameters;
 };
 
-// The statement with this text, to be run once: plan[0]. No other call uses it until end_statement, and none at all if the run
-// fails: an analysis that was cut short leaves no types behind. Raises 42601 unless the text is one statement, and what a
-// client's PREPARE would raise. REQUIRES: SPI is connected, until end_statement.
+// Returns the statement with this text, to run plan[0] once. No other call uses the entry until end_statement. If the run
+// fails, no call uses it again, because an interrupted analysis leaves no types. Raises 42601 unless the text is one statement,
+// and the errors of a client's PREPARE. REQUIRES: SPI is connected, until end_statement.
 PreparedStatement *begin_statement(const text *source);
 void end_statement(PreparedStatement *statement);
 

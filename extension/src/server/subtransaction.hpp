@@ -6,8 +6,8 @@
 namespace idem {
 
 // Runs `work` in a subtransaction, which commits if `work` returns true and otherwise rolls back. If `work` raises an error,
-// the subtransaction rolls back and the error is returned, else nullptr. No nesting level is left behind in any case: the
-// server's own handlers end exactly one.
+// the subtransaction rolls back and the error is returned, else nullptr. The nesting level is always that of before:
+// the server's own handlers end exactly one level.
 template <typename Work> ErrorData *try_in_subtransaction(Work work) {
     const MemoryContext context = CurrentMemoryContext;
     const ResourceOwner owner = CurrentResourceOwner;

@@ -17,8 +17,7 @@ inline std::string_view as_utf8(const text *value) {
     return as_utf8(VARDATA_ANY(value), static_cast<int>(VARSIZE_ANY_EXHDR(value)));
 }
 
-// As as_utf8 without an error: false when the text has no form in UTF-8, as with some bytes in SQL_ASCII. REQUIRES: size < 256
-// MB.
+// As as_utf8, but returns false when the text has no form in UTF-8, as with some bytes in SQL_ASCII. REQUIRES: size < 256 MB.
 inline bool find_utf8(const char *data, int size, std::string_view *utf8) {
     const int encoding = GetDatabaseEncoding();
     *utf8 = {data, static_cast<size_t>(size)};
