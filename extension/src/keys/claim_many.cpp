@@ -1,5 +1,5 @@
 // idem_claim_many: claims many keys and returns the new ones. One scan probes the sorted keys, and runs of absent keys are
-// inserted in bulk. A key that is neither plainly absent nor plainly completed is claimed singly.
+// inserted in bulk. A key that the probe finds neither absent nor completed is claimed singly.
 #include "keys/claim.hpp"
 #include "keys/key_row.hpp"
 #include "server/arguments.hpp"
@@ -20,7 +20,7 @@ struct Candidate {
 };
 
 // Bytewise order, as in the index. Equal keys are ordered by position, so that the first represents them all.
-bool before(const Candidate &left, const Candidate &right) {
+bool sorts_before(const Candidate &left, const Candidate &right) {
     if (left.prefix != right.prefix)
         return left.prefix < right.prefix;
     const int order = compare_bytes(left.key, right.key);
@@ -51,7 +51,7 @@ Candidate *candidates_of(ArrayType *array, int *count) {
 
 // Sorts the candidates and removes duplicates. Returns how many remain.
 int sort_unique(Candidate *candidates, int count) {
-    std::sort(candidates, candidates + count, before);
+    std::sort(candidates, candidates + count, sorts_before);
     auto *end = std::unique(candidates, candidates + count, [](const Candidate &left, const Candidate &right) {
         return left.prefix == right.prefix && compare_bytes(left.key, right.key) == 0;
     });
@@ -77,7 +77,7 @@ class BatchClaim {
         begin_probing(&prober, table_);
         for (int i = 0; i < count; i++) {
             CHECK_FOR_INTERRUPTS();
-            if (i % kClockEvery == 0)
+            if (i % kKeysPerClockReading == 0)
                 now = clock_now();
             const Candidate &candidate = candidates[i];
             const Probe found = probe_next(&prober, request_.scope, candidate.key);
@@ -100,8 +100,8 @@ class BatchClaim {
         flush();
     }
 
-    // Called once, after the whole batch. A repeated key in the array counts as a duplicate each time.
-    void count_answers(int keys) const {
+    // Called once, after the whole batch. Each repetition of a key in the array counts as a duplicate.
+    void count_outcomes(int keys) const {
         stats::count(request_.scope, stats::Counter::acquired, granted_ - taken_over_);
         stats::count(request_.scope, stats::Counter::takeovers, taken_over_);
         stats::count(request_.scope, stats::Counter::duplicates, keys - granted_);
@@ -113,7 +113,7 @@ class BatchClaim {
     static constexpr int kMinRun = 8;
     static constexpr int kMaxRuns = 32;
     static constexpr int kMaxRun = 4096;
-    static constexpr int kClockEvery = 64;
+    static constexpr int kKeysPerClockReading = 64;
 
     void claim_each(const Candidate *candidates, int count) {
         for (int i = 0; i < count; i++)
@@ -176,7 +176,7 @@ bool *claim_candidates(Candidate *candidates, int count, const ClaimRequest &req
     const KeyTable table = open_keys(Access::write, KeySpace::keys);
     BatchClaim batch(table, request, distinct, is_new);
     batch.claim(candidates, distinct);
-    batch.count_answers(count);
+    batch.count_outcomes(count);
     close_keys(table);
     return is_new;
 }

@@ -108,7 +108,7 @@ void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
 
 // The canonical form is hashed event by event: in plain decimal notation, a short document can be very long.
 bytea *fingerprint_of_json(Jsonb *document) {
-    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored in an array of one, which is not part of the document
+    const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored in an array, which is not part of the document
     const Sha256 hash = begin_hash();
     core::CanonicalJson form;
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);

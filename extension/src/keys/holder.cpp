@@ -2,14 +2,11 @@
 // change that it does not allow raises ID001, so that the transaction's other writes are undone as well.
 #include "keys/holder.hpp"
 
-#include "core/key_state.hpp"
 #include "keys/wake_up.hpp"
-#include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
-#include "storage/key_store.hpp"
 
 namespace idem {
 

@@ -28,7 +28,7 @@ struct HolderCall {
 // Makes the change. Returns false when the fence is stale. Waits for an uncommitted change of the key by another transaction.
 bool try_change_as_holder(const HolderCall &call);
 
-// The same, but raises ID001 when the fence is stale.
+// As try_change_as_holder, but raises ID001 when the fence is stale.
 void change_as_holder(const HolderCall &call);
 
 // The optional arguments `response` and `status_code`.

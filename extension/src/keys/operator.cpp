@@ -76,7 +76,7 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
         require_abandoned(row, key, now);
         prevent_unless_writable("idem_resolve()");
         require_in_snapshot(table, found);
-        // The holder may still come back. The new fence makes its changes stale.
+        // The holder may still be running. The new fence makes its changes stale.
         row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
         if (resolution == Resolution::completed)
             set_completed(&row, response, policy, now);

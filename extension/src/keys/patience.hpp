@@ -10,13 +10,14 @@ class Patience {
   public:
     explicit Patience(const ClaimRequest &request) : request_(request) {}
 
-    // Waits for an uncommitted holder. Returns false when the caller may not wait, or not any longer.
+    // Waits for an uncommitted holder. Returns false when the caller may not wait, or its time limit has passed.
     bool wait_for_commit(const KeyTable &table, const Probe &busy);
 
-    // Sleeps until the row changes, the lease ends or a short time passes. The caller then probes again. False: as above.
+    // Sleeps until the row changes, the lease ends or a short time passes. The caller then probes again. Returns false as
+    // wait_for_commit does.
     bool wait_for_lease(core::Micros lease_left);
 
-    // The same, for a row that another transaction had locked at the moment of the write.
+    // As wait_for_lease, for a row that another transaction had locked at the moment of the write.
     bool wait_for_row();
 
     // Waits for the end of each transaction that asserts the row's fence, and locks the row.
@@ -25,7 +26,7 @@ class Patience {
     // Whether the caller may wait for a row lock without a time limit.
     bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }
 
-    // REQUIRED at the end of a claim that raised no error.
+    // Leaves the waiters. REQUIRES: called at the end of a claim that raised no error.
     void end();
 
   private:

@@ -8,7 +8,7 @@ namespace idem {
 // The ticket as a composite value.
 Datum make_ticket(const Claimed &claimed);
 
-// The same for work that this call has done: the ticket has its response, even one that was too large to store.
+// The ticket of work that this call has done. It has the response, even one that was too large to store.
 Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted);
 
 // A span of time as an interval of that many microseconds.

@@ -61,7 +61,7 @@ void wake_waiters(KeySpace space, const text *scope, const text *key) {
     int count;
     VirtualTransactionId *holders = GetLockConflicts(&waiters, ExclusiveLock, &count);
     for (int i = 0; i < count; i++)
-        // A process that has stopped waiting meanwhile is woken for nothing.
+        // Waking a process that has stopped waiting meanwhile has no effect.
         if (PGPROC *process = compat_process_of(holders[i]))
             SetLatch(&process->procLatch);
     pfree(holders);

@@ -1,10 +1,10 @@
 // Waiting for the end of another caller's lease, and waking the waiters.
 //
 // A caller that waits for a name holds a heavyweight lock on the name's hash. A caller that changes the name's row asks the
-// lock manager for these waiters, and sets their latches. That needs no shared memory of idem's own, and so no preload. A
-// waiter stops waiting when its transaction ends, for whatever reason.
+// lock manager for these waiters, and sets their latches. That needs no shared memory of idem's own, and therefore no preload.
+// The lock also ends with the waiter's transaction.
 //
-// No wake-up is lost: a waiter acquires that lock before it probes the row, and a change is written before its author asks for
+// No wake-up is lost: a waiter acquires that lock before it probes the row, and a change is written before its writer asks for
 // waiters. A waiter is woken before the change commits. It then finds an uncommitted change, and waits for that transaction as
 // any caller does. Deadlocks, PREPARE TRANSACTION and rolled-back savepoints therefore need no code here.
 //
@@ -27,14 +27,15 @@ void start_waiting(const LOCKTAG &waiters);
 // Becomes the head of the queue, without a wait. Returns false when another caller is the head.
 bool try_enter_queue(const LOCKTAG &waiters);
 
-// The same, but waits for its turn in an ordinary lock wait. Returns false when the turn did not come by `until`; 0: no wait.
+// As try_enter_queue, but waits until `until` (0: not at all) in an ordinary lock wait. Returns false when that time has
+// passed.
 bool enter_queue(const LOCKTAG &waiters, core::Micros until);
 
 // Lets the next caller in, or leaves the waiters. Not needed after an error: the lock ends with the transaction.
 void leave_queue(const LOCKTAG &waiters);
 void stop_waiting(const LOCKTAG &waiters);
 
-// Sleeps until woken, perhaps for nothing, or for `at_most` microseconds. Can be cancelled.
+// Sleeps for at most `at_most` microseconds. May wake earlier without a reason. Can be cancelled.
 void sleep_until_woken(core::Micros at_most);
 
 // Makes the waiters probe again. REQUIRES: the change that they must see is written.

@@ -17,7 +17,7 @@ namespace {
 using namespace idem;
 using core::Micros;
 
-// A row is retained for this long after its lease, so that a late holder that was not replaced can still come back.
+// A row is retained for this long after its lease, so that a late holder that was not replaced can still renew.
 constexpr Micros kRetentionAfterLease = USECS_PER_DAY;
 
 Micros retention_after(Micros lease) { return Min(lease, core::kForever - kRetentionAfterLease) + kRetentionAfterLease; }

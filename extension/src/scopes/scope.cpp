@@ -65,10 +65,6 @@ void reset_cache() {
     cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
-Datum column(HeapTuple row, TupleDesc layout, AttrNumber number, bool *is_null) {
-    return heap_getattr(row, number, layout, is_null);
-}
-
 struct ScopeColumn {
     enum : AttrNumber {
         scope = 1,
@@ -101,10 +97,10 @@ const char *field_names(Datum array) {
 void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     for (int i = 0; i < kHttpRefusals; i++) {
-        const Datum value = column(row, layout, static_cast<AttrNumber>(ScopeColumn::first_http_status + i), &is_null);
+        const Datum value = heap_getattr(row, ScopeColumn::first_http_status + i, layout, &is_null);
         scope->http_statuses[i] = is_null ? 0 : DatumGetInt32(value);
     }
-    const Datum names = column(row, layout, ScopeColumn::stored_headers, &is_null);
+    const Datum names = heap_getattr(row, ScopeColumn::stored_headers, layout, &is_null);
     if (!is_null)
         scope->http_stored_fields = field_names(names);
 }
@@ -112,27 +108,27 @@ void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
 void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     scope->registered = true;
-    Datum value = column(row, layout, ScopeColumn::ttl, &is_null);
+    Datum value = heap_getattr(row, ScopeColumn::ttl, layout, &is_null);
     if (!is_null)
         scope->ttl = positive_span_of(DatumGetIntervalP(value), "ttl");
-    value = column(row, layout, ScopeColumn::keep_forever, &is_null);
+    value = heap_getattr(row, ScopeColumn::keep_forever, layout, &is_null);
     scope->keep_forever = !is_null && DatumGetBool(value);
-    value = column(row, layout, ScopeColumn::lease, &is_null);
+    value = heap_getattr(row, ScopeColumn::lease, layout, &is_null);
     if (!is_null)
         scope->lease = positive_span_of(DatumGetIntervalP(value), "lease");
-    value = column(row, layout, ScopeColumn::on_lease_expiry, &is_null);
+    value = heap_getattr(row, ScopeColumn::on_lease_expiry, layout, &is_null);
     scope->manual_on_lease_expiry = !is_null && strcmp(TextDatumGetCString(value), "manual") == 0;
-    value = column(row, layout, ScopeColumn::max_response_size, &is_null);
+    value = heap_getattr(row, ScopeColumn::max_response_size, layout, &is_null);
     if (!is_null)
         scope->max_response_size = DatumGetInt32(value);
-    value = column(row, layout, ScopeColumn::owner, &is_null);
+    value = heap_getattr(row, ScopeColumn::owner, layout, &is_null);
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
     read_http_columns(row, layout, scope);
 }
 
-// Reads the table as a catalog is read: its current rows, whatever the transaction's snapshot. A change by an operator takes
-// effect at once.
+// Reads the current rows, as of a catalog, whatever the transaction's snapshot is. An operator's change takes effect
+// immediately.
 void read_scope(const text *name, CachedScope *scope) {
     Relation table = open_member(scopes_table, AccessShareLock);
     table_is_empty = RelationGetNumberOfBlocks(table) == 0;

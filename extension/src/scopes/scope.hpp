@@ -17,7 +17,7 @@ struct ScopePolicy {
     int max_response_size; // bytes of the jsonb value
 };
 
-// How a scope answers HTTP requests.
+// The reasons for which an HTTP request is rejected, and a scope's responses to HTTP requests.
 enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_doubt };
 inline constexpr int kHttpRefusals = 5;
 struct HttpPolicy {
@@ -30,7 +30,8 @@ HttpPolicy http_policy(const text *scope);
 // idem.require_registered_scope is on.
 ScopePolicy scope_policy(const text *scope);
 
-// For callers that visit many scopes: false unless the current user may use the scope, registered or not. `policy`: as above.
+// As scope_policy, for callers that visit many scopes: returns false unless the current user may use the scope, registered or
+// not.
 bool find_usable_scope(const text *scope, ScopePolicy *policy);
 
 // Raises 42501 unless the current user may use the scope, registered or not.

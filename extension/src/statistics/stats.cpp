@@ -15,8 +15,8 @@ static_assert((kStripes & (kStripes - 1)) == 0);
 // Buckets: one for each database that needs one, and the last for all others.
 constexpr int kBuckets = 33;
 
-// The least time between two searches for dropped databases while all slots are in use.
-constexpr int kReclaimEveryMs = 1000;
+// The least time between two searches for dropped databases.
+constexpr int kReclaimIntervalMs = 1000;
 
 struct alignas(PG_CACHE_LINE_SIZE) Stripe {
     pg_atomic_uint64 counters[kCounters];
@@ -226,14 +226,14 @@ void free_slots_of(const List *databases) {
     LWLockRelease(shared->lock);
 }
 
-// Frees the slots of dropped databases, at most every kReclaimEveryMs: every call that finds no slot comes here.
+// Frees the slots of dropped databases. Does so at most once per kReclaimIntervalMs, as each call that finds no slot calls it.
 bool reclaim_dropped() {
     if (!IsTransactionState())
         return false;
     const TimestampTz now = GetCurrentTimestamp();
     uint64 last = pg_atomic_read_u64(&shared->reclaimed_at);
     const auto reclaimed_at = static_cast<TimestampTz>(last);
-    const bool is_due = TimestampDifferenceExceeds(reclaimed_at, now, kReclaimEveryMs) || reclaimed_at > now;
+    const bool is_due = TimestampDifferenceExceeds(reclaimed_at, now, kReclaimIntervalMs) || reclaimed_at > now;
     if (!is_due || !pg_atomic_compare_exchange_u64(&shared->reclaimed_at, &last, static_cast<uint64>(now)))
         return false;
     AcceptInvalidationMessages(); // a dropped database must not seem to exist

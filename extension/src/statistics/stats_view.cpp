@@ -52,7 +52,6 @@ SQL_FUNCTION(idem_stats_counters) {
 }
 
 SQL_FUNCTION(idem_stats_reset) {
-    (void)fcinfo;
     for_each_shown([](const ScopeCounts &item) {
         // The bucket that databases share is not reset: it also counts for other databases.
         if (OidIsValid(item.database))

@@ -6,7 +6,7 @@ namespace idem {
 
 namespace {
 
-// In microseconds of system time, which fences follow.
+// In microseconds, as fences follow the system time.
 constexpr int64 kReserveAhead = USECS_PER_SEC;
 
 // Fences are at least the Unix time in microseconds, so that they grow even after a restore from an old copy.

@@ -109,7 +109,7 @@ Write write_result(const HeapTable &table, TM_Result result) {
         return Write::done;
     case TM_Updated:
     case TM_Deleted:
-        // Under a transaction snapshot, the caller looks at the later version and raises 40001.
+        // Under a transaction snapshot, the caller reads the later version and raises 40001.
         return Write::changed;
     case TM_BeingModified:
     case TM_WouldBlock:

@@ -9,7 +9,7 @@ namespace idem {
 
 namespace {
 
-// As the executor does. RowExclusiveLock is allowed on a standby, too.
+// The executor's lock modes. A standby allows both.
 LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
 
 bool is_in_snapshot(const KeyTable &table, TupleTableSlot *slot) {

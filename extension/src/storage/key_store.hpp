@@ -1,5 +1,5 @@
-// The only access to the tables of keys, tokens, locks and rates: find, insert, replace and delete one key, or insert many.
-// This file says "key" for a row of any of the four.
+// Access to the tables of keys, tokens, locks, rates and counters: find, insert, replace and delete one key, or insert many.
+// This file says "key" for a row of any of the five.
 //
 // Each table is an ordinary heap with one unique index, written without the executor. Its work is done here: read-only and
 // parallel checks, speculative insertion, index entries, command counter.
@@ -11,7 +11,8 @@
 // Every change names the row version (tid) that it was decided on, and fails if that version is no longer the latest. This is a
 // compare-and-set without locks of idem's own.
 //
-// There is one exception: a sweep reads the tables block by block and deletes expired rows (sweep_heap.hpp).
+// Two functions read the tables block by block instead: a sweep, which deletes expired rows (sweep_heap.hpp), and
+// idem_in_flight.
 //
 // User triggers, rules and row-level security on the tables have no effect.
 #pragma once

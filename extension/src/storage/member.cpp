@@ -98,7 +98,7 @@ bool is_primary_key(Relation index, const MemberLayout &layout) {
     return true;
 }
 
-// The primary key arbitrates who holds a key.
+// The primary key decides which transaction holds a key.
 void check_primary_key(Relation table, const MemberLayout &layout) {
     for (;;) {
         const Oid index_oid = compat_primary_key(table);

@@ -28,7 +28,7 @@ SecretRows *make_rows() {
     return rows;
 }
 
-// Not by repalloc, which does not overwrite what it frees.
+// Does not use repalloc, which would free the old list without overwriting it.
 void grow(SecretRows *rows) {
     StoredSecret *larger = allocate(rows->memory, rows->capacity * 2);
     memcpy(larger, rows->list, sizeof(StoredSecret) * rows->count);
@@ -75,7 +75,7 @@ SecretRows *read_table(const SecretStore &store, Relation table) {
 } // namespace
 
 const SecretRows &current_secrets(SecretStore &store) {
-    // A change that arrives while the table is read makes the next call read it again.
+    // After a change that arrives while the table is read, the next call reads it again.
     const uint64 generation = generation_of(store.table);
     if (store.rows != nullptr && store.generation == generation)
         return *store.rows;

@@ -1,12 +1,12 @@
-// Tables of secrets that sign or verify: a few rows each, read as a whole and cached by every session.
+// Tables of secrets that sign or verify. Each has a few rows, which every session reads as a whole and caches.
 //
-// A secret is written past the executor and past logical decoding, into a table without indexes and statistics. So no
-// statement, parameter, trigger, error message, publication or view ever has one in it. The tables are not dumped. The rows
-// that a session has read are overwritten when they are freed, also after an error.
+// Secrets are written without the executor and without logical decoding, into tables without indexes and statistics. No
+// statement, parameter, trigger, error message, publication or view therefore contains a secret. The tables are not dumped. The
+// rows that a session has read are overwritten when they are freed, also after an error.
 //
-// Reading takes AccessShareLock for its own duration. It sees all that has committed by now and this transaction's own
-// changes, whatever the isolation level: a deleted secret is out of use at once. A change holds ShareRowExclusiveLock until
-// the transaction ends: two changes wait for each other, and no reader waits for a change.
+// A read acquires AccessShareLock and releases it at its end. At any isolation level, it sees all committed changes and those
+// of this transaction, so a deleted secret is rejected immediately. A change holds ShareRowExclusiveLock until the transaction
+// ends. Two changes wait for each other, and no reader waits for a change.
 #pragma once
 
 #include "server/hmac.hpp"
@@ -15,7 +15,7 @@
 namespace idem {
 
 struct Secret {
-    int size; // more than kMaxHmacKeyBytes: the row that it was read from is damaged
+    int size; // more than kMaxHmacKeyBytes: the stored row is damaged
     uint8 bytes[kMaxHmacKeyBytes];
 
     Bytes key() const { return {bytes, static_cast<Size>(size)}; }
@@ -44,23 +44,22 @@ struct SecretRows {
 struct SecretStore {
     Member &table;
     int (*compare)(const void *left, const void *right); // two StoredSecret, for qsort
-    void (*check)(const StoredSecret &row);              // raises when the secret does not have a size that it may have
-    // The cache.
-    SecretRows *rows;
+    void (*check)(const StoredSecret &row);              // raises if the secret's size is wrong
+    SecretRows *rows;                                    // the cache, valid while `generation` is current
     uint64 generation;
 };
 
-// The rows as they are now, checked. Valid until the next call.
+// The current rows, checked. Valid until the next call.
 const SecretRows &current_secrets(SecretStore &store);
 
-// A change of the table. It holds from this transaction's commit on, and for this transaction at once.
+// A change of the table. This transaction sees it immediately, other transactions after the commit.
 struct SecretChange {
     Relation table;
     SecretRows *rows; // before the change, unchecked
 };
-// 25006 in a read-only transaction or on a standby. `function`: for the message.
+// Raises 25006 in a read-only transaction or on a standby. Messages name `function`.
 SecretChange begin_change(const SecretStore &store, const char *function);
-// REQUIRES: not damaged.
+// REQUIRES: the row is not damaged.
 void insert_secret(const SecretChange &change, const StoredSecret &row);
 void delete_secret(const SecretChange &change, const StoredSecret &row);
 void end_change(const SecretChange &change);
