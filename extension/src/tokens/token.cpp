@@ -17,12 +17,12 @@ using core::Outcome;
 using core::Token;
 using core::TokenOutcome;
 
-// The row of a redeemed token is kept for this much longer than the token, so that a clock that is set back does not make a
-// token valid again whose row was swept.
-constexpr Micros kRowOutlivesToken = USECS_PER_DAY;
+// The row of a redeemed token is retained for this long after the token's expiry. Otherwise a clock that is set back could make
+// a token valid again whose row was swept.
+constexpr Micros kRetentionAfterExpiry = USECS_PER_DAY;
 
-// What the MAC covers before the bytes of the subject, in one piece.
-struct Covered {
+// The MAC's input up to the bytes of the subject.
+struct MacInput {
     uint8 bytes[core::kSignedBytes + 4 + kMaxScopeBytes + 4];
     Size size;
 
@@ -32,43 +32,43 @@ struct Covered {
     }
 };
 
-Covered cover(const Token &token, const text *scope, const text *subject) {
+MacInput mac_input(const Token &token, const text *scope, const text *subject) {
     const auto head = core::signed_part(token);
     const auto scope_length = core::length_prefix(VARSIZE_ANY_EXHDR(scope));
     const auto subject_length = core::length_prefix(VARSIZE_ANY_EXHDR(subject));
-    Covered covered;
-    covered.size = 0;
-    covered.add(head.data(), head.size());
-    covered.add(scope_length.data(), scope_length.size());
-    covered.add(VARDATA_ANY(scope), VARSIZE_ANY_EXHDR(scope));
-    covered.add(subject_length.data(), subject_length.size());
-    return covered;
+    MacInput input;
+    input.size = 0;
+    input.add(head.data(), head.size());
+    input.add(scope_length.data(), scope_length.size());
+    input.add(VARDATA_ANY(scope), VARSIZE_ANY_EXHDR(scope));
+    input.add(subject_length.data(), subject_length.size());
+    return input;
 }
 
 // REQUIRES: a scope that scope_argument accepted.
 core::Mac mac_of(const Token &token, const Secret &secret, const text *scope, const text *subject) {
-    const Covered covered = cover(token, scope, subject);
-    return hmac(secret.key(), {covered.bytes, covered.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
+    const MacInput input = mac_input(token, scope, subject);
+    return hmac(secret.key(), {input.bytes, input.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
-Micros life_argument(FunctionCallInfo fcinfo, int arg) {
+Micros ttl_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
         raise_null_argument("ttl");
-    const Micros life = positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
-    if (life > kLongestTokenLife)
+    const Micros ttl = positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
+    if (ttl > kMaxTokenTtl)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ttl must not be longer than 7 days")));
-    return life;
+    return ttl;
 }
 
-text *issue(const text *scope, const text *subject, Micros life) {
+text *issue(const text *scope, const text *subject, Micros ttl) {
     const TokenSecret signing = signing_secret("idem_token_issue()");
     Token token;
     token.key_id = signing.key_id;
-    token.expires_at = deadline_after(clock_now(), life, "ttl");
+    token.expires_at = deadline_after(clock_now(), ttl, "ttl");
     fill_random(token.nonce.data(), token.nonce.size());
     token.mac = mac_of(token, signing.secret, scope, subject);
-    const auto characters = core::encode_token(token);
-    return cstring_to_text_with_len(characters.data(), characters.size());
+    const auto encoded = core::encode_token(token);
+    return cstring_to_text_with_len(encoded.data(), encoded.size());
 }
 
 // Whether this database issued the token for this scope and subject, and has not revoked it.
@@ -76,7 +76,7 @@ bool is_genuine(const Token &token, const text *scope, const text *subject) {
     TokenSecret known;
     for (int n = 0; find_secret(token.key_id, n, &known); n++)
         if (core::same_mac(mac_of(token, known.secret, scope, subject), token.mac))
-            return token.expires_at <= known.signs_no_later;
+            return token.expires_at <= known.max_expiry;
     return false;
 }
 
@@ -94,7 +94,7 @@ TokenOutcome outcome_of(Outcome claimed) {
     pg_unreachable();
 }
 
-// The claim of a token's name is completed when it commits, as that of a key in transactional mode.
+// Claims the token's name in transactional mode: the claim is completed when it commits.
 TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     const auto name = core::redemption_name(token);
     ClaimRequest request{};
@@ -102,12 +102,12 @@ TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     request.space = KeySpace::tokens;
     request.scope = scope;
     request.key = cstring_to_text_with_len(name.data(), name.size());
-    request.ttl = token.expires_at - now + kRowOutlivesToken;
+    request.ttl = token.expires_at - now + kRetentionAfterExpiry;
     return outcome_of(claim_key(request).outcome);
 }
 
-TokenOutcome redeem(const text *characters, const text *scope, const text *subject) {
-    const auto token = core::decode_token({VARDATA_ANY(characters), VARSIZE_ANY_EXHDR(characters)});
+TokenOutcome redeem(const text *encoded, const text *scope, const text *subject) {
+    const auto token = core::decode_token({VARDATA_ANY(encoded), VARSIZE_ANY_EXHDR(encoded)});
     if (!token || !is_genuine(*token, scope, subject))
         return TokenOutcome::invalid;
     const Micros now = clock_now();
@@ -120,10 +120,10 @@ TokenOutcome redeem(const text *characters, const text *scope, const text *subje
 
 SQL_FUNCTION(idem_token_issue) {
     const text *subject = required_text(fcinfo, 0, "subject");
-    const Micros life = life_argument(fcinfo, 1);
+    const Micros ttl = ttl_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
-    (void)scope_policy(scope); // raises unless the caller may use it
-    PG_RETURN_TEXT_P(issue(scope, subject, life));
+    (void)scope_policy(scope); // raises unless the caller may use the scope
+    PG_RETURN_TEXT_P(issue(scope, subject, ttl));
 }
 
 SQL_FUNCTION(idem_token_redeem) {

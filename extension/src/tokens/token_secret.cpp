@@ -21,8 +21,8 @@ constinit Member token_secrets = member_of_secrets("idem_token_secrets", kColumn
 
 namespace {
 
-// A rotation that is not committed yet leaves every other session signing with the old secret. It has a day to commit.
-constexpr Micros kRotationMayTake = USECS_PER_DAY;
+// Other sessions sign with the old secret until a rotation commits, which must happen within this time.
+constexpr Micros kMaxRotationTime = USECS_PER_DAY;
 
 int32 key_id_of(const StoredSecret &row) { return DatumGetInt32(row.get(SecretColumn::key_id)); }
 Micros creation_of(const StoredSecret &row) { return DatumGetTimestampTz(row.get(SecretColumn::created_at)); }
@@ -44,8 +44,8 @@ void check_row(const StoredSecret &row) {
 
 constinit SecretStore store{token_secrets, newest_first, check_row, nullptr, 0};
 
-// When the last token can expire that was signed before every session knew the successor.
-Micros last_expiry(const StoredSecret &successor) { return creation_of(successor) + kLongestTokenLife + kRotationMayTake; }
+// The latest expiry of a token that was signed before every session knew the successor.
+Micros max_expiry_before(const StoredSecret &successor) { return creation_of(successor) + kMaxTokenTtl + kMaxRotationTime; }
 
 const StoredSecret *newest_own(const SecretRows &rows) {
     for (int i = 0; i < rows.count; i++)
@@ -73,7 +73,7 @@ void insert_new(const SecretChange &change, Micros now) {
     explicit_bzero(&row, sizeof row);
 }
 
-// Deletes the secrets that verify nothing any more, or all. REQUIRES: a newer one was inserted at `now`.
+// Deletes the secrets whose tokens have all expired, or all secrets. REQUIRES: a newer one was inserted at `now`.
 void delete_old(const SecretChange &change, bool all, Micros now) {
     Micros verifies_until = core::kForever;
     for (int i = 0; i < change.rows->count; i++) {
@@ -81,15 +81,15 @@ void delete_old(const SecretChange &change, bool all, Micros now) {
         if (all || !is_own(row) || verifies_until < now)
             delete_secret(change, row);
         if (is_own(row))
-            verifies_until = last_expiry(row);
+            verifies_until = max_expiry_before(row);
     }
 }
 
-enum class Make { always, if_none };
+enum class CreateWhen { always, if_none };
 
-void make_secret(Make when, bool revoke, const char *function) {
+void create_secret(CreateWhen when, bool revoke, const char *function) {
     const SecretChange change = begin_change(store, function);
-    if (when == Make::always || newest_own(*change.rows) == nullptr) {
+    if (when == CreateWhen::always || newest_own(*change.rows) == nullptr) {
         const Micros now = clock_now();
         insert_new(change, now);
         delete_old(change, revoke, now);
@@ -102,7 +102,7 @@ void make_secret(Make when, bool revoke, const char *function) {
 TokenSecret signing_secret(const char *function) {
     const StoredSecret *newest = newest_own(current_secrets(store));
     if (newest == nullptr) {
-        make_secret(Make::if_none, false, function);
+        create_secret(CreateWhen::if_none, false, function);
         newest = newest_own(current_secrets(store));
     }
     if (newest == nullptr)
@@ -112,20 +112,20 @@ TokenSecret signing_secret(const char *function) {
 
 bool find_secret(uint32 key_id, int n, TokenSecret *found) {
     const SecretRows &rows = current_secrets(store);
-    Micros signs_no_later = core::kForever;
+    Micros max_expiry = core::kForever;
     for (int i = 0; i < rows.count; i++) {
         const StoredSecret &row = rows.list[i];
         if (!is_own(row))
             continue;
         if (static_cast<uint32>(key_id_of(row)) == key_id && n-- == 0) {
-            *found = {key_id, signs_no_later, row.secret};
+            *found = {key_id, max_expiry, row.secret};
             return true;
         }
-        signs_no_later = last_expiry(row);
+        max_expiry = max_expiry_before(row);
     }
     return false;
 }
 
-void rotate_secret(bool revoke, const char *function) { make_secret(Make::always, revoke, function); }
+void rotate_secret(bool revoke, const char *function) { create_secret(CreateWhen::always, revoke, function); }
 
 } // namespace idem
