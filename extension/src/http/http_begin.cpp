@@ -5,7 +5,6 @@
 #include "http/http_response.hpp"
 #include "keys/claim.hpp"
 #include "keys/fingerprint.hpp"
-#include "keys/ticket.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/utf8.hpp"
@@ -57,7 +56,7 @@ const text *parse_key(FunctionCallInfo fcinfo, int arg) {
     return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
 }
 
-// No method contains a blank and no text a zero byte, so two requests never give the same bytes.
+// No method contains a blank and no text a zero byte, so different requests have different bytes.
 const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *method, const text *route) {
     using namespace std::string_view_literals;
     const bytea *given = optional_text(fcinfo, Argument::body);
@@ -68,19 +67,19 @@ const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *method, co
 }
 
 Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
-    struct Words {
+    struct ProblemText {
         const char *code;
         const char *detail;
     };
-    constexpr Words kWords[kHttpRefusals] = {
+    constexpr ProblemText kTexts[kHttpRefusals] = {
         {"key_missing", "The request needs an Idempotency-Key header field."},
         {"key_malformed", "The Idempotency-Key header field is not one string of 1 to 1024 printable ASCII characters."},
         {"key_reused", "The Idempotency-Key was used before, with another method, route or body."},
         {"in_flight", "The request with this Idempotency-Key is being processed. Repeat it later."},
         {"in_doubt", "What became of the request with this Idempotency-Key is not known yet. An operator has to decide."},
     };
-    const Words &words = kWords[static_cast<int>(refusal)];
-    const HttpProblem problem{http_policy(scope).statuses[static_cast<int>(refusal)], words.code, words.detail, retry_after};
+    const ProblemText &text = kTexts[static_cast<int>(refusal)];
+    const HttpProblem problem{http_policy(scope).statuses[static_cast<int>(refusal)], text.code, text.detail, retry_after};
     Answer answer("reject");
     answer.set(HttpAnswerColumn::status, Int32GetDatum(problem.status));
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(problem_headers(problem)));
@@ -104,7 +103,7 @@ Datum replay(const KeyRow &row) {
     return composite(answer);
 }
 
-// Whole seconds until the holder's lease ends; 1 when that is not known.
+// Whole seconds until the holder's lease ends; 1 if the end is not known.
 int64 retry_after(const Claimed &claimed) {
     const core::Micros left = claimed.has_row ? claimed.row.time(KeyColumn::lease_until) - claimed.at : 0;
     return Max((left + USECS_PER_SEC - 1) / USECS_PER_SEC, int64{1});

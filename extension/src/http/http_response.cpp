@@ -74,7 +74,7 @@ class Members {
     pg_unreachable();
 }
 
-// What is wrong with the value, or nullptr.
+// The fault of a field's value as a sentence, or nullptr.
 const char *fault_of_text(const JsonbValue &value) {
     if (value.type != jbvString)
         return "The value of a field is a string or an array of strings.";

@@ -110,7 +110,7 @@ void put_if_in_flight(const AnswerRows &result, const Candidate &candidate, Tupl
     int process = 0;
     if (TransactionIdIsValid(candidate.holder) && find_process(candidate.holder, &process))
         return put_row(result, row, process);
-    // From here on, only a committed version counts.
+    // The transaction has ended, or there was none: only a committed version counts.
     const State state = state_of(row);
     if (TransactionIdIsValid(candidate.holder) &&
         (HeapTupleHeaderGetXmin(candidate.row->t_data) != candidate.holder || !TransactionIdDidCommit(candidate.holder)))

@@ -36,7 +36,7 @@ struct Pass {
 void begin_pass(Pass *pass, Relation relation, BlockNumber blocks, MemoryContext memory) {
     const MemoryContext outer = MemoryContextSwitchTo(memory);
     pass->name = pstrdup(RelationGetRelationName(relation));
-    // As for any large scan, so that the pages that claims need stay in the buffers.
+    // A small ring of buffers, as for any large scan, so that the pages that claims need stay in memory.
     if (blocks > static_cast<BlockNumber>(NBuffers / 4))
         pass->strategy = GetAccessStrategy(BAS_BULKREAD);
     MemoryContextSwitchTo(outer);

@@ -36,7 +36,8 @@ constinit Micros launched_at = 0;
 // Whether the list has names for which no entry was free.
 constinit bool list_is_truncated = false;
 
-// How often in a row the server had no free background worker for any sweeper, and when to try again.
+// The number of consecutive times that the server had no free background worker for a sweeper, and the time of the next
+// attempt.
 constinit int failed_starts = 0;
 constinit Micros retry_at = 0;
 

@@ -36,8 +36,6 @@ constexpr Column kParkedColumns[] = {
 };
 static_assert(lengthof(kParkedColumns) == ParkedColumn::count);
 
-Datum column_of(TupleTableSlot *slot, AttrNumber column, bool *is_null) { return slot_getattr(slot, column, is_null); }
-
 // Inserts the message into idem_outbox_parked.
 void park(TupleTableSlot *slot, int64 fence, int32 failures, Failure failure) {
     constexpr AttrNumber kSourceColumns[] = {
@@ -48,7 +46,7 @@ void park(TupleTableSlot *slot, int64 fence, int32 failures, Failure failure) {
     bool nulls[ParkedColumn::count] = {};
     for (int i = 0; i < ParkedColumn::count; i++)
         if (kSourceColumns[i] != 0)
-            values[i] = column_of(slot, kSourceColumns[i], &nulls[i]);
+            values[i] = slot_getattr(slot, kSourceColumns[i], &nulls[i]);
     values[ParkedColumn::parked_at - 1] = TimestampTzGetDatum(clock_now());
     values[ParkedColumn::returned_by - 1] = Int64GetDatum(fence);
     values[ParkedColumn::failures - 1] = Int32GetDatum(failures);
@@ -117,22 +115,21 @@ HeapTable open_parked() { return open_heap_held(parked_table, RowExclusiveLock);
 Message read_message(TupleTableSlot *slot) {
     bool is_null;
     Message message{};
-    message.id = DatumGetInt64(column_of(slot, MessageColumn::id, &is_null));
-    Datum value = column_of(slot, MessageColumn::due_at, &is_null);
+    message.id = DatumGetInt64(slot_getattr(slot, MessageColumn::id, &is_null));
+    Datum value = slot_getattr(slot, MessageColumn::due_at, &is_null);
     message.due_at = is_null ? 0 : DatumGetTimestampTz(value);
-    value = column_of(slot, MessageColumn::returned_by, &is_null);
+    value = slot_getattr(slot, MessageColumn::returned_by, &is_null);
     message.returned_by = is_null ? 0 : DatumGetInt64(value);
-    message.failures = DatumGetInt32(column_of(slot, MessageColumn::failures, &is_null));
-    value = column_of(slot, MessageColumn::key, &is_null);
+    message.failures = DatumGetInt32(slot_getattr(slot, MessageColumn::failures, &is_null));
+    value = slot_getattr(slot, MessageColumn::key, &is_null);
     if (is_null)
         return message;
     text *key = DatumGetTextPP(value);
     const uint64 hash =
         hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(key)), VARSIZE_ANY_EXHDR(key), 0);
     message.key_hash = hash == 0 ? 1 : hash;
-    // Frees the copy of a compressed key, as a scan reads many.
     if (PointerGetDatum(key) != value)
-        pfree(key);
+        pfree(key); // the copy of a compressed key, as a scan reads many
     return message;
 }
 
@@ -150,7 +147,7 @@ IndexedRows begin_message_scan(const HeapTable &messages, Snapshot snapshot, con
 
 bool return_message(const HeapTable &messages, TupleTableSlot *slot, int64 fence, core::Micros due_at, Failure failure) {
     bool is_null;
-    const int32 old_failures = DatumGetInt32(column_of(slot, MessageColumn::failures, &is_null));
+    const int32 old_failures = DatumGetInt32(slot_getattr(slot, MessageColumn::failures, &is_null));
     const int32 failures = old_failures == PG_INT32_MAX ? old_failures : old_failures + 1;
     if (failures >= settings::outbox_max_attempts) {
         if (delete_row(messages, slot->tts_tid) != Write::done)

@@ -73,7 +73,7 @@ bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease) {
     return found && lock_row(leases, &lease->version, LockTupleExclusive, LockWaitBlock) == Write::done;
 }
 
-bool lock_lease_at_once(const HeapTable &leases, const Lease &lease) {
+bool try_lock_lease(const HeapTable &leases, const Lease &lease) {
     ItemPointerData version = lease.version;
     return lock_row(leases, &version, LockTupleExclusive, LockWaitSkip) == Write::done;
 }

@@ -23,7 +23,7 @@ HeapTable open_leases();
 bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease);
 
 // Locks a lease that a LeaseScan found. False: another transaction holds the row, or has deleted it. Does not wait.
-bool lock_lease_at_once(const HeapTable &leases, const Lease &lease);
+bool try_lock_lease(const HeapTable &leases, const Lease &lease);
 
 void insert_lease(const HeapTable &leases, const Lease &lease);
 void delete_lease(const HeapTable &leases, const Lease &lease);

@@ -22,7 +22,7 @@ struct TakenColumn {
 constexpr Oid kTypes[] = {INT8OID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT4OID, INT8OID};
 static_assert(lengthof(kTypes) == TakenColumn::count);
 
-// After so many returned messages, a call leaves other expired leases to the next call.
+// After this many returned messages, a call leaves other expired leases to the next call.
 constexpr int kMaxReturned = 10'000;
 
 // Limited, because an operator cannot end a lease before it expires.
@@ -54,7 +54,7 @@ bool is_held(const TakeCall &call, const Message &message) {
 
 // Ends an expired lease and returns the messages that it still holds. False: another transaction is settling its messages.
 bool end_expired_lease(const TakeCall &call, const Lease &expired, int *returned) {
-    if (!lock_lease_at_once(call.leases, expired))
+    if (!try_lock_lease(call.leases, expired))
         return false;
     with_latest_snapshot([&](Snapshot snapshot) {
         const IndexedRows scan = begin_message_scan(call.messages, snapshot, call.topic, expired.ids);

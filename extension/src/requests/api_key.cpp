@@ -52,7 +52,7 @@ std::span<const StoredSecret> rows_of(const SecretRows &rows, const text *id) {
     return {first, last};
 }
 
-// A longer one is stored as its SHA-256, which signs the same.
+// A secret that is too long for HMAC is stored as its SHA-256, which has the same MACs.
 Secret stored_form(const bytea *given) {
     Secret stored{};
     const Size size = VARSIZE_ANY_EXHDR(given);

@@ -11,14 +11,14 @@ extern Member api_keys;
 
 inline constexpr int kMaxKeyIdBytes = 255;
 
-// The n-th secret, from 0 on, that verifies for this key id at `now`; false when there is none (any more).
+// Finds the n-th secret, from 0 on, that verifies for this key id at `now`. Returns false when there is none.
 bool find_api_secret(const text *key_id, int n, core::Micros now, Secret *secret);
 
-// Gives the key id a secret; earlier ones verify until `old_until`. Waits for the end of another transaction that has changed
-// keys, and makes later ones wait for this one. `function`: for messages.
+// Sets the secret of the key id; earlier ones verify until `old_until`. Waits for another transaction that has changed keys,
+// and makes later changes wait for the end of this transaction. Messages name `function`.
 void set_api_secret(const text *key_id, const bytea *secret, core::Micros now, core::Micros old_until, const char *function);
 
-// Takes all secrets of the key id away; false when it had none. Waits as set_api_secret does.
+// Deletes all secrets of the key id. Returns false when it had none. Waits as set_api_secret does.
 bool drop_api_key(const text *key_id, const char *function);
 
 } // namespace idem

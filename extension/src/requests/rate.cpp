@@ -1,9 +1,8 @@
 // idem_allow: a token bucket for each name. Its row says when the bucket will be full again (nanoseconds since PostgreSQL's
 // epoch) and when that was computed, and expires when the bucket is full.
 //
-// A call that is rejected writes nothing and locks nothing, unless the clock was set back. A call that is allowed replaces the
-// row version that it has read, so each unit is given out once. It reads the latest version, whatever the transaction's
-// snapshot sees.
+// A rejected call writes nothing and locks nothing, unless the clock was set back. An allowed call replaces the row version
+// that it has read, so no unit is granted twice. It reads the latest version, whatever the transaction's snapshot sees.
 #include "core/token_bucket.hpp"
 
 #include "keys/ticket.hpp"
@@ -34,12 +33,12 @@ struct Request {
     int32 cost;
 };
 
-int32 positive_argument(FunctionCallInfo fcinfo, int arg, const char *what) {
+int32 positive_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
     if (PG_ARGISNULL(arg))
-        raise_null_argument(what);
+        raise_null_argument(name);
     const int32 value = PG_GETARG_INT32(arg);
     if (value <= 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be positive", what)));
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be positive", name)));
     return value;
 }
 
@@ -66,11 +65,11 @@ Request request_arguments(FunctionCallInfo fcinfo) {
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("cost must not be more than burst"),
                  errdetail("A cost of %d would never be allowed by a burst of %d.", request.cost, request.bucket.burst)));
     request.scope = scope_argument(fcinfo, Argument::scope);
-    (void)scope_policy(request.scope); // raises unless the caller may use it
+    (void)scope_policy(request.scope); // raises unless the caller may use the scope
     return request;
 }
 
-// A row with this state: it expires when the bucket is full again.
+// The row of a bucket with this state. It expires when the bucket is full again.
 struct RateRow {
     Datum values[RateColumn::count];
     bool nulls[RateColumn::count] = {};

@@ -113,7 +113,7 @@ bool is_fresh(const SignedRequest &request, Micros now, Micros allowed) {
 }
 
 // A request can be accepted until its time of signing plus the tolerance. That is at most twice the tolerance from now, and the
-// nonce is kept for longer. A call that has waited for another claim of the nonce may find that claim expired, but then the
+// nonce is retained for longer. A call that has waited for another claim of the nonce may find that claim expired, but then the
 // request is stale.
 RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name, const text *scope, const ScopePolicy &policy,
                            Micros allowed) {

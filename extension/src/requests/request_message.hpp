@@ -1,4 +1,4 @@
-// What the signature of a request covers: one line of JSON, an array of
+// The message that the signature of a request covers: one line of JSON, an array of
 //   "idem1", the key id, the time of signing (microseconds since 1970), the nonce, the parameters
 // without white space, members of objects sorted by code point, strings as RFC 8785 writes them, numbers in plain decimal
 // notation without superfluous zeros. RFC 8785 itself sorts by UTF-16 unit and turns numbers into doubles, so 2^53 and 2^53 + 1
@@ -24,14 +24,15 @@ inline constexpr int kMaxMessageBytes = 1024 * 1024;
 // Whether the time is finite and can be written in microseconds since 1970.
 bool can_be_signed(core::Micros signed_at);
 
-// How deep objects and arrays may be nested, including the outermost object. The sender chooses the depth, and the stack is
+// The limit for nested objects and arrays, including the outermost object. The sender chooses the depth, and the stack is
 // finite.
 inline constexpr int kMaxParamsDepth = 100;
 
 // Why there is no message: longer than kMaxMessageBytes, nested deeper than kMaxParamsDepth, or text that has no form in UTF-8.
 enum class MessageFault { none, too_large, too_deep, no_text };
 
-// In UTF-8, whatever the server's encoding. No request that a sender makes up raises an error. REQUIRES: can_be_signed.
+// Writes the message in UTF-8, whatever the server's encoding. No request that a sender can forge raises an error. REQUIRES:
+// can_be_signed.
 MessageFault request_message(const SignedRequest &request, StringInfoData *message);
 
 } // namespace idem
