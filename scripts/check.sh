@@ -6,7 +6,7 @@
 #   check.sh rest       every other suite that fits the time
 #   check.sh all        both: `make check-all`
 #   check.sh long       what takes hours: `make check-long`
-#   check.sh SUITE ...  these suites, one after the other: `check.sh pgtap isolation`
+#   check.sh [036 ...] [SUITE ...]   these recovery tests and suites, one after the other: `check.sh 036 pgtap isolation`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
@@ -16,6 +16,7 @@ logs=$PWD/build/check
 cluster=check-$$
 clusters=("$cluster" "client-$$" "cuts-$$")
 lanes=()
+chosen=()
 
 # Whatever way out is taken, nothing that was started stays.
 stop_everything() {
@@ -115,6 +116,8 @@ recovery_rest() {
     done
     prove_recovery recovery_rest "${files[@]}"
 }
+
+recovery_chosen() { prove_recovery recovery_chosen "${chosen[@]}"; }
 
 # prove_recovery NAME PATTERN ...: these tests make clusters of their own, as the user that may run a server, who need not be able to
 # read the checkout. All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows
@@ -269,7 +272,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap pooled cli bench consumer examples browser chaos recovery recovery_rest chaos_long faults_long; do
+for name in tree pgtap pooled cli bench consumer examples browser chaos recovery recovery_rest recovery_chosen chaos_long faults_long; do
     counters[$name]=count_tap
 done
 
@@ -282,10 +285,11 @@ case ${1:-quick} in
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     long) plan=("chaos_long cuts_long faults_long matrix_long") ;;
     *)
+        while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do
             [[ -v counters[$name] ]] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; echo "Suites: ${!counters[*]}"; exit 2; } >&2
         done
-        plan=("$*")
+        plan=("${chosen:+recovery_chosen }$*")
         ;;
 esac
 if [ "$build" = build ]; then scripts/deps.sh; else scripts/deps.sh --examples; fi
