@@ -8,7 +8,7 @@
 namespace idem::core {
 
 inline constexpr Micros kFirstBackoff = 1'000'000;
-inline constexpr Micros kLongestBackoff = 300'000'000;
+inline constexpr Micros kMaxBackoff = 300'000'000;
 
 // 1 s after the first failure, doubled by each further failure, at most 5 min.
 Micros backoff(std::int32_t failures);

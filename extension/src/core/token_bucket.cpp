@@ -9,14 +9,14 @@ namespace {
 
 constexpr double kNanosPerSecond = 1e9;
 constexpr Nanos kNanosPerMicro = 1000;
-constexpr double kLongestFill = 100 * 365.25 * 86400 * kNanosPerSecond;
-constexpr auto kLongestFillMicros = static_cast<Micros>(kLongestFill / kNanosPerMicro);
+constexpr double kMaxFill = 100 * 365.25 * 86400 * kNanosPerSecond;
+constexpr auto kMaxFillMicros = static_cast<Micros>(kMaxFill / kNanosPerMicro);
 
 } // namespace
 
 std::optional<TokenBucket> token_bucket(double rate, std::int32_t burst) {
     const double interval = std::ceil(kNanosPerSecond / rate);
-    if (!(rate > 0) || rate > kNanosPerSecond || !(interval * burst <= kLongestFill))
+    if (!(rate > 0) || rate > kNanosPerSecond || !(interval * burst <= kMaxFill))
         return std::nullopt;
     return TokenBucket{static_cast<Nanos>(interval), burst};
 }
@@ -24,8 +24,8 @@ std::optional<TokenBucket> token_bucket(double rate, std::int32_t burst) {
 Admission admit(const TokenBucket &bucket, const BucketState &before, Micros now, std::int32_t cost) {
     const Nanos now_nanos = now * kNanosPerMicro;
     const Nanos capacity = bucket.interval * bucket.burst;
-    // No debt is older than kLongestFill. The limits also keep the nanoseconds in range, whatever time the clock has shown.
-    const Nanos as_of = std::clamp(before.as_of, now - kLongestFillMicros, now + kLongestFillMicros) * kNanosPerMicro;
+    // No debt is older than kMaxFill. The limits also keep the nanoseconds in range, whatever time the clock has shown.
+    const Nanos as_of = std::clamp(before.as_of, now - kMaxFillMicros, now + kMaxFillMicros) * kNanosPerMicro;
     const Nanos debt = std::clamp(before.full_at, as_of, as_of + capacity) - as_of;
     const Nanos full_at = std::max(now_nanos, std::min(as_of, now_nanos) + debt);
     const Nanos after = full_at + bucket.interval * cost;

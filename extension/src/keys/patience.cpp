@@ -9,8 +9,8 @@ namespace {
 
 // Microseconds. Not every change of a row wakes the callers that wait for it, so a waiting caller probes again at least this
 // often. The head of a queue probes for the whole queue, so it may sleep longer.
-constexpr core::Micros kLongestSleep = 100 * 1000;
-constexpr core::Micros kLongestSleepInQueue = 1000 * 1000;
+constexpr core::Micros kMaxSleep = 100 * 1000;
+constexpr core::Micros kMaxSleepInQueue = 1000 * 1000;
 constexpr core::Micros kShortSleep = 1000;
 
 } // namespace
@@ -31,7 +31,7 @@ bool Patience::wait_for_lease(core::Micros lease_left) {
     if (left <= 0)
         return false;
     if (request_.is_queued || is_waiting_) {
-        const core::Micros longest = request_.is_queued ? kLongestSleepInQueue : kLongestSleep;
+        const core::Micros longest = request_.is_queued ? kMaxSleepInQueue : kMaxSleep;
         sleep_until_woken(Min(Min(longest, left), Max(lease_left, core::Micros{1})));
         return true;
     }
@@ -42,7 +42,7 @@ bool Patience::wait_for_lease(core::Micros lease_left) {
     return true;
 }
 
-bool Patience::wait_for_row() { return wait_for_lease(kLongestSleep); }
+bool Patience::wait_for_row() { return wait_for_lease(kMaxSleep); }
 
 Write Patience::wait_for_asserters(const KeyTable &table, ItemPointer version) {
     if (blocks_on_rows())

@@ -79,7 +79,7 @@ void assert_fence(const text *scope, const text *name, int64 fence) {
             ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),
                             errmsg("lock \"%s\" is not held with this fence", text_to_cstring(name)),
                             errdetail("It was unlocked or taken over meanwhile, or never taken."),
-                            errhint("Roll back; somebody else may be doing the work now.")));
+                            errhint("Roll back; another caller may be doing the work now.")));
         }
         require_in_snapshot(table, found);
         if (lock_row(table, &found.tid, LockTupleKeyShare, LockWaitBlock) == Write::done)

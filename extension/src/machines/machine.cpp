@@ -32,14 +32,14 @@ namespace {
 // rare.
 using Graphs = std::unordered_map<std::string, std::unique_ptr<core::StateGraph>, NameHash, std::equal_to<>>;
 
-constexpr size_t kMostGraphs = 1024;
+constexpr size_t kMaxGraphs = 1024;
 
 constinit Graphs *graphs = nullptr;
 constinit uint64 graphs_generation = 0;
 
 void forget_graphs_if_stale() {
     const uint64 now = generation_of(machines_table);
-    if (graphs != nullptr && graphs_generation == now && graphs->size() < kMostGraphs)
+    if (graphs != nullptr && graphs_generation == now && graphs->size() < kMaxGraphs)
         return;
     // The generation is taken first: after a change that arrives while a definition is read, the next call reads it again.
     graphs_generation = now;

@@ -8,7 +8,7 @@ namespace idem {
 
 namespace {
 
-constexpr int kMostStatesNamed = 10;
+constexpr int kMaxNamedStates = 10;
 
 bool is_string(Oid type) { return type == TEXTOID || type == VARCHAROID; }
 
@@ -73,7 +73,7 @@ bool is_known(const KnownStates &known, const StateColumn &column, Datum value) 
 // Values of rows that are no states: the first ones found, each once, and whether there are more. A null view stands for NULL.
 struct UnknownStates {
     int count;
-    std::string_view values[kMostStatesNamed];
+    std::string_view values[kMaxNamedStates];
     bool has_more;
 };
 
@@ -81,7 +81,7 @@ void note_unknown_state(UnknownStates *unknown, std::string_view value, MemoryCo
     for (int i = 0; i < unknown->count; i++)
         if (unknown->values[i] == value && (unknown->values[i].data() == nullptr) == (value.data() == nullptr))
             return;
-    unknown->has_more = unknown->count == kMostStatesNamed;
+    unknown->has_more = unknown->count == kMaxNamedStates;
     if (unknown->has_more)
         return;
     if (value.data() != nullptr) {

@@ -57,7 +57,7 @@ void define_settings() {
                             "Databases whose numbers meet need different ones.", &node_id, node_id, 0, core::kNodes - 1,
                             PGC_SUSET, 0, nullptr, nullptr, nullptr);
     DefineCustomIntVariable("idem.sweep_start_delay", "How long after the server's start nothing is swept.",
-                            "Leaves expired rows alone after a downtime, in which nobody could send his messages again.",
+                            "Leaves expired rows alone after a downtime, in which no client could send its messages again.",
                             &sweep_start_delay, sweep_start_delay, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr,
                             nullptr);
     DefineCustomIntVariable("idem.sweep_pause", "How long the background worker rests after each batch of 200 rows.", nullptr,

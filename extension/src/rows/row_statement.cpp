@@ -7,7 +7,7 @@ namespace idem {
 
 namespace {
 
-constexpr int kMostOwnParameters = INDEX_MAX_KEYS + 4;
+constexpr int kMaxOwnParameters = INDEX_MAX_KEYS + 4;
 
 struct CachedStatement : RowStatement {
     Oid table;
@@ -85,7 +85,7 @@ StringInfoData shape_of(const RowCall &call) {
 }
 
 void prepare_objects(RowStatement *statement, const RowCall &call) {
-    int all = kMostOwnParameters;
+    int all = kMaxOwnParameters;
     for (int i = 0; i < call.objects; i++)
         all += call.object[i].count;
     statement->types = static_cast<Oid *>(MemoryContextAlloc(statement->memory, sizeof(Oid) * all));
@@ -106,7 +106,7 @@ CachedStatement *make_statement(const RowCall &call, BuildStatement build, const
     note_base_types(statement, call.table);
     prepare_objects(statement, call);
     build(statement, call);
-    if (statement->controls > kMostControls)
+    if (statement->controls > kMaxControls)
         elog(ERROR, "statement of %s has too many control columns", call.function);
     // If something changed meanwhile, the statement is good for this call, whose table is locked, and for no other.
     statement->is_valid = seen == changes_seen;

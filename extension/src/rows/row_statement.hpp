@@ -13,8 +13,8 @@
 
 namespace idem {
 
-inline constexpr int kMostObjects = 3;
-inline constexpr int kMostControls = 1 + INDEX_MAX_KEYS; // a value of the flow's own, and a key
+inline constexpr int kMaxObjects = 3;
+inline constexpr int kMaxControls = 1 + INDEX_MAX_KEYS; // a value of the flow's own, and a key
 
 // The parts of a call that its statement depends on, and its objects.
 struct RowCall {
@@ -22,7 +22,7 @@ struct RowCall {
     int variant;          // tells calls of a function apart that need different statements
     Relation table;
     int objects;
-    RowObject object[kMostObjects];
+    RowObject object[kMaxObjects];
     int names; // further columns named by the user
     const char **name;
     ColumnList visible; // selectable_columns
@@ -30,9 +30,9 @@ struct RowCall {
 
 struct RowStatement : PlanEntry {
     RowMaker maker; // of the objects' values
-    RowReader reader[kMostObjects];
-    int first[kMostObjects]; // the number of each object's first parameter, from 1
-    int parameters;          // of the objects, then of the flow
+    RowReader reader[kMaxObjects];
+    int first[kMaxObjects]; // the number of each object's first parameter, from 1
+    int parameters;         // of the objects, then of the flow
     Oid *types;
     Oid arbiter;   // an index whose constraint the text names; InvalidOid: none
     int observer;  // the parameter through which an INSERT shows its row, the last one; 0: it does not
@@ -94,8 +94,8 @@ void require_runnable(const RowRun &run, int plan);
 
 // The first row of a result.
 struct RowResult {
-    Datum control[kMostControls];
-    bool control_is_null[kMostControls];
+    Datum control[kMaxControls];
+    bool control_is_null[kMaxControls];
     Jsonb *row; // nullptr unless asked for
 };
 

@@ -13,7 +13,7 @@ struct Argument {
 };
 
 // A duplicate may be gone when it is looked for. After so many attempts the caller has to retry.
-constexpr int kMostAttempts = 100;
+constexpr int kMaxAttempts = 100;
 
 UniqueKey conflict_key(const RowCall &call) {
     if (call.names > 0)
@@ -117,7 +117,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
             return false;
         if (is_kept_out)
             raise_suppressed(call.table, "INSERT");
-        if (attempts == kMostAttempts || has_run_triggers(attempt))
+        if (attempts == kMaxAttempts || has_run_triggers(attempt))
             raise_vanished(call.table);
     }
 }

@@ -5,7 +5,7 @@ namespace idem {
 namespace {
 
 // A row flow's statement on a narrow table takes about 60 kB, and on one with a hundred partitions a megabyte.
-constexpr Size kMostBytes = 16 * 1024 * 1024;
+constexpr Size kMaxBytes = 16 * 1024 * 1024;
 constexpr int kChains = 64;
 
 constinit PlanEntry *chains[kChains] = {}; // by hash
@@ -68,14 +68,14 @@ PlanEntry *least_recently_used() {
     return oldest;
 }
 
-void free_what_is_too_much() {
+void evict() {
     if (has_invalid)
         for_all_entries([](PlanEntry *entry) {
             if (!entry->is_valid && entry->users == 0)
                 free_entry(entry);
         });
     has_invalid = false;
-    while (bytes_of_all > kMostBytes) {
+    while (bytes_of_all > kMaxBytes) {
         PlanEntry *oldest = least_recently_used();
         if (oldest == nullptr)
             return;
@@ -140,8 +140,8 @@ void use_plans(PlanEntry *entry) {
     MemoryContextRegisterResetCallback(CurrentMemoryContext, end);
     entry->users++;
     entry->last_used = ++uses;
-    if (has_invalid || bytes_of_all > kMostBytes)
-        free_what_is_too_much();
+    if (has_invalid || bytes_of_all > kMaxBytes)
+        evict();
 }
 
 void invalidate_plans(PlanKind kind, bool (*is_affected)(const PlanEntry &entry, uint32 changed), uint32 changed) {

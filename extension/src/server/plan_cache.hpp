@@ -6,14 +6,14 @@
 
 namespace idem {
 
-inline constexpr int kMostPlans = 4;
+inline constexpr int kMaxPlans = 4;
 
 enum class PlanKind { execute, row_flow };
 
 // The cached entry of a key. A caller's own struct derives from it.
 struct PlanEntry {
     MemoryContext memory; // contains the entry
-    SPIPlanPtr plan[kMostPlans];
+    SPIPlanPtr plan[kMaxPlans];
     bool is_valid; // find_plans returns only valid entries; an invalid one is freed after its last use has ended
     char *key;     // followed by a zero byte
     Size key_length;
