@@ -184,7 +184,7 @@ void store_responses(idem::client &db) {
             "FROM generate_series(0, " +
             std::to_string(kStored - 1) + ") n ON CONFLICT DO NOTHING");
     tx.exec("SELECT (SELECT outcome FROM " + db.schema() +
-            ".idem_execute('stored-' || n, 'SELECT $1::int AS \"order\", ''accepted'' AS status', ARRAY[n::text])) "
+            ".idem_execute('stored-' || n, 'SELECT $1::int AS \"order\", ''accepted'' AS status', jsonb_build_array(n::text))) "
             "FROM generate_series(0, " +
             std::to_string(kStored - 1) + ") n");
     tx.commit();

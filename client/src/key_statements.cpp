@@ -24,7 +24,7 @@ constexpr statement begin_statement{
 // Repeatable: after a lost answer the key finds the first run.
 constexpr statement execute_statement{
     "idem_execute",
-    TICKET "NULL FROM @idem@.idem_execute($1, $6, $7::pg_catalog.text[], " FINGERPRINT ", $5::pg_catalog.interval, $8)", true};
+    TICKET "NULL FROM @idem@.idem_execute($1, $6, pg_catalog.to_jsonb($7::pg_catalog.text[]), " FINGERPRINT ", $5::pg_catalog.interval, $8)", true};
 
 #undef TICKET
 #undef FINGERPRINT

@@ -129,7 +129,7 @@ foreach my $database ('from_script', 'from_archive')
         '01:00:00');
     $answers->(
         q{SET client_min_messages = error;
-          SELECT outcome FROM idem_execute('long', 'SELECT repeat($1, 40) AS text', ARRAY['x'], scope => 'tenant');
+          SELECT outcome FROM idem_execute('long', 'SELECT repeat($1, 40) AS text', '["x"]', scope => 'tenant');
           SELECT outcome, response_omitted FROM idem_begin('long', scope => 'tenant')},
         lines('acquired', 'completed|t'));
     $answers->(

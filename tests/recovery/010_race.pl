@@ -65,7 +65,7 @@ SQL
 
 race('execute', 150, <<'SQL');
 \set k :k + 1
-SELECT idem_execute('key-' || :k, 'INSERT INTO acks VALUES ($1)', ARRAY['key-' || :k]);
+SELECT idem_execute('key-' || :k, 'INSERT INTO acks VALUES ($1)', jsonb_build_array('key-' || :k));
 SQL
 
 race('try_and_retry', 150, <<'SQL');

@@ -69,7 +69,7 @@ my @cases = (
         PERFORM idem_resolve('doubt ' || i, 'completed', '"so it was"', 200, 'manual');
         PERFORM idem_forget('doubt ' || i, 'manual');} ],
     [ execute => changes => 1, expressions => q{
-        idem_execute('execute ' || i, 'SELECT $1::int + 1 AS sum, $2 AS word', ARRAY[i::text, 'x'], ttl => '1 ms'),
+        idem_execute('execute ' || i, 'SELECT $1::int + 1 AS sum, $2 AS word', jsonb_build_array(i, 'x'), ttl => '1 ms'),
         idem_execute('executed', 'SELECT 1 AS one')} ],
     [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000)} ],
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],

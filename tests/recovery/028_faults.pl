@@ -93,7 +93,7 @@ my @calls = (
     [ 'idem_release', q{SELECT leased(:'k') AS fence \gset}, q{SELECT idem_release(:'k', :fence)},
         q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND state = 'r'} ],
     [ 'idem_lookup', q{SELECT idem_claim('done') \g /dev/null}, q{SELECT state FROM idem_lookup('done')} ],
-    [ 'idem_execute', '', q{SELECT outcome FROM idem_execute(:'k', 'SELECT $1 AS one, 2 AS two', ARRAY['1'])}, q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p'} ],
+    [ 'idem_execute', '', q{SELECT outcome FROM idem_execute(:'k', 'SELECT $1 AS one, 2 AS two', '["1"]')}, q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p'} ],
     [ 'idem_hit', '', q{SELECT idem_hit(:'k')}, q{SELECT count(*) FROM idem_counters WHERE key LIKE :'p'} ],
     [ 'idem_serialize', '', q{SELECT idem_serialize(:'k')} ],
     [ 'idem_consume', '', q{SELECT idem_consume('me', :'k')}, q{SELECT count(*) FROM idem_keys WHERE scope = 'inbox' AND key LIKE 'me:' || :'p'} ],

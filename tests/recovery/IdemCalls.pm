@@ -71,7 +71,7 @@ calls_of("$keys idem_outcome idem_ticket",
     'begin a leased key' => q{SELECT (outcome, attempt, retry_after > '0', recovery_point)::text FROM idem_begin('leased')},
     'begin a key in doubt' => q{SELECT (outcome)::text FROM idem_begin('doubt', scope => 'manual')},
     'complete' => [ q{SELECT * FROM idem_begin('new')}, q{SELECT idem_complete('new', '{"r": 2}', 201)}, q{SELECT (response, status_code)::text FROM idem_begin('new')} ],
-    'execute' => q{SELECT (outcome, response)::text FROM idem_execute('new', 'SELECT $1 AS n', '{42}')},
+    'execute' => q{SELECT (outcome, response)::text FROM idem_execute('new', 'SELECT $1 AS n', '[42]')},
     'execute a duplicate' => q{SELECT (outcome, status_code, response)::text FROM idem_execute('done', 'SELECT 1/0')});
 
 calls_of("$leases idem_outcome idem_ticket",

@@ -56,7 +56,7 @@ CREATE FUNCTION pay_many(keys text[]) RETURNS SETOF text LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION try_pay(key text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    ticket idem_ticket := idem_execute(key, 'INSERT INTO effect VALUES ($1, ''execute'') RETURNING key', ARRAY[key]);
+    ticket idem_ticket := idem_execute(key, 'INSERT INTO effect VALUES ($1, ''execute'') RETURNING key', jsonb_build_array(key));
 BEGIN
     RETURN CASE ticket.outcome WHEN 'acquired' THEN 'paid' WHEN 'completed' THEN 'duplicate' ELSE 'nothing' END || '|' || key || '|';
 END $$;

@@ -146,7 +146,7 @@ SQL_FUNCTION(idem_http_begin) {
     request.scope = scope_argument(fcinfo, Argument::scope);
     apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     if (!PG_ARGISNULL(Argument::lease))
-        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+        request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     request.wait_until = wait_argument(fcinfo, Argument::wait);
     if (!core::needs_http_key(view_of(method)))
         return composite(Answer("run"));

@@ -22,7 +22,7 @@ SQL_FUNCTION(idem_begin) {
     request.owner = optional_text(fcinfo, Argument::owner);
     apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     if (!PG_ARGISNULL(Argument::lease))
-        request.lease = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+        request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     request.records_doubt = true;
     request.wait_until = wait_argument(fcinfo, Argument::wait);
     return make_ticket(claim_key(request));

@@ -3,6 +3,7 @@
 #include "keys/holder.hpp"
 #include "keys/ticket.hpp"
 #include "server/arguments.hpp"
+#include "server/json_value.hpp"
 #include "server/row_writer.hpp"
 #include "server/statement_cache.hpp"
 
@@ -14,39 +15,35 @@ struct Argument {
     enum { key, statement, args, fingerprint, ttl, scope };
 };
 
-// The parameters of one execution. A text is converted to the type that the plan expects when the parameter is first used.
-struct TextParameters {
+// The parameters of one execution. An element of `args` is converted to the type that the plan expects when the parameter is
+// first used.
+struct JsonParameters {
     const PreparedStatement *prepared;
     MemoryContext memory;
     int count;
-    Datum *texts;
-    bool *nulls;
+    JsonbValue *elements;
     ParamExternData *values; // ptype is InvalidOid until converted
 };
 
 ParamExternData *fetch_parameter(ParamListInfo list, int number, bool, ParamExternData *) {
-    auto *parameters = static_cast<TextParameters *>(list->paramFetchArg);
+    auto *parameters = static_cast<JsonParameters *>(list->paramFetchArg);
     ParamExternData *value = &parameters->values[number - 1];
     const Oid type =
         number <= parameters->prepared->parameters ? parameters->prepared->parameter_types[number - 1] : InvalidOid;
     if (value->ptype == type && OidIsValid(type))
         return value;
-    value->isnull = parameters->nulls[number - 1];
     value->pflags = PARAM_FLAG_CONST;
     value->ptype = type;
+    value->isnull = true;
     if (OidIsValid(type)) {
         const MemoryContext caller = MemoryContextSwitchTo(parameters->memory);
-        Oid input, io_parameter;
-        getTypeInputInfo(type, &input, &io_parameter);
-        // The function is called for NULL too, as a domain may reject it.
-        char *given = value->isnull ? nullptr : TextDatumGetCString(parameters->texts[number - 1]);
-        value->value = OidInputFunctionCall(input, given, io_parameter, -1);
+        value->value = value_of_json(parameters->elements[number - 1], type, &value->isnull);
         MemoryContextSwitchTo(caller);
     }
     return value;
 }
 
-ParamListInfo parameter_list(TextParameters *parameters) {
+ParamListInfo parameter_list(JsonParameters *parameters) {
     ParamListInfo list = makeParamList(0);
     list->paramFetch = fetch_parameter;
     list->paramFetchArg = parameters;
@@ -66,13 +63,24 @@ void check_parameters(const PreparedStatement *prepared, int given) {
     }
 }
 
-TextParameters *text_parameters(ArrayType *array, const PreparedStatement *prepared) {
-    auto *parameters = static_cast<TextParameters *>(palloc0(sizeof(TextParameters)));
+// The elements of `args`, or none when it was not given.
+JsonParameters *json_parameters(const Jsonb *args, const PreparedStatement *prepared) {
+    auto *parameters = static_cast<JsonParameters *>(palloc0(sizeof(JsonParameters)));
     parameters->prepared = prepared;
     parameters->memory = CurrentMemoryContext;
-    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &parameters->texts, &parameters->nulls, &parameters->count);
+    parameters->count = args == nullptr ? 0 : JB_ROOT_COUNT(args);
+    parameters->elements = static_cast<JsonbValue *>(palloc(sizeof(JsonbValue) * Max(parameters->count, 1)));
     parameters->values = static_cast<ParamExternData *>(palloc0(sizeof(ParamExternData) * Max(parameters->count, 1)));
     check_parameters(prepared, parameters->count);
+    if (parameters->count == 0)
+        return parameters;
+    JsonbIterator *members = JsonbIteratorInit(const_cast<JsonbContainer *>(&args->root));
+    JsonbValue member;
+    int i = 0;
+    for (auto token = JsonbIteratorNext(&members, &member, true); token != WJB_DONE;
+         token = JsonbIteratorNext(&members, &member, true))
+        if (token == WJB_ELEM)
+            parameters->elements[i++] = member;
     return parameters;
 }
 
@@ -106,11 +114,11 @@ Jsonb *rows_as_jsonb() {
 }
 
 // Runs the statement as the caller, and returns its rows in the caller's memory context.
-Jsonb *run(const text *source, ArrayType *arguments) {
+Jsonb *run(const text *source, const Jsonb *args) {
     SPI_connect();
     PreparedStatement *prepared = begin_statement(source);
     SPIExecuteOptions options{};
-    options.params = parameter_list(text_parameters(arguments, prepared));
+    options.params = parameter_list(json_parameters(args, prepared));
     const int status = SPI_execute_plan_extended(prepared->plan[0], &options);
     if (status == SPI_ERROR_TRANSACTION || status == SPI_ERROR_COPY)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -145,6 +153,17 @@ void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolic
         elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }
 
+// The array `args`, or nullptr if it was not given.
+const Jsonb *args_argument(FunctionCallInfo fcinfo) {
+    if (PG_ARGISNULL(Argument::args))
+        return nullptr;
+    const Jsonb *args = PG_GETARG_JSONB_P(Argument::args);
+    if (!JB_ROOT_IS_ARRAY(args) || JB_ROOT_IS_SCALAR(args))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("args must be a JSON array"),
+                        errhint("Give one element for each parameter, such as '[7, \"text\", null]'.")));
+    return args;
+}
+
 } // namespace
 
 SQL_FUNCTION(idem_execute) {
@@ -152,8 +171,7 @@ SQL_FUNCTION(idem_execute) {
     request.function = "idem_execute()";
     request.key = key_argument(fcinfo, Argument::key);
     const text *source = required_text(fcinfo, Argument::statement, "statement");
-    if (PG_ARGISNULL(Argument::args))
-        raise_null_argument("args");
+    const Jsonb *args = args_argument(fcinfo);
     request.scope = scope_argument(fcinfo, Argument::scope);
     request.fingerprint = fingerprint_argument(fcinfo, Argument::fingerprint);
     const ScopePolicy policy = scope_policy(request.scope);
@@ -166,7 +184,7 @@ SQL_FUNCTION(idem_execute) {
         close_keys(table);
         return make_ticket(claimed);
     }
-    const Jsonb *response = run(source, PG_GETARG_ARRAYTYPE_P(Argument::args));
+    const Jsonb *response = run(source, args);
     attach(table, request, policy, claimed, response);
     close_keys(table);
     return make_ticket(claimed, response, response_size(response) > policy.max_response_size);

@@ -152,18 +152,15 @@ bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
 } // namespace idem
 
 SQL_FUNCTION(idem_fingerprint) {
-    if (PG_ARGISNULL(0))
-        raise_null_argument("request");
     PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0)));
 }
 
 SQL_FUNCTION(idem_fingerprint_text) {
-    const text *request = required_text(fcinfo, 0, "request");
-    const std::string_view utf8 = as_utf8(request);
+    const std::string_view utf8 = as_utf8(PG_GETARG_TEXT_PP(0));
     PG_RETURN_BYTEA_P(fingerprint_of(utf8.data(), utf8.size()));
 }
 
 SQL_FUNCTION(idem_fingerprint_bytes) {
-    const bytea *request = required_text(fcinfo, 0, "request");
+    const bytea *request = PG_GETARG_BYTEA_PP(0);
     PG_RETURN_BYTEA_P(fingerprint_of(VARDATA_ANY(request), VARSIZE_ANY_EXHDR(request)));
 }

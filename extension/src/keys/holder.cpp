@@ -157,7 +157,7 @@ SQL_FUNCTION(idem_checkpoint) {
 SQL_FUNCTION(idem_renew) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
     const idem::core::Micros span =
-        PG_ARGISNULL(2) ? call.policy.lease : idem::positive_span_of(PG_GETARG_INTERVAL_P(2), "lease");
+        PG_ARGISNULL(2) ? call.policy.lease : idem::lease_of(PG_GETARG_INTERVAL_P(2), "lease");
     call.lease_until = idem::deadline_after(idem::clock_now(), span, "lease");
     idem::change_as_holder(call);
     PG_RETURN_TIMESTAMPTZ(call.lease_until);

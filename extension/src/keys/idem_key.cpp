@@ -95,10 +95,7 @@ Parts listed_parts(FunctionCallInfo fcinfo) {
     return parts;
 }
 
-} // namespace
-
-SQL_FUNCTION(idem_key) {
-    const Parts parts = get_fn_expr_variadic(fcinfo->flinfo) ? array_parts(fcinfo) : listed_parts(fcinfo);
+Datum key_of(const Parts &parts) {
     if (parts.count == 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a key needs at least one part")));
     PG_RETURN_TEXT_P(core_string([&] {
@@ -108,3 +105,9 @@ SQL_FUNCTION(idem_key) {
         return std::move(key).take();
     }));
 }
+
+} // namespace
+
+SQL_FUNCTION(idem_key) { return key_of(get_fn_expr_variadic(fcinfo->flinfo) ? array_parts(fcinfo) : listed_parts(fcinfo)); }
+
+SQL_FUNCTION(idem_key_texts) { return key_of(array_parts(fcinfo)); }

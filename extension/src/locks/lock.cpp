@@ -24,7 +24,7 @@ Micros retention_after(Micros lease) { return Min(lease, core::kForever - kReten
 
 // The lease's length: the argument `ttl`, else the scope's lease.
 Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
-    const Micros lease = PG_ARGISNULL(arg) ? policy.lease : positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
+    const Micros lease = PG_ARGISNULL(arg) ? policy.lease : lease_of(PG_GETARG_INTERVAL_P(arg), "ttl");
     deadline_after(clock_now(), lease, "ttl");
     return lease;
 }

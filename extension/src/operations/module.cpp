@@ -13,6 +13,7 @@ namespace idem::settings {
 
 int default_ttl = 24 * 60 * 60;
 int default_lease = 30 * 1000;
+int max_lease = 24 * 60 * 60;
 int max_response_size = 1024 * 1024;
 bool require_registered_scope = false;
 int node_id = 0;
@@ -47,6 +48,9 @@ void define_settings() {
     DefineCustomIntVariable("idem.default_lease", "How long a lease lasts when neither the call nor its scope says so.",
                             nullptr, &default_lease, default_lease, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr,
                             nullptr);
+    DefineCustomIntVariable("idem.max_lease", "The longest lease that a call or a scope may ask for.",
+                            "A number in the wrong unit would otherwise hold a key or a lock for years.", &max_lease, max_lease,
+                            1, INT_MAX, PGC_USERSET, GUC_UNIT_S, nullptr, nullptr, nullptr);
     DefineCustomIntVariable("idem.max_response_size", "The largest response that is stored, unless its scope says otherwise.",
                             "A larger one is answered to its first caller only; the key counts as completed all the same.",
                             &max_response_size, max_response_size, 0, MaxAllocSize, PGC_USERSET, GUC_UNIT_BYTE, nullptr,

@@ -25,9 +25,6 @@ static_assert(lengthof(kTypes) == TakenColumn::count);
 // After this many returned messages, a call leaves other expired leases to the next call.
 constexpr int kMaxReturned = 10'000;
 
-// Limited, because an operator cannot end a lease before it expires.
-constexpr Micros kMaxLease = 7 * USECS_PER_DAY;
-
 struct TakeCall {
     const text *topic;
     int max_messages;
@@ -229,9 +226,7 @@ SQL_FUNCTION(idem_outbox_take) {
     call.max_messages = max_messages_argument(fcinfo);
     if (PG_ARGISNULL(Argument::lease))
         raise_null_argument("lease");
-    const Micros span = positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
-    if (span > kMaxLease)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("lease must not be longer than 7 days")));
+    const Micros span = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     prevent_unless_writable("idem_outbox_take()");
     call.new_lease.topic = const_cast<text *>(call.topic);
     call.new_lease.ids = empty_numbers(call.max_messages);

@@ -56,7 +56,7 @@ void check_values(FunctionCallInfo fcinfo) {
     if (!PG_ARGISNULL(Argument::ttl))
         deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::ttl), "ttl"), "ttl");
     if (!PG_ARGISNULL(Argument::lease))
-        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
+        deadline_after(clock_now(), lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
     if (!PG_ARGISNULL(Argument::on_lease_expiry)) {
         const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(Argument::on_lease_expiry));
         if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)

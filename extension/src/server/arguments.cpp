@@ -2,10 +2,19 @@
 
 #include "core/duration.hpp"
 #include "server/compat.hpp"
+#include "server/settings.hpp"
 
 namespace idem {
 
 static_assert(DT_NOEND == core::kForever);
+
+namespace {
+
+const char *interval_text(const Interval *interval) {
+    return DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(interval)));
+}
+
+} // namespace
 
 void raise_null_argument(const char *name) {
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
@@ -61,6 +70,18 @@ core::Micros positive_span_of(const Interval *interval, const char *name) {
     if (span <= 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be positive", name),
                         errhint("Give a span of time such as '30 s' or '1 day'.")));
+    return span;
+}
+
+core::Micros lease_of(const Interval *interval, const char *name) {
+    const core::Micros span = positive_span_of(interval, name);
+    if (span > settings::max_lease * USECS_PER_SEC)
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is longer than idem.max_lease", name),
+                 errdetail("It is %s; idem.max_lease is %s.", interval_text(interval),
+                           GetConfigOptionByName("idem.max_lease", nullptr, false)),
+                 errhint("A number without a unit is seconds: '30000' is over eight hours. Say '30 s' or '500 ms', or raise "
+                         "idem.max_lease.")));
     return span;
 }
 

@@ -36,6 +36,9 @@ core::Micros span_of(const Interval *interval, const char *name);
 // As span_of; also 22023 when zero or negative.
 core::Micros positive_span_of(const Interval *interval, const char *name);
 
+// The length of a lease: as positive_span_of; also 22023 when over idem.max_lease.
+core::Micros lease_of(const Interval *interval, const char *name);
+
 // `now + span` as a timestamp: 22023 when it exceeds the largest timestamp.
 core::Micros deadline_after(core::Micros now, core::Micros span, const char *name);
 

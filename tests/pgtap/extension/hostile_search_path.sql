@@ -100,7 +100,7 @@ INSERT INTO attack (name, statement, expected) VALUES
             :fence), 'true'),
     ('complete', format('SELECT idem.idem_complete(''hostile:held'', ''{"a": 1}'', 200, %s)', :fence), ''),
     ('release', format('SELECT idem.idem_release(''hostile:held2'', %s)', :held2), ''),
-    ('execute', 'SELECT response FROM idem.idem_execute(''hostile:execute'', ''INSERT INTO t VALUES ($1) RETURNING a'', ''{7}'')',
+    ('execute', 'SELECT response FROM idem.idem_execute(''hostile:execute'', ''INSERT INTO t VALUES ($1) RETURNING a'', ''[7]'')',
      '[{"a": 7}]'),
     ('hit, serialize', 'SELECT idem.idem_hit(''hostile:hit''), idem.idem_serialize(''hostile:queue'')', '1'),
     ('lock', 'SELECT pg_catalog.int8gt(idem.idem_lock(''hostile:free'', ''1 hour'', ''x'', NULL), 0)', 'true'),

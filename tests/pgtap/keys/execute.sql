@@ -13,16 +13,16 @@ CREATE FUNCTION pg_temp.runs() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) F
 -- Run and replay.
 SELECT is(pg_temp.ticket(t),
     '{"outcome": "acquired", "attempt": 1, "response": [{"id": 1, "amount": 9.50}]}', 'first_call_runs_and_carries_the_rows')
-  FROM idem_execute('execute:a', 'INSERT INTO tap_execute.orders (amount) VALUES ($1) RETURNING id, amount', '{9.50}') t;
+  FROM idem_execute('execute:a', 'INSERT INTO tap_execute.orders (amount) VALUES ($1) RETURNING id, amount', '[9.50]') t;
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed", "response": [{"id": 1, "amount": 9.50}]}', 'second_call_replays')
-  FROM idem_execute('execute:a', 'INSERT INTO tap_execute.orders (amount) VALUES ($1) RETURNING id, amount', '{9.50}') t;
+  FROM idem_execute('execute:a', 'INSERT INTO tap_execute.orders (amount) VALUES ($1) RETURNING id, amount', '[9.50]') t;
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed", "response": [{"id": 1, "amount": 9.50}]}',
     'replay_does_not_even_read_the_statement') FROM idem_execute('execute:a', 'no such statement') t;
 SELECT is(pg_temp.runs(), 1::bigint, 'statement_ran_once');
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed", "response": [{"id": 1, "amount": 9.50}]}',
     'begin_replays_what_was_executed') FROM idem_begin('execute:a') t;
 SELECT is(pg_temp.ticket(t) -> 'outcome', '"acquired"', 'arguments_by_name')
-  FROM idem_execute(key => 'execute:a', statement => 'SELECT 1', args => '{}', fingerprint => idem_fingerprint('1'),
+  FROM idem_execute(key => 'execute:a', statement => 'SELECT 1', args => '[]', fingerprint => idem_fingerprint('1'),
                     ttl => '1 hour', scope => 'execute:scope') t;
 SELECT is(pg_temp.ticket(t), '{"outcome": "mismatch"}', 'other_request_with_this_key')
   FROM idem_execute('execute:a', 'INSERT INTO tap_execute.orders (amount) VALUES (1)', fingerprint => idem_fingerprint('2'),
@@ -58,7 +58,7 @@ SELECT is(t.response, '[{}]', 'row_without_columns') FROM idem_execute('execute:
 SELECT is(t.response, '[{"column1": 1}, {"column1": 2}]', 'values_statement') FROM idem_execute('execute:values', 'VALUES (1), (2)') t;
 SELECT is(t.response, '[{"amount": 3}]', 'data_modifying_with')
   FROM idem_execute('execute:with', 'WITH made AS (INSERT INTO tap_execute.orders (amount) VALUES ($1) RETURNING *)
-                                     SELECT amount FROM made', '{3}') t;
+                                     SELECT amount FROM made', '[3]') t;
 SELECT is(t.response, '[{"n": 1}]', 'trailing_semicolon_and_comment') FROM idem_execute('execute:semicolon', 'SELECT 1 AS n; -- one') t;
 
 -- Size.

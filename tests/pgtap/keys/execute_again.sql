@@ -5,11 +5,11 @@ CALL pg_temp.clean('again:');
 
 -- A statement whose analysis failed once is analyzed anew, also behind a pooler, where the session lives on.
 CREATE TABLE again_target (x int);
-SELECT is((SELECT outcome::text FROM idem_execute('again:1', 'INSERT INTO again_target VALUES ($1)', '{1}')), 'acquired', 'at_first');
+SELECT is((SELECT outcome::text FROM idem_execute('again:1', 'INSERT INTO again_target VALUES ($1)', '[1]')), 'acquired', 'at_first');
 DROP TABLE again_target;
-SELECT throws_ok($$ SELECT idem_execute('again:2', 'INSERT INTO again_target VALUES ($1)', '{1}') $$, '42P01', NULL, 'table_gone');
+SELECT throws_ok($$ SELECT idem_execute('again:2', 'INSERT INTO again_target VALUES ($1)', '[1]') $$, '42P01', NULL, 'table_gone');
 CREATE TABLE again_target (x text);
-SELECT is((SELECT outcome::text FROM idem_execute('again:3', 'INSERT INTO again_target VALUES ($1)', '{one}')), 'acquired',
+SELECT is((SELECT outcome::text FROM idem_execute('again:3', 'INSERT INTO again_target VALUES ($1)', '["one"]')), 'acquired',
     'table_is_back_with_another_type');
 SELECT is((SELECT x FROM again_target), 'one', 'value_of_the_new_type');
 
@@ -20,12 +20,12 @@ DECLARE
 BEGIN
     DROP TABLE again_target;
     BEGIN
-        PERFORM idem.idem_execute('again:4', 'INSERT INTO again_target VALUES ($1)', '{1}');
+        PERFORM idem.idem_execute('again:4', 'INSERT INTO again_target VALUES ($1)', '[1]');
     EXCEPTION WHEN undefined_table THEN
         NULL;
     END;
     CREATE TABLE again_target (x int);
-    SELECT outcome INTO answer FROM idem.idem_execute('again:4', 'INSERT INTO again_target VALUES ($1)', '{1}');
+    SELECT outcome INTO answer FROM idem.idem_execute('again:4', 'INSERT INTO again_target VALUES ($1)', '[1]');
     RETURN answer;
 END $$;
 SELECT is(pg_temp.caught(), 'acquired', 'failure_caught_in_the_same_transaction');
@@ -36,7 +36,7 @@ CREATE FUNCTION pg_temp.run_long_statements(fail boolean) RETURNS void LANGUAGE 
 BEGIN
     FOR i IN 1 .. 20 LOOP
         BEGIN
-            PERFORM idem.idem_execute('again:long' || i, format('SELECT 1 / $1::int AS a /* %s %s */', i, repeat('x', 100000)), ARRAY[(NOT fail)::int::text]);
+            PERFORM idem.idem_execute('again:long' || i, format('SELECT 1 / $1::int AS a /* %s %s */', i, repeat('x', 100000)), jsonb_build_array((NOT fail)::int));
         EXCEPTION WHEN division_by_zero THEN
         END;
     END LOOP;
@@ -61,9 +61,9 @@ SELECT is((SELECT count(*) FROM idem_lookup('again:6')), 0::bigint, 'nothing_of_
 -- Parameters mean what they mean to a client's PREPARE.
 CREATE DOMAIN again_domain AS text NOT NULL;
 CREATE TABLE again_domains (x again_domain);
-SELECT throws_ok($$ SELECT idem_execute('again:7', 'INSERT INTO again_domains VALUES ($1)', ARRAY[NULL]::text[]) $$, '23502', NULL,
+SELECT throws_ok($$ SELECT idem_execute('again:7', 'INSERT INTO again_domains VALUES ($1)', '[null]') $$, '23502', NULL,
     'domain_refuses_null');
-SELECT throws_ok($$ SELECT idem_execute('again:8', 'SELECT $1 IS NULL AS a, $1 + 1 AS b', '{1}') $$, '42P08', NULL, 'ambiguous_parameter');
+SELECT throws_ok($$ SELECT idem_execute('again:8', 'SELECT $1 IS NULL AS a, $1 + 1 AS b', '[1]') $$, '42P08', NULL, 'ambiguous_parameter');
 DROP TABLE again_domains;
 DROP DOMAIN again_domain;
 

@@ -19,10 +19,10 @@ SELECT idem_grant('tap_reader');
 -- search_path.
 SET LOCAL search_path = tap_one, idem, tap;
 SELECT is(t.response, '[{"a": 1}]', 'unqualified_name_is_looked_up_in_the_callers_path')
-  FROM idem.idem_execute('caller:1', 'INSERT INTO t VALUES ($1) RETURNING a', '{1}') t;
+  FROM idem.idem_execute('caller:1', 'INSERT INTO t VALUES ($1) RETURNING a', '[1]') t;
 SET LOCAL search_path = tap_two, idem, tap;
 SELECT is(t.response, '[{"a": "1"}]', 'same_text_under_another_path_is_another_statement')
-  FROM idem.idem_execute('caller:2', 'INSERT INTO t VALUES ($1) RETURNING a', '{1}') t;
+  FROM idem.idem_execute('caller:2', 'INSERT INTO t VALUES ($1) RETURNING a', '[1]') t;
 SELECT is(t.response, '[{"search_path": "tap_two, idem, tap"}]', 'path_is_visible_to_the_statement')
   FROM idem.idem_execute('caller:3', $$ SELECT current_setting('search_path') AS search_path $$) t;
 SET LOCAL search_path = idem, tap, public;

@@ -1,6 +1,6 @@
 -- idem_key: a composite key that cannot be read in two ways.
 \ir ../include/helpers.psql
-SELECT plan(31);
+SELECT plan(40);
 
 -- The form: parts joined by ':', with '\' in front of a part's own ':' and '\'.
 SELECT is(idem_key('order', 42), 'order:42', 'parts_are_joined');
@@ -34,6 +34,21 @@ SELECT is(
 SELECT isnt(idem_key(true), idem_key(false), 'booleans_differ');
 SELECT is(idem_key(date '2024-02-29'), '2024-02-29', 'date_in_iso_form');
 SELECT is(idem_key('a'::name::text, 'b'::varchar(9)), 'a:b', 'text_like_parts');
+
+
+-- A driver's parameters have no type; they are text.
+PREPARE untyped AS SELECT idem_key($1, $2);
+SELECT results_eq($$ EXECUTE untyped('a:', 'b\') $$, $$ SELECT idem_key('a:'::text, 'b\'::varchar) $$, 'parameters_without_a_type');
+PREPARE untyped_one AS SELECT idem_key($1);
+SELECT results_eq($$ EXECUTE untyped_one('a') $$, $$ VALUES ('a') $$, 'one_parameter_without_a_type');
+PREPARE mixed AS SELECT idem_key('order', $1::text, 42);
+SELECT results_eq($$ EXECUTE mixed('a') $$, $$ VALUES ('order:a:42') $$, 'mixed_parameters_with_a_cast');
+SELECT throws_ok('PREPARE mixed_without AS SELECT idem_key($1, 42)', '42P18', NULL, 'mixed_parameters_without_a_cast');
+SELECT is(idem_key(VARIADIC ARRAY['a', 'b']), 'a:b', 'array_of_texts');
+SELECT is(idem_key(VARIADIC ARRAY[1, 2]), '1:2', 'array_of_integers');
+SELECT throws_ok($$ SELECT idem_key(VARIADIC ARRAY['a', NULL]) $$, '22004', NULL, 'null_in_an_array_of_texts');
+SELECT throws_ok($$ SELECT idem_key(VARIADIC NULL::text[]) $$, '22004', NULL, 'null_array_of_texts');
+SELECT throws_ok($$ SELECT idem_key(VARIADIC '{}'::text[]) $$, '22023', NULL, 'no_texts');
 
 SET DateStyle = 'SQL, DMY';
 SET extra_float_digits = 0;

@@ -206,10 +206,10 @@ SELECT is(pg_temp.states($$ idem_publish(NULL, '1') $$, $$ idem_publish('t', NUL
     rtrim(repeat('22004 ', 14)), 'null_arguments');
 SELECT is(pg_temp.states($$ idem_publish('', '1') $$, $$ idem_publish(repeat('t', 256), '1') $$, $$ idem_publish('t', '1', '') $$,
     $$ idem_publish('t', '1', repeat('k', 1025)) $$, $$ idem_outbox_take('') $$, $$ idem_outbox_take('t', 0) $$, $$ idem_outbox_take('t', 10001) $$,
-    $$ idem_outbox_take('t', 1, '0') $$, $$ idem_outbox_take('t', 1, '-1 s') $$, $$ idem_outbox_take('t', 1, '7 days 1 us') $$,
+    $$ idem_outbox_take('t', 1, '0') $$, $$ idem_outbox_take('t', 1, '-1 s') $$, $$ idem_outbox_take('t', 1, '1 day 1 us') $$,
     $$ idem_outbox_nack('{1}', 1, '-1 s') $$),
     rtrim(repeat('22023 ', 11)), 'arguments_out_of_range');
-SELECT is(pg_temp.states($$ idem_publish(repeat('t', 255), '1', repeat('k', 1024)) $$, $$ idem_outbox_take(repeat('t', 255), 10000, '7 days') $$), 'ok ok', 'longest');
+SELECT is(pg_temp.states($$ idem_publish(repeat('t', 255), '1', repeat('k', 1024)) $$, $$ idem_outbox_take(repeat('t', 255), 10000, '1 day') $$), 'ok ok', 'longest');
 BEGIN READ ONLY;
 SELECT is(pg_temp.states($$ idem_publish('t', '1') $$, $$ idem_outbox_take('t') $$, $$ idem_outbox_ack('{}', 1) $$, $$ idem_outbox_nack('{}', 1) $$,
     $$ idem_outbox_retry('{}') $$, $$ idem_outbox_discard('{}') $$), rtrim(repeat('25006 ', 6)), 'read_only_transaction');

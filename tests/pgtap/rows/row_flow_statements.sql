@@ -141,7 +141,7 @@ CREATE FUNCTION pg_temp.execute_with_shapes(first int, last int) RETURNS void LA
 BEGIN
     FOR i IN first .. last LOOP
         PERFORM idem_execute(format('tap shapes %s %s', pg_backend_pid(), i),
-            format('SELECT $1::int AS a%1$s, $2 AS b%1$s', i), ARRAY['1', 'x'], ttl => '1 ms');
+            format('SELECT $1::int AS a%1$s, $2 AS b%1$s', i), '["1", "x"]', ttl => '1 ms');
     END LOOP;
 END $$;
 SELECT pg_temp.call_with_shapes(1, 200);

@@ -2,6 +2,7 @@
 \ir ../include/helpers.psql
 SELECT plan(9);
 CALL pg_temp.clean('duration:');
+SET idem.max_lease = '1000d';
 
 CREATE FUNCTION pg_temp.retention_of(ttl interval) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE

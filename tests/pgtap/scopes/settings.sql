@@ -1,7 +1,7 @@
 -- The settings: defaults, bad values, and what only a superuser may set.
 -- The first test must come before anything that loads the library.
 \ir ../include/helpers.psql
-SELECT plan(14);
+SELECT plan(20);
 
 -- A setting that is not known yet is a placeholder that anybody may set; loading the library must not adopt it.
 SELECT 'DROP ROLE tap_setter' FROM pg_roles WHERE rolname = 'tap_setter' \gexec
@@ -41,6 +41,23 @@ SELECT throws_ok($$ SET idem.default_ttl = '-1s' $$, '22023', NULL, 'negative_tt
 SELECT throws_ok($$ SET idem.default_lease = '0' $$, '22023', NULL, 'zero_lease');
 SELECT throws_ok($$ SET idem.max_response_size = '-1' $$, '22023', NULL, 'negative_size');
 SELECT throws_ok($$ SET idem.default_ttl = 'soon' $$, '22023', NULL, 'ttl_that_is_no_time');
+
+-- A lease in the wrong unit is an error, not a key or a lock that is held for years.
+SELECT is(current_setting('idem.max_lease'), '1d', 'longest_lease_is_a_day');
+SELECT is((SELECT string_agg(call, ', ') FROM unnest(ARRAY[
+        $$ idem_begin('settings:lease', lease => '30000000') $$, $$ idem_begin('settings:lease', lease => '951 years') $$,
+        $$ idem_begin('settings:lease', lease => '1 day 1 us') $$, $$ idem_renew('settings:lease', 1, '25 h') $$,
+        $$ idem_lock('settings:lease', '30000000') $$, $$ idem_lock_renew('settings:lease', 1, '25 h') $$,
+        $$ idem_outbox_take('settings', lease => '25 h') $$, $$ idem_scope_set('settings:lease', lease => '25 h') $$]) AS call
+      WHERE pg_temp.state_of('SELECT ' || call) <> '22023'), NULL, 'longer_leases_are_refused');
+SELECT is(pg_temp.hint_of($$ SELECT idem_lock('settings:lease', '30000000') $$),
+    'A number without a unit is seconds: ''30000'' is over eight hours. Say ''30 s'' or ''500 ms'', or raise idem.max_lease.',
+    'the_hint_says_that_a_number_is_seconds');
+SELECT lives_ok($$ SELECT idem_begin('settings:lease', lease => '1 day') $$, 'a_day_is_not_too_long');
+SET idem.max_lease = '5s';
+SELECT throws_ok($$ SELECT idem_begin('settings:short', lease => '6 s') $$, '22023', 'lease is longer than idem.max_lease', 'a_shorter_bound_holds_at_once');
+SELECT lives_ok($$ SELECT idem_begin('settings:short', lease => '5 s') $$, 'up_to_the_bound');
+RESET idem.max_lease;
 
 CALL pg_temp.clean('settings:');
 SELECT * FROM finish();
