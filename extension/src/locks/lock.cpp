@@ -148,5 +148,5 @@ SQL_FUNCTION(idem_assert_fence) {
     scope_policy(scope); // checks the right to use the scope
     prevent_unless_writable("idem_assert_fence()");
     assert_fence(scope, name, fence);
-    PG_RETURN_VOID();
+    PG_RETURN_BOOL(true);
 }

@@ -59,7 +59,7 @@ SELECT set_has(
        ('idem_lock', 'name text, ttl interval, owner text, wait interval, scope text', 4, 'bigint'),
        ('idem_lock_renew', 'name text, fence bigint, ttl interval, scope text', 2, 'boolean'),
        ('idem_unlock', 'name text, fence bigint, scope text', 1, 'boolean'),
-       ('idem_assert_fence', 'name text, fence bigint, scope text', 1, 'void'),
+       ('idem_assert_fence', 'name text, fence bigint, scope text', 1, 'boolean'),
        ('idem_forget', 'key text, scope text', 1, 'boolean'),
        ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
        ('idem_scope_drop', 'scope text', 0, 'boolean'),

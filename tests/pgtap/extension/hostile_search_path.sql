@@ -106,7 +106,7 @@ INSERT INTO attack (name, statement, expected) VALUES
     ('lock', 'SELECT pg_catalog.int8gt(idem.idem_lock(''hostile:free'', ''1 hour'', ''x'', NULL), 0)', 'true'),
     ('assert, renew, unlock',
      format('SELECT pg_catalog.concat(idem.idem_assert_fence(''hostile:lock'', %1$s), idem.idem_lock_renew(''hostile:lock'', %1$s), '
-            'idem.idem_unlock(''hostile:lock'', %1$s))', :lock), 'tt'),
+            'idem.idem_unlock(''hostile:lock'', %1$s))', :lock), 'ttt'),
     ('forget', 'SELECT idem.idem_forget(''hostile:done'')', 'true'),
     ('resolve', 'SELECT idem.idem_resolve(''hostile:abandoned'', ''completed'', ''{}'')', ''),
     ('scopes', 'SELECT idem.idem_scope_set(''hostile:s'', ttl => ''1 hour'', owner => ''pg_monitor''), idem.idem_scope_drop(''hostile:s'')', ''),

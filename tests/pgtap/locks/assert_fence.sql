@@ -1,6 +1,6 @@
 -- idem_assert_fence: who holds the lock may go on, anybody else is stopped. That it holds others off is in the isolation specs.
 \ir ../include/helpers.psql
-SELECT plan(18);
+SELECT plan(19);
 CALL pg_temp.clean('assert:');
 
 CREATE FUNCTION pg_temp.asserted(name text, fence bigint) RETURNS text LANGUAGE sql AS $$
@@ -9,6 +9,7 @@ $$;
 
 SELECT idem_lock('assert:a', '1 hour', 'me') AS a \gset
 SELECT is(pg_temp.asserted('assert:a', :a), 'ok', 'holder_may_go_on');
+SELECT is(idem_assert_fence('assert:a', :a), true, 'the_answer_is_true');
 SELECT is(pg_temp.asserted('assert:a', :a), 'ok', 'again_and_again');
 SELECT is(pg_temp.asserted('assert:a', :a - 1), 'ID001', 'smaller_fence');
 SELECT is(pg_temp.asserted('assert:a', :a + 1), 'ID001', 'greater_fence');
