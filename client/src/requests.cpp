@@ -24,10 +24,9 @@ constexpr statement message_statement{
     "SELECT @idem@.idem_request_message($1::pg_catalog.jsonb, $2::pg_catalog.text, " IDEM_TIME("$3") ", $4::pg_catalog.text)",
     true};
 constexpr statement allow_statement{
-    "idem_allow",
-    "SELECT allowed, remaining, pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after)) FROM "
-    "@idem@.idem_allow($1::pg_catalog.text, $2::pg_catalog.float8, $3::pg_catalog.int4, $4::pg_catalog.int4, "
-    "$5::pg_catalog.text)"};
+    "idem_allow", "SELECT allowed, remaining, retry_after_ms FROM "
+                  "@idem@.idem_allow($1::pg_catalog.text, $2::pg_catalog.float8, $3::pg_catalog.int4, $4::pg_catalog.int4, "
+                  "$5::pg_catalog.text)"};
 
 std::string time_text(const signed_request &request) { return std::to_string(request.signed_at.time_since_epoch().count()); }
 
@@ -68,7 +67,7 @@ admission allow(const target &at, const std::string &name, const rate_limit &lim
             .at(0);
     admission result{answer.at(0) == "t", static_cast<int>(detail::to_integer(answer.at(1))), std::nullopt};
     if (answer.at(2))
-        result.retry_after = std::chrono::microseconds(detail::to_integer(answer.at(2)));
+        result.retry_after = std::chrono::milliseconds(detail::to_integer(answer.at(2)));
     return result;
 }
 

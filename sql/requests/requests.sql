@@ -21,11 +21,11 @@ COMMENT ON COLUMN idem_api_keys.expires_at IS 'Until when it verifies; infinity:
 COMMENT ON COLUMN idem_api_keys.secret IS 'The key of HMAC-SHA256; of one over 64 bytes, its SHA-256, which gives the same.';
 
 CREATE FUNCTION idem_verify_request(params jsonb, signature text, key_id text, signed_at timestamptz, nonce text,
-                                    tolerance interval DEFAULT '5 min')
+                                    tolerance interval DEFAULT '5 min', scope text DEFAULT 'nonce')
 RETURNS idem_request_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_verify_request(jsonb, text, text, timestamptz, text, interval) IS
-'Checks a request that somebody signed with a secret of key_id: signature is HMAC-SHA256, in hexadecimal digits, of what idem_request_message gives for it. Compared in constant time. A request that is genuine, and signed no further than tolerance from now, is accepted once: its nonce, any text that the sender uses once, is the key idem_key(key_id, nonce) in the scope ''nonce'', kept for twice the tolerance. Transactional: a rollback makes the nonce new again. Waits for a transaction that has the same nonce in hand. Always use the same tolerance.
-Errors: 22004 an argument is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, also a message of over 1 MB, parameters nested more than 100 deep, and text without a form in UTF-8.';
+COMMENT ON FUNCTION idem_verify_request(jsonb, text, text, timestamptz, text, interval, text) IS
+'Checks a request that somebody signed with a secret of key_id: signature is HMAC-SHA256, in hexadecimal digits, of what idem_request_message gives for it. Compared in constant time. A request that is genuine, and signed no further than tolerance from now, is accepted once: its nonce, any text that the sender uses once, is the key idem_key(key_id, nonce) in the scope (NULL: ''nonce''), kept for twice the tolerance. Transactional: a rollback makes the nonce new again. Waits for a transaction that has the same nonce in hand. Always use the same tolerance (NULL: 5 min), and the same scope.
+Errors: 22004 one of the first five arguments is null; 22023 params is no object, tolerance not positive or over 7 days; 25006 a genuine request in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, also a message of over 1 MB, parameters nested more than 100 deep, and text without a form in UTF-8.';
 
 CREATE FUNCTION idem_request_message(params jsonb, key_id text, signed_at timestamptz, nonce text)
 RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
@@ -36,8 +36,8 @@ Errors: 22004 an argument is null; 22023 params is no object, signed_at is infin
 CREATE FUNCTION idem_api_key_set(key_id text, secret bytea, keep_old interval DEFAULT '0')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_api_key_set(text, bytea, interval) IS
-'Gives a key id a secret to sign requests with; from its commit on. The secret that it had verifies for keep_old longer, so that senders can change over. Secrets are in no dump: set them again after a restore. Pass the secret as a parameter, so that it is in no statement that is logged. Operators.
-Errors: 22004 an argument is null; 22023 key_id empty or over 255 bytes, secret under 16 or over 1024 bytes, keep_old negative; 25006 in a read-only transaction.';
+'Gives a key id a secret to sign requests with; from its commit on. The secret that it had verifies for keep_old longer (NULL: 0), so that senders can change over. Secrets are in no dump: set them again after a restore. Pass the secret as a parameter, so that it is in no statement that is logged. Operators.
+Errors: 22004 key_id or secret is null; 22023 key_id empty or over 255 bytes, secret under 16 or over 1024 bytes, keep_old negative; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_api_key_drop(key_id text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_api_key_drop(text) IS

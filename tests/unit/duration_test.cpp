@@ -33,5 +33,18 @@ TEST(Deadline, StaysWithinTheLastTimestamp) {
 
 TEST(Deadline, ForeverStaysForever) { EXPECT_EQ(deadline(100, kForever, 150), kForever); }
 
+TEST(Milliseconds, RoundUp) {
+    EXPECT_EQ(milliseconds(0), 0);
+    EXPECT_EQ(milliseconds(1), 1);
+    EXPECT_EQ(milliseconds(1000), 1);
+    EXPECT_EQ(milliseconds(1001), 2);
+}
+
+TEST(Milliseconds, LongSpansAreTheLargestInteger) {
+    EXPECT_EQ(milliseconds(INT64_C(2147483647) * 1000), 2147483647);
+    EXPECT_EQ(milliseconds(INT64_C(2147483647) * 1000 + 1), 2147483647);
+    EXPECT_EQ(milliseconds(kForever), 2147483647);
+}
+
 } // namespace
 } // namespace idem::core

@@ -28,4 +28,9 @@ std::optional<Micros> deadline(Micros now, Micros span, Micros last) {
     return end;
 }
 
+std::int32_t milliseconds(Micros span) {
+    const Micros whole = span / 1000 + (span % 1000 > 0);
+    return whole > INT32_MAX ? INT32_MAX : static_cast<std::int32_t>(whole);
+}
+
 } // namespace idem::core

@@ -14,4 +14,8 @@ std::optional<Micros> duration(std::int32_t months, std::int32_t days, Micros ti
 // Returns `now + span`, or nullopt past `last`, the largest finite timestamp. A `span` of kForever returns kForever.
 std::optional<Micros> deadline(Micros now, Micros span, Micros last);
 
+// The milliseconds of a span that is not negative, rounded up: a caller that waits for so long does not come too early. A span
+// that an SQL integer cannot hold (24 days) becomes the largest one.
+std::int32_t milliseconds(Micros span);
+
 } // namespace idem::core

@@ -3,9 +3,9 @@
 //
 // A rejected call writes nothing and locks nothing, unless the clock was set back. An allowed call replaces the row version
 // that it has read, so no unit is granted twice. It reads the latest version, whatever the transaction's snapshot sees.
+#include "core/duration.hpp"
 #include "core/token_bucket.hpp"
 
-#include "keys/ticket.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
@@ -33,10 +33,7 @@ struct Request {
     int32 cost;
 };
 
-int32 positive_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
-    if (PG_ARGISNULL(arg))
-        raise_null_argument(name);
-    const int32 value = PG_GETARG_INT32(arg);
+int32 positive(int32 value, const char *name) {
     if (value <= 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be positive", name)));
     return value;
@@ -45,8 +42,10 @@ int32 positive_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
 TokenBucket bucket_arguments(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::rate))
         raise_null_argument("rate");
+    if (PG_ARGISNULL(Argument::burst))
+        raise_null_argument("burst");
     const float8 per_second = PG_GETARG_FLOAT8(Argument::rate);
-    const auto bucket = core::token_bucket(per_second, positive_argument(fcinfo, Argument::burst, "burst"));
+    const auto bucket = core::token_bucket(per_second, positive(PG_GETARG_INT32(Argument::burst), "burst"));
     if (!bucket)
         ereport(
             ERROR,
@@ -59,7 +58,7 @@ Request request_arguments(FunctionCallInfo fcinfo) {
     Request request;
     request.name = key_argument(fcinfo, Argument::name, "name");
     request.bucket = bucket_arguments(fcinfo);
-    request.cost = positive_argument(fcinfo, Argument::cost, "cost");
+    request.cost = PG_ARGISNULL(Argument::cost) ? 1 : positive(PG_GETARG_INT32(Argument::cost), "cost");
     if (request.cost > request.bucket.burst)
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("cost must not be more than burst"),
@@ -115,8 +114,8 @@ SQL_FUNCTION(idem_allow) {
     const Admission admission = admit(table, request);
     close_keys(table);
     const Datum values[] = {BoolGetDatum(admission.allowed), Int32GetDatum(admission.remaining),
-                            admission.allowed ? Datum{0} : interval_of(admission.retry_after)};
+                            Int32GetDatum(core::milliseconds(admission.retry_after))};
     const bool nulls[] = {false, false, admission.allowed};
-    constexpr Oid kTypes[] = {BOOLOID, INT4OID, INTERVALOID};
+    constexpr Oid kTypes[] = {BOOLOID, INT4OID, INT4OID};
     return make_record(fcinfo, kTypes, values, nulls);
 }

@@ -17,7 +17,7 @@ constexpr int kMinSecretBytes = 16;
 constexpr int kMaxSecretBytes = 1024;
 
 struct VerifyArgument {
-    enum { params, signature, key_id, signed_at, nonce, tolerance };
+    enum { params, signature, key_id, signed_at, nonce, tolerance, scope };
 };
 
 Jsonb *object_argument(FunctionCallInfo fcinfo, int arg) {
@@ -52,6 +52,24 @@ const bytea *secret_argument(FunctionCallInfo fcinfo, int arg) {
                         errmsg("secret must have from %d to %d bytes", kMinSecretBytes, kMaxSecretBytes),
                         errhint("Make one of 32 random bytes.")));
     return secret;
+}
+
+constexpr Micros kDefaultTolerance = 5 * Micros{USECS_PER_MINUTE};
+
+Micros tolerance_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        return kDefaultTolerance;
+    const Micros tolerance = positive_span_of(PG_GETARG_INTERVAL_P(arg), "tolerance");
+    if (tolerance > 7 * USECS_PER_DAY)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
+    return tolerance;
+}
+
+Micros keep_old_argument(FunctionCallInfo fcinfo, int arg) {
+    const Micros keep_old = PG_ARGISNULL(arg) ? 0 : span_of(PG_GETARG_INTERVAL_P(arg), "keep_old");
+    if (keep_old < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("keep_old must not be negative")));
+    return keep_old;
 }
 
 int hex_value(char c) {
@@ -130,8 +148,7 @@ RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name
     return is_fresh(signed_request, claimed.at, allowed) ? RequestOutcome::accepted : RequestOutcome::stale;
 }
 
-RequestOutcome verify(const SignedRequest &request, const text *hex, Micros allowed) {
-    const text *scope = cstring_to_text("nonce");
+RequestOutcome verify(const SignedRequest &request, const text *hex, const text *scope, Micros allowed) {
     const ScopePolicy policy = scope_policy(scope);
     core::Mac mac;
     if (!read_mac(hex, &mac) || !can_be_signed(request.signed_at) || VARSIZE_ANY_EXHDR(request.nonce) == 0)
@@ -156,12 +173,10 @@ SQL_FUNCTION(idem_verify_request) {
     request.key_id = required_text(fcinfo, VerifyArgument::key_id, "key_id");
     request.signed_at = time_argument(fcinfo, VerifyArgument::signed_at);
     request.nonce = required_text(fcinfo, VerifyArgument::nonce, "nonce");
-    if (PG_ARGISNULL(VerifyArgument::tolerance))
-        raise_null_argument("tolerance");
-    const Micros allowed = positive_span_of(PG_GETARG_INTERVAL_P(VerifyArgument::tolerance), "tolerance");
-    if (allowed > 7 * USECS_PER_DAY)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
-    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, allowed))));
+    const Micros allowed = tolerance_argument(fcinfo, VerifyArgument::tolerance);
+    const text *scope =
+        PG_ARGISNULL(VerifyArgument::scope) ? cstring_to_text("nonce") : scope_argument(fcinfo, VerifyArgument::scope);
+    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, scope, allowed))));
 }
 
 SQL_FUNCTION(idem_request_message) {
@@ -182,11 +197,7 @@ SQL_FUNCTION(idem_request_message) {
 SQL_FUNCTION(idem_api_key_set) {
     const text *id = id_argument(fcinfo, 0);
     const bytea *secret = secret_argument(fcinfo, 1);
-    if (PG_ARGISNULL(2))
-        raise_null_argument("keep_old");
-    const Micros keep_old = span_of(PG_GETARG_INTERVAL_P(2), "keep_old");
-    if (keep_old < 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("keep_old must not be negative")));
+    const Micros keep_old = keep_old_argument(fcinfo, 2);
     const Micros now = clock_now();
     set_api_secret(id, secret, now, keep_old == 0 ? now : deadline_after(now, keep_old, "keep_old"), "idem_api_key_set()");
     PG_RETURN_VOID();

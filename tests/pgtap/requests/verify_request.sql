@@ -1,6 +1,6 @@
 -- Signed requests. Attacks over many connections: tests/recovery/033_attacks.pl; secrets in dumps: 012_tokens.pl.
 \ir ../include/helpers.psql
-SELECT plan(64);
+SELECT plan(67);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('nonce');
@@ -16,9 +16,9 @@ CREATE FUNCTION pg_temp.hmac(key bytea, message text) RETURNS text LANGUAGE sql 
 $$;
 \set secret '0123456789abcdef0123456789abcdef'
 CREATE FUNCTION pg_temp.send(nonce text, params jsonb = '{"amount": 10}', sent jsonb = NULL, key_id text = 'shop', secret text = '0123456789abcdef0123456789abcdef',
-                             age interval = '0', tolerance interval = '5 min') RETURNS text LANGUAGE sql AS $$
+                             age interval = '0', tolerance interval = '5 min', scope text = NULL) RETURNS text LANGUAGE sql AS $$
     SELECT idem_verify_request(coalesce(sent, params), pg_temp.hmac(convert_to(secret, 'UTF8'), idem_request_message(params, key_id, at, nonce)),
-                               key_id, at, nonce, tolerance)
+                               key_id, at, nonce, tolerance, scope)
       FROM (SELECT clock_timestamp() - age) AS t (at)
 $$;
 
@@ -93,6 +93,11 @@ SELECT is((SELECT count(*) FROM idem_keys WHERE scope = 'nonce' AND key = 'shop:
 
 -- Nonces of two senders, and odd ones.
 SELECT is(pg_temp.send('nonce:1', key_id => 'twin'), 'accepted', 'nonces_are_the_senders');
+SELECT is(pg_temp.send('nonce:1', scope => 'nonce:other') || ' ' || pg_temp.send('nonce:1', scope => 'nonce:other'), 'accepted replayed',
+          'nonces_of_another_scope');
+SELECT is(pg_temp.send('nonce:1', scope => 'nonce') || ' ' || pg_temp.send('nonce:1'), 'replayed replayed', 'null_scope_is_nonce');
+SELECT is(pg_temp.send('nonce:tolerated', age => '4 min', tolerance => NULL) || ' ' || pg_temp.send('nonce:late', age => '6 min', tolerance => NULL), 'accepted stale',
+          'null_tolerance_is_5_minutes');
 SELECT is(pg_temp.send(''), 'invalid', 'empty_nonce');
 SELECT is(pg_temp.send(repeat('x', 1020)), 'invalid', 'nonce_that_is_too_long');
 SELECT is(pg_temp.send('nonce:1', key_id => repeat('k', 5000)), 'invalid', 'key_id_that_is_too_long');
@@ -152,14 +157,15 @@ SELECT is(idem_api_key_drop('shop')::text || idem_api_key_drop('shop')::text || 
 SELECT is((SELECT string_agg(call || ' ' || state, ', ')
              FROM (VALUES ('verify_request(NULL, ''s'', ''k'', now(), ''n'')', '22004'), ('verify_request(''{}'', NULL, ''k'', now(), ''n'')', '22004'),
                           ('verify_request(''{}'', ''s'', NULL, now(), ''n'')', '22004'), ('verify_request(''{}'', ''s'', ''k'', NULL, ''n'')', '22004'),
-                          ('verify_request(''{}'', ''s'', ''k'', now(), NULL)', '22004'), ('verify_request(''{}'', ''s'', ''k'', now(), ''n'', NULL)', '22004'),
+                          ('verify_request(''{}'', ''s'', ''k'', now(), NULL)', '22004'), ('verify_request(''{}'', ''s'', ''k'', now(), ''n'', NULL, NULL)', 'ok'),
+                          ('verify_request(''{}'', ''s'', ''k'', now(), ''n'', scope => repeat(''s'', 256))', '22023'),
                           ('verify_request(''[]'', ''s'', ''k'', now(), ''n'')', '22023'), ('verify_request(''1'', ''s'', ''k'', now(), ''n'')', '22023'),
                           ('verify_request(''{}'', ''s'', ''k'', now(), ''n'', ''0'')', '22023'),
                           ('verify_request(''{}'', ''s'', ''k'', now(), ''n'', ''8 days'')', '22023'),
                           ('request_message(''[]'', ''k'', now(), ''n'')', '22023'), ('request_message(''{}'', ''k'', ''infinity'', ''n'')', '22023'),
                           ('request_message(NULL, ''k'', now(), ''n'')', '22004'),
                           ('api_key_set(NULL, ''sixteen bytes or more'')', '22004'), ('api_key_set(''k'', NULL)', '22004'),
-                          ('api_key_set(''k'', ''sixteen bytes or more'', NULL)', '22004'), ('api_key_set('''', ''sixteen bytes or more'')', '22023'),
+                          ('api_key_set(''k'', ''sixteen bytes or more'', NULL)', 'ok'), ('api_key_set('''', ''sixteen bytes or more'')', '22023'),
                           ('api_key_set(repeat(''k'', 256), ''sixteen bytes or more'')', '22023'), ('api_key_set(''k'', ''short'')', '22023'),
                           ('api_key_set(''k'', convert_to(repeat(''s'', 1025), ''UTF8''))', '22023'),
                           ('api_key_set(''k'', ''sixteen bytes or more'', ''-1 s'')', '22023'), ('api_key_drop(NULL)', '22004')) AS v (call, expected),
