@@ -95,8 +95,8 @@ DECLARE
     home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
     member record;
 BEGIN
-    IF role IS NULL OR operator IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role and operator must not be null';
+    IF role IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';
     END IF;
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
@@ -105,7 +105,7 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
     END IF;
     FOR member IN EXECUTE
-        format('SELECT * FROM %s.idem_members() WHERE audience = ''application'' OR audience = ''operator'' AND $1', home) USING operator
+        format('SELECT * FROM %s.idem_members() WHERE audience = ''application'' OR audience = ''operator'' AND $1', home) USING coalesce(operator, false)
     LOOP
         EXECUTE format('GRANT %s ON %s %s TO %s', member.privilege, member.kind, member.name, role);
     END LOOP;

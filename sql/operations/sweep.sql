@@ -78,4 +78,5 @@ CREATE PROCEDURE idem_sweep(batch integer DEFAULT 10000, pause interval DEFAULT 
 LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON PROCEDURE idem_sweep(integer, interval) IS
 'Deletes what has expired: keys, redeemed tokens, counters, locks that have been free for a day, and rates whose bucket is full. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
-Errors: 2D000 inside a transaction block, function or exception block; 22004 an argument is null; 22023 batch not positive, pause negative; 25006 in a read-only transaction or on a standby.';
+NULL is the default of each argument.
+Errors: 2D000 inside a transaction block, function or exception block; 22023 batch not positive, pause negative; 25006 in a read-only transaction or on a standby.';

@@ -187,12 +187,11 @@ using namespace idem;
 void next_transaction() { SPI_commit(); }
 bool never_stop() { return false; }
 
+constexpr int64 kDefaultBatch = 10'000;
+
 SweepOptions options_of(FunctionCallInfo fcinfo) {
-    if (PG_ARGISNULL(0))
-        raise_null_argument("batch");
-    if (PG_ARGISNULL(1))
-        raise_null_argument("pause");
-    const SweepOptions options = {PG_GETARG_INT32(0), span_of(PG_GETARG_INTERVAL_P(1), "pause")};
+    const SweepOptions options = {PG_ARGISNULL(0) ? kDefaultBatch : PG_GETARG_INT32(0),
+                                  PG_ARGISNULL(1) ? 0 : span_of(PG_GETARG_INTERVAL_P(1), "pause")};
     if (options.batch <= 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("batch must be positive")));
     if (options.pause < 0)

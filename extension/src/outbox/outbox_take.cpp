@@ -209,9 +209,12 @@ void take(TakeCall *call, Micros span, const AnswerRows &result) {
 
 Numbers empty_numbers(int capacity) { return {static_cast<int64 *>(palloc(capacity * sizeof(int64))), 0}; }
 
+constexpr int kDefaultMaxMessages = 100;
+constexpr Micros kDefaultLease = 30 * Micros{USECS_PER_SEC};
+
 int max_messages_argument(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::max_messages))
-        raise_null_argument("max_messages");
+        return kDefaultMaxMessages;
     const int max_messages = PG_GETARG_INT32(Argument::max_messages);
     if (max_messages < 1 || max_messages > kMaxBatch)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_messages must be from 1 to %d", kMaxBatch)));
@@ -224,9 +227,8 @@ SQL_FUNCTION(idem_outbox_take) {
     TakeCall call{};
     call.topic = topic_argument(fcinfo, Argument::topic);
     call.max_messages = max_messages_argument(fcinfo);
-    if (PG_ARGISNULL(Argument::lease))
-        raise_null_argument("lease");
-    const Micros span = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+    const Micros span =
+        PG_ARGISNULL(Argument::lease) ? kDefaultLease : lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     prevent_unless_writable("idem_outbox_take()");
     call.new_lease.topic = const_cast<text *>(call.topic);
     call.new_lease.ids = empty_numbers(call.max_messages);

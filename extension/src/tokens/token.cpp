@@ -51,13 +51,19 @@ core::Mac mac_of(const Token &token, const Secret &secret, const text *scope, co
     return hmac(secret.key(), {input.bytes, input.size}, {VARDATA_ANY(subject), VARSIZE_ANY_EXHDR(subject)});
 }
 
+constexpr Micros kDefaultTtl = 30 * core::Micros{USECS_PER_MINUTE};
+
 Micros ttl_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
-        raise_null_argument("ttl");
+        return kDefaultTtl;
     const Micros ttl = positive_span_of(PG_GETARG_INTERVAL_P(arg), "ttl");
     if (ttl > kMaxTokenTtl)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ttl must not be longer than 7 days")));
     return ttl;
+}
+
+const text *subject_argument(FunctionCallInfo fcinfo, int arg) {
+    return PG_ARGISNULL(arg) ? cstring_to_text("") : PG_GETARG_TEXT_PP(arg);
 }
 
 text *issue(const text *scope, const text *subject, Micros ttl) {
@@ -119,7 +125,7 @@ TokenOutcome redeem(const text *encoded, const text *scope, const text *subject)
 } // namespace
 
 SQL_FUNCTION(idem_token_issue) {
-    const text *subject = required_text(fcinfo, 0, "subject");
+    const text *subject = subject_argument(fcinfo, 0);
     const Micros ttl = ttl_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
     (void)scope_policy(scope); // raises unless the caller may use the scope
@@ -128,7 +134,7 @@ SQL_FUNCTION(idem_token_issue) {
 
 SQL_FUNCTION(idem_token_redeem) {
     const text *token = required_text(fcinfo, 0, "token");
-    const text *subject = required_text(fcinfo, 1, "subject");
+    const text *subject = subject_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 2);
     (void)scope_policy(scope);
     const TokenOutcome outcome = redeem(token, scope, subject);
@@ -136,8 +142,6 @@ SQL_FUNCTION(idem_token_redeem) {
 }
 
 SQL_FUNCTION(idem_token_rotate_secret) {
-    if (PG_ARGISNULL(0))
-        raise_null_argument("revoke");
-    rotate_secret(PG_GETARG_BOOL(0), "idem_token_rotate_secret()");
+    rotate_secret(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0), "idem_token_rotate_secret()");
     PG_RETURN_VOID();
 }

@@ -153,8 +153,8 @@ DO $$ BEGIN CALL idem.idem_sweep(); END $$;
 SELECT is(:'SQLSTATE'::text, '00000', 'a_do_block_of_its_own_may');
 SELECT is(
     (SELECT string_agg(pg_temp.state_of('CALL idem.idem_sweep(' || arguments || ')'), ' ')
-       FROM unnest(ARRAY['NULL', '1, NULL', '0', '-1', '1, ''-1 s''', '1, ''178000000 years''']) arguments),
-    '22004 22004 22023 22023 22023 22023', 'bad_arguments');
+       FROM unnest(ARRAY['NULL', '1, NULL', 'NULL, NULL', '0', '-1', '1, ''-1 s''', '1, ''178000000 years''']) arguments),
+    '2D000 2D000 2D000 22023 22023 22023 22023', 'bad_arguments');
 ALTER TABLE idem_tokens SET UNLOGGED;
 CALL idem_sweep();
 \set replaced :SQLSTATE

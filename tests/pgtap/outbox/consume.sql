@@ -1,6 +1,6 @@
 -- idem_consume: one effect per consumer and message. Two consumers at once: isolation/specs/consume.spec.
 \ir ../include/helpers.psql
-SELECT plan(17);
+SELECT plan(20);
 CALL pg_temp.clean('inbox');
 
 SELECT is(idem_consume('billing', 'inbox:1'), true, 'new_message');
@@ -26,6 +26,9 @@ SELECT idem_consume('billing', 'inbox:4');
 SELECT is((SELECT round(extract(epoch FROM expires_at - clock_timestamp()) / 86400) FROM idem_lookup(idem_key('billing', 'inbox:4'), scope => 'inbox')),
           30::numeric, 'policy_of_the_scope_applies');
 SELECT idem_scope_drop('inbox');
+SELECT is(idem_consume('billing', 'inbox:1', NULL, NULL), false, 'null_scope_is_the_inbox');
+SELECT is(idem_consume('billing', 'inbox:1', scope => 'inbox:other'), true, 'another_scope_is_another_inbox');
+SELECT is(idem_consume('billing', 'inbox:1', scope => 'inbox:other'), false, 'which_remembers_its_own');
 
 SELECT is((SELECT string_agg(call || ' ' || state, ', ')
              FROM (VALUES ('NULL, ''x''', '22004'), ('''x'', NULL', '22004'), (''''', ''x''', '22023'), ('''x'', ''''', '22023'),

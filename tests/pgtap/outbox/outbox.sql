@@ -199,11 +199,10 @@ CALL pg_temp.empty();
 CREATE FUNCTION pg_temp.states(VARIADIC calls text[]) RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT string_agg(pg_temp.state_of('SELECT * FROM ' || call), ' ' ORDER BY n) FROM unnest(calls) WITH ORDINALITY AS c (call, n)
 $$;
-SELECT is(pg_temp.states($$ idem_publish(NULL, '1') $$, $$ idem_publish('t', NULL) $$, $$ idem_outbox_take(NULL) $$, $$ idem_outbox_take('t', NULL) $$,
-    $$ idem_outbox_take('t', 1, NULL) $$, 'idem_outbox_ack(NULL, 1)', $$ idem_outbox_ack('{1}', NULL) $$, $$ idem_outbox_ack('{1,NULL}', 1) $$,
+SELECT is(pg_temp.states($$ idem_publish(NULL, '1') $$, $$ idem_publish('t', NULL) $$, $$ idem_outbox_take(NULL) $$, 'idem_outbox_ack(NULL, 1)', $$ idem_outbox_ack('{1}', NULL) $$, $$ idem_outbox_ack('{1,NULL}', 1) $$,
     'idem_outbox_nack(NULL, 1)', $$ idem_outbox_nack('{NULL}', 1) $$, $$ idem_outbox_nack('{1}', NULL) $$, 'idem_outbox_retry(NULL)',
     $$ idem_outbox_retry('{NULL}') $$, 'idem_outbox_discard(NULL)'),
-    rtrim(repeat('22004 ', 14)), 'null_arguments');
+    rtrim(repeat('22004 ', 12)), 'null_arguments');
 SELECT is(pg_temp.states($$ idem_publish('', '1') $$, $$ idem_publish(repeat('t', 256), '1') $$, $$ idem_publish('t', '1', '') $$,
     $$ idem_publish('t', '1', repeat('k', 1025)) $$, $$ idem_outbox_take('') $$, $$ idem_outbox_take('t', 0) $$, $$ idem_outbox_take('t', 10001) $$,
     $$ idem_outbox_take('t', 1, '0') $$, $$ idem_outbox_take('t', 1, '-1 s') $$, $$ idem_outbox_take('t', 1, '1 day 1 us') $$,
