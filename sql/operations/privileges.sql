@@ -13,12 +13,12 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT objid, 'ROUTINE', objid::regprocedure::text,
            CASE WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                                  'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
-                                 'idem_http_key') THEN 'public'
+                                 'idem_http_key', 'idem_version') THEN 'public'
                 -- Guards are put on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
                   OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
                                  'idem_health_library') THEN 'owner'
-                WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define',
+                WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                  'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters',
                                  'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'

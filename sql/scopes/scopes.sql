@@ -47,5 +47,11 @@ COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, inte
 'Registers a scope, or changes its policy; NULL leaves as is, owner ''-'' takes the owner away. Holds for every session at once. Operators.
 Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl or lease not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size; 42501 the scope has an owner whose privileges the caller lacks.';
 
+CREATE FUNCTION idem_scope_reset(scope text, VARIADIC settings text[])
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_scope_reset(text, text[]) IS
+'Takes settings of a scope back to their default, by the names that they have in idem_scope_set and idem_http_scope_set: idem_scope_reset(''payments'', ''ttl'', ''owner''). The scope stays registered. True if it is; false: it is not, so it has the defaults already. Holds for every session at once. Operators.
+Errors: 22004 scope, settings or one of them is null; 22023 scope over 255 bytes, a setting that scopes do not have; 25006 in a read-only transaction; 42501 the scope has an owner whose privileges the caller lacks.';
+
 CREATE FUNCTION idem_scope_drop(scope text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if there was one. Operators.';

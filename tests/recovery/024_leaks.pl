@@ -137,9 +137,9 @@ my @cases = (
     [ moved => changes => 1, plpgsql => q{
         UPDATE moving SET region = 1 - region, state = CASE state WHEN 'a' THEN 'b' ELSE 'a' END WHERE id = i % 1000;} ],
     [ observe => weight => 100, expressions => q{(SELECT count(*) FROM idem_stats), (SELECT count(*) FROM idem_in_flight()),
-        (SELECT count(*) FROM idem_health()), (SELECT count(*) FROM idem_sweep_progress), idem_stats_reset()} ],
+        (SELECT count(*) FROM idem_health()), (SELECT version FROM idem_version()), (SELECT count(*) FROM idem_sweep_progress), idem_stats_reset()} ],
     [ define => weight => 40, kept => 32 * 1024, swings => 1024 * 1024, plpgsql => q{
-        PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_drop('some');
+        PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_reset('some', 'ttl', 'owner'), idem_scope_drop('some');
         PERFORM idem_token_rotate_secret(i % 2 = 0);
         PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}');
         PERFORM idem_api_key_set('some', 'a secret of thirty-two bytes, so'), idem_api_key_drop('some');

@@ -104,6 +104,7 @@ my @waits = (
     [ 'optimistic_disable', $lock, '', q{SELECT 1 FROM plain}, q{SELECT optimistic_disable('plain')} ],
     [ 'idem_machine_detach', $lock, '', q{SELECT 1 FROM plain}, q{SELECT idem_machine_detach('plain', 'state')} ],
     [ 'idem_scope_set', $lock, '', q{SELECT idem_scope_set('changed', '2 h')}, q{SELECT idem_scope_set('changed', '3 h')} ],
+    [ 'idem_scope_reset', $lock, '', q{SELECT idem_scope_set('changed', '2 h')}, q{SELECT idem_scope_reset('changed', 'ttl')} ],
     [ 'idem_scope_drop', $lock, '', q{SELECT idem_scope_set('changed', '2 h')}, q{SELECT idem_scope_drop('changed')} ],
     [ 'idem_token_rotate_secret', $lock, '', q{SELECT idem_token_rotate_secret()}, q{SELECT idem_token_rotate_secret()} ],
 

@@ -64,7 +64,7 @@ my @cases = (
     [ "SELECT idem_can_transition('m', 'created', 'paid')", 't' ], [ "SELECT outcome FROM idem_transition('item', '{\"id\": 1}', 'created')", 'already' ],
     [ "SELECT string_agg(key, ',' ORDER BY key) FROM idem_in_flight()", 'doubt,lapsed,leased' ], [ 'SELECT count(*) > 10 FROM idem_health()', 't' ],
     [ 'SELECT count(*) FROM idem_dead_letters', '0' ], [ "SELECT idem_complete('leased', NULL, NULL, 1)", 'ID001' ],
-    [ 'SELECT length(idem_uuid_v7()::text)', '36' ], [ "SELECT idem_verify_request('{}', '00', 'key', now(), 'n')", 'invalid' ],
+    [ 'SELECT length(idem_uuid_v7()::text)', '36' ], [ 'SELECT edition FROM idem_version()', 'c' ], [ "SELECT idem_verify_request('{}', '00', 'key', now(), 'n')", 'invalid' ],
     # What would write.
     map { [ $_, '25006' ] } (
         "SELECT idem_claim('new')", "SELECT idem_claim('open')", "SELECT idem_claim('prepared')", "SELECT idem_claim('expired')", "SELECT idem_claim('lapsed')",
@@ -79,7 +79,7 @@ my @cases = (
         "SELECT idem_machine_attach('plain', 'st', 'm')", "SELECT idem_machine_detach('item', 'st')", "SELECT optimistic_enable('plain')", "SELECT optimistic_disable('item')",
         'CALL idem_sweep()', "SELECT idem_http_begin('POST', '/', 'new', 'b')", "SELECT idem_http_scope_set('x', 400)", "SELECT idem_consume('c', 'n')", "SELECT idem_publish('t', '1')",
         "SELECT * FROM idem_outbox_take('t')", "SELECT idem_outbox_ack('{1}', 1)", "SELECT idem_outbox_nack('{1}', 1)", "SELECT idem_outbox_retry('{1}')", "SELECT idem_outbox_discard('{1}')",
-        "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_drop('manual')",
+        "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_reset('manual', 'on_lease_expiry')", "SELECT idem_scope_drop('manual')",
         "SELECT idem_grant('pg_monitor')"));
 
 for my $case (@cases)

@@ -37,6 +37,7 @@ calls_of('',
     'fingerprint of text' => q{SELECT idem_fingerprint_text('a')::text},
     'fingerprint of bytes' => q{SELECT idem_fingerprint_bytes('a')::text},
     'key of a header' => q{SELECT idem_http_key('"a"')},
+    'version' => q{SELECT idem_version()::text},
     'message of a request' => q{SELECT idem_request_message('{"a": 1}', 'shop', '2026-01-02 03:04:05+00', 'n')},
     'parts of an id' => q{SELECT (idem_id_parts(382721854126686208))::text},
     'UUID' => q{SELECT length(idem_uuid_v7()::text)::text},
@@ -116,6 +117,7 @@ calls_of("$tokens idem_token_outcome",
 
 calls_of("$keys",
     'set a scope' => [ q{SELECT idem_scope_set('new', ttl => '1 h', max_response_size => 10)}, q{SELECT (idem_claim('k', scope => 'new'))::text || ' ' || (expires_at < clock_timestamp() + interval '2 h')::text FROM idem_lookup('done')} ],
+    'reset a scope' => [ q{SELECT (idem_scope_reset('manual', 'on_lease_expiry'), idem_scope_reset('none', 'ttl'))::text}, q{SELECT on_lease_expiry IS NULL FROM idem.idem_scopes WHERE scope = 'manual'} ],
     'drop a scope' => q{SELECT (idem_scope_drop('manual'), idem_scope_drop('none'))::text},
     'set an HTTP scope' => q{SELECT idem_http_scope_set('new', mismatch_status => 409)::text},
     'claim in the scope of another' => q{SELECT idem_claim('k', scope => 'owned')::text});
@@ -361,7 +363,7 @@ SET idem.outbox_max_attempts = 1;
 INSERT INTO battery.known SELECT 'parked', idem_outbox_nack(array_agg(id), min(fence), '0') * min(id) FROM idem_outbox_take('dead');
 RESET idem.outbox_max_attempts;
 INSERT INTO battery.known SELECT 'taken', idem_publish('taken', '{"m": 1}');
-INSERT INTO battery.known SELECT 'batch', fence FROM idem_outbox_take('taken', 10, '6 d');
+INSERT INTO battery.known SELECT 'batch', fence FROM idem_outbox_take('taken', 10, '20 h');
 INSERT INTO battery.known SELECT 'message', idem_publish('topic', '{"m": 2}', 'k', '{"h": 1}');
 SELECT idem_publish('topic', '{"m": 3}', 'k'), idem_publish('topic', '{"m": 4}');
 SELECT outcome FROM idem_begin('doubt', scope => 'manual');

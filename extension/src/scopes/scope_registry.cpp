@@ -1,4 +1,4 @@
-// idem_scope_set, idem_http_scope_set, idem_scope_drop.
+// idem_scope_set, idem_http_scope_set, idem_scope_reset, idem_scope_drop.
 #include "core/http_message.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
@@ -49,6 +49,10 @@ constexpr const char *kHttpSet =
 
 constexpr const char *kDrop =
     "DELETE FROM %s AS c WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
+
+// The second %s is a list of assignments, which may be empty.
+constexpr const char *kReset =
+    "UPDATE %s AS c SET scope = c.scope%s WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
 
 constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
 
@@ -109,6 +113,76 @@ void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *type
     invalidate_member(scopes_table);
 }
 
+// Changes the scope's row by a statement with the parameters scope and caller. Returns false if the scope has none.
+bool change_row(const text *scope, const char *statement) {
+    const SqlArgument values[] = {{TEXTOID, PointerGetDatum(scope), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
+    const bool changed = run_as_owner(statement, values, lengthof(values));
+    invalidate_member(scopes_table);
+    if (!changed)
+        check_scope_access(scope); // the row does not exist, or the caller may not change it
+    return changed;
+}
+
+// --- idem_scope_reset: each column that may be NULL is a setting, and NULL is its default ------------------------------------
+
+struct Names {
+    Datum *list;
+    int count;
+};
+
+Names names_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("settings");
+    bool *nulls;
+    Names names;
+    deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), TEXTOID, -1, false, TYPALIGN_INT, &names.list, &nulls, &names.count);
+    for (int i = 0; i < names.count; i++)
+        if (nulls[i])
+            raise_null_argument("a name in settings");
+    return names;
+}
+
+bool contains(const Names &names, const char *name) {
+    for (int i = 0; i < names.count; i++)
+        if (strcmp(TextDatumGetCString(names.list[i]), name) == 0)
+            return true;
+    return false;
+}
+
+template <typename Visit> void for_each_setting(Visit visit) {
+    const MemberLayout &table = scopes_table.layout;
+    for (int i = 0; i < table.count; i++)
+        if (table.columns[i].is_nullable)
+            visit(table.columns[i].name);
+}
+
+void check_settings(const Names &names) {
+    for (int i = 0; i < names.count; i++) {
+        const char *name = TextDatumGetCString(names.list[i]);
+        bool is_known = false;
+        StringInfoData known;
+        initStringInfo(&known);
+        for_each_setting([&](const char *setting) {
+            is_known = is_known || strcmp(setting, name) == 0;
+            appendStringInfo(&known, "%s%s", known.len > 0 ? ", " : "", setting);
+        });
+        if (!is_known)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a scope has no setting \"%s\"", name),
+                            errhint("The settings are %s.", known.data)));
+    }
+}
+
+// The assignments of kReset, each after a comma.
+const char *assignments(const Names &names) {
+    StringInfoData list;
+    initStringInfo(&list);
+    for_each_setting([&](const char *setting) {
+        if (contains(names, setting))
+            appendStringInfo(&list, ", %s = NULL", quote_identifier(setting));
+    });
+    return list.data;
+}
+
 } // namespace
 
 SQL_FUNCTION(idem_scope_set) {
@@ -127,14 +201,18 @@ SQL_FUNCTION(idem_http_scope_set) {
     PG_RETURN_VOID();
 }
 
+SQL_FUNCTION(idem_scope_reset) {
+    const text *name = scope_argument(fcinfo, 0);
+    const Names names = names_argument(fcinfo, 1);
+    check_scope_access(name);
+    check_settings(names);
+    prevent_unless_writable("idem_scope_reset()");
+    PG_RETURN_BOOL(change_row(name, psprintf(kReset, member_name(scopes_table), assignments(names))));
+}
+
 SQL_FUNCTION(idem_scope_drop) {
     const text *name = scope_argument(fcinfo, 0);
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
-    const SqlArgument values[] = {{TEXTOID, PointerGetDatum(name), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
-    const bool dropped = run_as_owner(psprintf(kDrop, member_name(scopes_table)), values, lengthof(values));
-    invalidate_member(scopes_table);
-    if (!dropped)
-        check_scope_access(name); // the row does not exist, or the caller may not drop it
-    PG_RETURN_BOOL(dropped);
+    PG_RETURN_BOOL(change_row(name, psprintf(kDrop, member_name(scopes_table))));
 }

@@ -62,6 +62,7 @@ SELECT set_has(
        ('idem_assert_fence', 'name text, fence bigint, scope text', 1, 'boolean'),
        ('idem_forget', 'key text, scope text', 1, 'boolean'),
        ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
+       ('idem_scope_reset', 'scope text, VARIADIC settings text[]', 0, 'boolean'),
        ('idem_scope_drop', 'scope text', 0, 'boolean'),
        ('idem_http_begin',
         'method text, route text, idempotency_key text, body bytea, lease interval, wait interval, ttl interval, scope text',
@@ -118,6 +119,7 @@ SELECT set_has(
                           'OUT lease_until timestamp with time zone', true),
        ('idem_outbox_take', 'topic text, max_messages integer DEFAULT 100, lease interval DEFAULT ''00:00:30''::interval, OUT id bigint, '
                             'OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint', true),
+       ('idem_version', 'OUT edition text, OUT version text, OUT server text', false),
        ('idem_health', 'OUT check_name text, OUT ok boolean, OUT detail text', true) $$,
     'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
 
@@ -191,7 +193,7 @@ SELECT is(
       WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
                         'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
                         'idem_lock', 'idem_lock_renew', 'idem_unlock', 'idem_assert_fence',
-                        'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_http_begin', 'idem_http_complete',
+                        'idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_http_begin', 'idem_http_complete',
                         'idem_http_scope_set', 'idem_grant',
                         'idem_revoke', 'idem_machine_define', 'idem_machine_drop', 'idem_machine_attach',
                         'idem_machine_detach', 'idem_transition', 'optimistic_enable', 'optimistic_disable',

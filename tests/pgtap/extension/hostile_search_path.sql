@@ -1,7 +1,7 @@
 -- Look-alike functions, operators, types and tables in front of everything, pg_catalog included.
 -- Whatever idem looked up by name alone would end in one of them, and they all raise.
 \ir ../include/helpers.psql
-SELECT plan(24);
+SELECT plan(25);
 CALL pg_temp.clean('hostile:');
 
 -- Keys in the states that matter.
@@ -109,7 +109,8 @@ INSERT INTO attack (name, statement, expected) VALUES
             'idem.idem_unlock(''hostile:lock'', %1$s))', :lock), 'ttt'),
     ('forget', 'SELECT idem.idem_forget(''hostile:done'')', 'true'),
     ('resolve', 'SELECT idem.idem_resolve(''hostile:abandoned'', ''completed'', ''{}'')', ''),
-    ('scopes', 'SELECT idem.idem_scope_set(''hostile:s'', ttl => ''1 hour'', owner => ''pg_monitor''), idem.idem_scope_drop(''hostile:s'')', ''),
+    ('scopes', 'SELECT idem.idem_scope_set(''hostile:s'', ttl => ''1 hour'', owner => ''pg_monitor''), idem.idem_scope_reset(''hostile:s'', ''ttl'', ''owner''), idem.idem_scope_drop(''hostile:s'')', ''),
+    ('version', 'SELECT edition FROM idem.idem_version()', 'c'),
     ('grants', 'SELECT idem.idem_grant(''pg_monitor'', true), idem.idem_revoke(''pg_monitor'')', '');
 SELECT is(pg_temp.under_attack(statement), expected, name || ' under_a_hostile_search_path') FROM attack ORDER BY n;
 ROLLBACK;

@@ -57,6 +57,8 @@ INSERT INTO matrix VALUES
     ('idem_forget',            'operator', 'idem_forget(''grant:forget'')'),
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
+    ('idem_scope_reset',       'operator', 'idem_scope_reset(''grant:scope'', ''ttl'')'),
+    ('idem_version',           'public',   'idem_version()'),
     ('idem_scope_drop',        'operator', 'idem_scope_drop(''grant:scope'')'),
     ('idem_http_key',          'public',   'idem_http_key(''x'')'),
     ('idem_http_begin',        'user',     'idem_http_begin(''POST'', ''/'', ''grant:http'')'),
@@ -119,12 +121,12 @@ SELECT is(
       WHERE has_function_privilege('tap_nobody', f.oid, 'EXECUTE')
         AND name NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                          'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
-                         'idem_http_key')),
+                         'idem_http_key', 'idem_version')),
     NULL, 'public_can_execute_nothing_but_the_pure_functions');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
       WHERE has_function_privilege('tap_user', f.oid, 'EXECUTE')
-        AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
+        AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
                      'idem_grant', 'idem_revoke', 'idem_sweep', 'idem_sweep_status', 'idem_http_scope_set')),
     NULL, 'user_has_no_operators_function');
 SELECT is(

@@ -68,7 +68,8 @@ SELECT is(
     (SELECT string_agg(format('%s: %s', call, state), '; ')
        FROM unnest(ARRAY['idem_hit(''readonly:new'')', 'idem_forget(''readonly:done'')',
                          'idem_resolve(''readonly:doubt'', ''released'', scope => ''readonly:manual'')',
-                         'idem_scope_set(''readonly:scope'', ttl => ''1 hour'')', 'idem_scope_drop(''readonly:manual'')']) AS call,
+                         'idem_scope_set(''readonly:scope'', ttl => ''1 hour'')', 'idem_scope_drop(''readonly:manual'')',
+                         'idem_scope_reset(''readonly:manual'', ''ttl'')']) AS call,
             pg_temp.state_of('SELECT * FROM ' || call) AS state
       WHERE state <> '25006'),
     NULL, 'other_changes_are_25006');

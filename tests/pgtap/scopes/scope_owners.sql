@@ -50,6 +50,7 @@ INSERT INTO uses SELECT format(call, :fence, :held2) FROM (VALUES
     ('idem_http_begin(''GET'', ''/'', NULL, scope => ''owned:s'')'),
     ('idem_http_complete(NULL, 200, NULL, NULL, scope => ''owned:s'')'),
     ('idem_http_scope_set(''owned:s'', mismatch_status => 409)'),
+    ('idem_scope_reset(''owned:s'', ''ttl'')'),
     ('idem_scope_set(''owned:s'', ttl => ''1 hour'')')) AS template (call);
 
 CREATE FUNCTION pg_temp.others(role name, expected text) RETURNS text LANGUAGE sql VOLATILE AS $$

@@ -1,6 +1,6 @@
--- idem_scope_set, idem_scope_drop: what a scope decides, and what beats what.
+-- idem_scope_set, idem_scope_reset, idem_scope_drop: what a scope decides, and what beats what.
 \ir ../include/helpers.psql
-SELECT plan(37);
+SELECT plan(47);
 CALL pg_temp.clean('scope:');
 
 -- Retention of a fresh claim in seconds; infinite when it never ends.
@@ -109,6 +109,30 @@ SELECT is(pg_temp.is_omitted('s7', 'scope:size', 1), true, 'limit_of_nothing_sto
 SELECT idem_claim('s8', scope => 'scope:size');
 SELECT is((SELECT response_omitted FROM idem_begin('s8', scope => 'scope:size')), false, 'no_response_is_never_over_the_limit');
 RESET client_min_messages;
+
+-- Resetting.
+SELECT idem_scope_set('scope:reset', ttl => '1 hour', keep_forever => true, lease => '5 min', on_lease_expiry => 'manual', max_response_size => 10, owner => 'pg_monitor');
+SELECT idem_http_scope_set('scope:reset', mismatch_status => 409, stored_headers => '{ETag}');
+SELECT is(idem_scope_reset('scope:reset', 'keep_forever', 'mismatch_status'), true, 'settings_are_reset');
+SELECT is((SELECT to_jsonb(s) - 'scope' FROM idem_scopes s WHERE scope = 'scope:reset'),
+    jsonb_object_agg(attname, NULL) || '{"ttl": "01:00:00", "lease": "00:05:00", "on_lease_expiry": "manual", "max_response_size": 10, "owner": "pg_monitor", "stored_headers": ["ETag"]}',
+    'and_no_others')
+  FROM pg_attribute WHERE attrelid = 'idem_scopes'::regclass AND attnum > 1;
+SELECT idem_claim('r1', scope => 'scope:reset');
+SELECT is(pg_temp.retention('r1', 'scope:reset'), 3600::float8, 'reset_holds_at_once');
+SELECT idem_scope_reset('scope:reset', VARIADIC array_agg(attname::text)) FROM pg_attribute WHERE attrelid = 'idem_scopes'::regclass AND attnum > 1;
+SELECT is((SELECT to_jsonb(s) - 'scope' FROM idem_scopes s WHERE scope = 'scope:reset'), jsonb_object_agg(attname, NULL), 'every_setting_can_be_reset')
+  FROM pg_attribute WHERE attrelid = 'idem_scopes'::regclass AND attnum > 1;
+SELECT is(idem_scope_reset('scope:reset', 'ttl', 'ttl'), true, 'setting_that_has_its_default');
+SELECT is(idem_scope_reset('scope:reset', VARIADIC '{}'), true, 'no_setting_at_all');
+SELECT is(idem_scope_reset('scope:unregistered', 'ttl'), false, 'absent_scope_has_the_defaults');
+SELECT is((SELECT count(*) FROM idem_scopes WHERE scope = 'scope:unregistered'), 0::bigint, 'and_is_not_registered_by_that');
+SELECT throws_ok($$ SELECT idem_scope_reset('scope:reset', 'ttl', 'TTL') $$, '22023', 'a scope has no setting "TTL"', 'unknown_setting');
+SELECT is((SELECT string_agg(state, ' ' ORDER BY n)
+             FROM unnest(ARRAY['''scope:reset'', ''scope''', '''scope:reset'', ''''', '''scope:unregistered'', ''x''', 'NULL, ''ttl''', '''scope:reset'', ''ttl'', NULL',
+                               '''scope:reset'', VARIADIC NULL', 'repeat(''s'', 256), ''ttl''']) WITH ORDINALITY AS v (arguments, n),
+                  pg_temp.state_of(format('SELECT idem_scope_reset(%s)', arguments)) AS state),
+    '22023 22023 22023 22004 22004 22004 22023', 'bad_arguments_of_reset');
 
 -- Dropping.
 SELECT is(idem_scope_drop('scope:a'), true, 'scope_is_dropped');
