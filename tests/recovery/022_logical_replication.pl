@@ -225,7 +225,7 @@ SELECT idem_publish('t', '"out"', 'a');
 SELECT idem_publish('t', '"waiting"', 'a');
 SELECT idem_publish('done', '"done"') \g /dev/null
 SELECT idem_outbox_ack(array_agg(id), max(fence)) FROM idem_outbox_take('done') \g /dev/null
-SELECT fence FROM idem_outbox_take('t', lease => '7 d');
+SELECT fence FROM idem_outbox_take('t', lease => '1 d');
 SELECT idem_next_id();
 SQL
 push @fences, $batch;
