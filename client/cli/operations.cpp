@@ -31,7 +31,7 @@ constexpr detail::statement swept_statement{
     "idem_cli_swept",
     "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM (SELECT DISTINCT ON (table_name) table_name AS \"table\", state, "
     "rows_deleted, "
-    "rows_held, batches, finished_at FROM @idem@.idem_sweep_progress ORDER BY table_name, updated_at DESC) r",
+    "rows_redacted, rows_held, batches, finished_at FROM @idem@.idem_sweep_progress ORDER BY table_name, updated_at DESC) r",
     true};
 
 } // namespace
@@ -69,7 +69,8 @@ int sweep(context &c) {
     context noted{c.given, c.tree, db};
     query(noted, sweep_statement, {std::to_string(c.given.batch), detail::interval_text(c.given.pause)});
     bar.clear();
-    show(c, query(noted, swept_statement), {"table", "state", "rows_deleted", "rows_held", "batches", "finished_at"});
+    show(c, query(noted, swept_statement),
+         {"table", "state", "rows_deleted", "rows_redacted", "rows_held", "batches", "finished_at"});
     return kDone;
 }
 

@@ -68,3 +68,9 @@ RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_resolve(text, text, jsonb, integer, text) IS
 'Settles a key that is in doubt, or whose holder''s lease has run out: completed (with a response) or released. Draws a new fence, so that the old holder can no longer complete. Operators.
 Errors: 22023 another resolution; 55000 no such key, or it is completed or released; ID005 its lease still lives.';
+
+CREATE FUNCTION idem_redact(key text, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_redact(text, text) IS
+'Removes the response of a key, live or expired, and keeps the key with its status code: replays say response_omitted. False: there is no such key, or it has no response. Waits for an uncommitted holder. The dead row version has the response until vacuum removes it. Operators.
+Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 bytes; 25006 a response in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the key changed after the snapshot; 42501 scope of another owner; and those of any lock wait (40P01, 55P03, 57014).';

@@ -22,7 +22,7 @@ COMMENT ON COLUMN idem_ticket.attempt IS 'Which attempt at the work this is, fro
 COMMENT ON COLUMN idem_ticket.lease_until IS 'When the holder''s lease ends; leased mode only.';
 COMMENT ON COLUMN idem_ticket.status_code IS 'Status code stored with the response; outcome completed.';
 COMMENT ON COLUMN idem_ticket.response IS 'The stored response; outcome completed (idem_execute: also acquired).';
-COMMENT ON COLUMN idem_ticket.response_omitted IS 'True when the response was too large to be stored: the work is done, its response is not here.';
+COMMENT ON COLUMN idem_ticket.response_omitted IS 'True when the response was too large to be stored, or was removed: the work is done, its response is not here.';
 COMMENT ON COLUMN idem_ticket.recovery_point IS 'Where the last attempt said it had come to (idem_checkpoint).';
 COMMENT ON COLUMN idem_ticket.retry_after IS 'What is left of the holder''s lease; outcome in_flight. NULL when the holder''s transaction has not ended: then nobody can tell.';
 
@@ -42,7 +42,7 @@ COMMENT ON TYPE idem_key_info IS 'A key as idem_lookup shows it. Neither the fen
 COMMENT ON COLUMN idem_key_info.state IS 'in_progress, completed, released or in_doubt.';
 COMMENT ON COLUMN idem_key_info.status_code IS 'Status code stored with the response.';
 COMMENT ON COLUMN idem_key_info.response IS 'The stored response.';
-COMMENT ON COLUMN idem_key_info.response_omitted IS 'True when the response was too large to be stored.';
+COMMENT ON COLUMN idem_key_info.response_omitted IS 'True when the response was too large to be stored, or was removed.';
 COMMENT ON COLUMN idem_key_info.attempt IS 'Which attempt at the work this is, from 1.';
 COMMENT ON COLUMN idem_key_info.recovery_point IS 'Where the attempt said it had come to.';
 COMMENT ON COLUMN idem_key_info.created_at IS 'When this attempt was claimed.';

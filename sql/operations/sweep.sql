@@ -13,6 +13,7 @@ CREATE TABLE idem_sweeps (
     blocks_total  bigint      NOT NULL,
     blocks_done   bigint      NOT NULL DEFAULT 0,
     rows_deleted  bigint      NOT NULL DEFAULT 0,
+    rows_redacted bigint      NOT NULL DEFAULT 0,
     rows_held     bigint      NOT NULL DEFAULT 0,
     batches       bigint      NOT NULL DEFAULT 0,
     PRIMARY KEY (swept, slot)
@@ -30,21 +31,22 @@ COMMENT ON COLUMN idem_sweeps.next_block IS 'Where the next sweep begins.';
 COMMENT ON COLUMN idem_sweeps.blocks_total IS 'Blocks of the table when the sweep began.';
 COMMENT ON COLUMN idem_sweeps.blocks_done IS 'Blocks that were looked at.';
 COMMENT ON COLUMN idem_sweeps.rows_deleted IS 'Rows that were deleted.';
-COMMENT ON COLUMN idem_sweeps.rows_held IS 'Expired rows that were left alone, because somebody held them.';
-COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows.';
+COMMENT ON COLUMN idem_sweeps.rows_redacted IS 'Rows whose response was removed (response_ttl of scopes).';
+COMMENT ON COLUMN idem_sweeps.rows_held IS 'Rows that were due, but left alone because somebody held them.';
+COMMENT ON COLUMN idem_sweeps.batches IS 'Transactions that deleted rows or removed responses.';
 
 -- A sweep holds a lock for each table as long as it works there (extension/src/operations/sweep_progress.hpp). The body is parsed here and now, so its
 -- names are those of this schema, whatever the schema's name; and its operators may be, where pg_catalog has none of just these types.
 CREATE FUNCTION idem_sweep_status(OUT table_name text, OUT state text, OUT pid integer, OUT started_at timestamptz, OUT updated_at timestamptz,
                                   OUT finished_at timestamptz, OUT blocks_total bigint, OUT blocks_done bigint, OUT rows_deleted bigint,
-                                  OUT rows_held bigint, OUT batches bigint, OUT complete_from timestamptz)
+                                  OUT rows_redacted bigint, OUT rows_held bigint, OUT batches bigint, OUT complete_from timestamptz)
 RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER ROWS 4
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT c.relname::text,
            CASE WHEN l.pid IS NOT NULL THEN 'running' WHEN s.finished_at IS NOT NULL THEN 'finished' ELSE 'interrupted' END,
            coalesce(l.pid, s.pid), s.started_at, s.updated_at, s.finished_at, s.blocks_total, s.blocks_done,
-           s.rows_deleted, s.rows_held, s.batches, s.complete_from
+           s.rows_deleted, s.rows_redacted, s.rows_held, s.batches, s.complete_from
     FROM ONLY idem_sweeps s
     JOIN pg_class c ON c.oid = s.swept::oid
     LEFT JOIN pg_locks l
@@ -56,8 +58,8 @@ END;
 COMMENT ON FUNCTION idem_sweep_status() IS 'Internal: the rows of the view idem_sweep_progress. Operators.';
 
 CREATE VIEW idem_sweep_progress AS
-    SELECT table_name, state, pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_held, batches,
-           complete_from
+    SELECT table_name, state, pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_redacted,
+           rows_held, batches, complete_from
       FROM idem_sweep_status();
 COMMENT ON VIEW idem_sweep_progress IS
 'Sweeps that are running, and the last one of each table: as of its last committed batch. Operators.';
@@ -70,13 +72,14 @@ COMMENT ON COLUMN idem_sweep_progress.finished_at IS 'When the sweep of the tabl
 COMMENT ON COLUMN idem_sweep_progress.blocks_total IS 'Blocks of the table when the sweep began.';
 COMMENT ON COLUMN idem_sweep_progress.blocks_done IS 'Blocks that were looked at.';
 COMMENT ON COLUMN idem_sweep_progress.rows_deleted IS 'Rows that were deleted.';
-COMMENT ON COLUMN idem_sweep_progress.rows_held IS 'Expired rows that were left alone, because somebody held them.';
-COMMENT ON COLUMN idem_sweep_progress.batches IS 'Transactions that deleted rows.';
+COMMENT ON COLUMN idem_sweep_progress.rows_redacted IS 'Rows whose response was removed (response_ttl of scopes).';
+COMMENT ON COLUMN idem_sweep_progress.rows_held IS 'Rows that were due, but left alone because somebody held them.';
+COMMENT ON COLUMN idem_sweep_progress.batches IS 'Transactions that deleted rows or removed responses.';
 COMMENT ON COLUMN idem_sweep_progress.complete_from IS 'When the last sweep that came to its end began: what expired before was swept, except rows in use.';
 
 CREATE PROCEDURE idem_sweep(batch integer DEFAULT 10000, pause interval DEFAULT '0')
 LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON PROCEDURE idem_sweep(integer, interval) IS
-'Deletes what has expired: keys, redeemed tokens, counters, locks that have been free for a day, and rates whose bucket is full. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
+'Deletes what has expired: keys, redeemed tokens, counters, locks that have been free for a day, and rates whose bucket is full. Removes the responses that are older than the response_ttl of their scope, and keeps the keys. In batches of at most that many rows and about 50 ms, each committed by itself, with a pause in between. Never a live lease, nor a key in doubt; rows that somebody holds are left for the next sweep. Can be cancelled at any time: what is committed is done, and the next sweep goes on from there. Several at once are fine. Tells its progress in NOTICEs and in idem_sweep_progress. Sweeps every scope, whoever owns it. Operators.
 NULL is the default of each argument.
 Errors: 2D000 inside a transaction block, function or exception block; 22023 batch not positive, pause negative; 25006 in a read-only transaction or on a standby.';

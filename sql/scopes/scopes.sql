@@ -8,6 +8,7 @@ CREATE TABLE idem_scopes (
     on_lease_expiry      text CHECK (on_lease_expiry IN ('takeover', 'manual')),
     max_response_size    integer CHECK (max_response_size >= 0),
     owner                regrole,
+    response_ttl         interval,
     missing_key_status   integer CHECK (missing_key_status BETWEEN 400 AND 599),
     malformed_key_status integer CHECK (malformed_key_status BETWEEN 400 AND 599),
     mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
@@ -23,6 +24,7 @@ COMMENT ON COLUMN idem_scopes.lease IS 'How long a lease lasts when the call doe
 COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes a lapsed key over; manual: it is in doubt until an operator decides.';
 COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
 COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
+COMMENT ON COLUMN idem_scopes.response_ttl IS 'How long responses are kept, from the completion on; the sweep removes older ones, and keeps the keys. NULL: as long as the key.';
 COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
@@ -41,11 +43,13 @@ COMMENT ON TRIGGER idem_definitions_changed ON idem_scopes IS 'Makes every sessi
 COMMENT ON TRIGGER idem_definitions_truncated ON idem_scopes IS 'Makes every session read the table again.';
 
 CREATE FUNCTION idem_scope_set(scope text, ttl interval DEFAULT NULL, keep_forever boolean DEFAULT NULL, lease interval DEFAULT NULL,
-                               on_lease_expiry text DEFAULT NULL, max_response_size integer DEFAULT NULL, owner regrole DEFAULT NULL)
+                               on_lease_expiry text DEFAULT NULL, max_response_size integer DEFAULT NULL, owner regrole DEFAULT NULL,
+                               response_ttl interval DEFAULT NULL)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole) IS
+COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole, interval) IS
 'Registers a scope, or changes its policy; NULL leaves as is, owner ''-'' takes the owner away. Holds for every session at once. Operators.
-Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl or lease not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size; 42501 the scope has an owner whose privileges the caller lacks.';
+response_ttl: the sweep removes responses that were stored that long ago, those that are there already included, and keeps the keys; replays then say response_omitted.
+Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl, lease or response_ttl not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size; 42501 the scope has an owner whose privileges the caller lacks.';
 
 CREATE FUNCTION idem_scope_reset(scope text, VARIADIC settings text[])
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

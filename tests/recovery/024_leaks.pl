@@ -63,11 +63,11 @@ my @cases = (
     [ taken_over => plpgsql => q{
         PERFORM idem_begin('lapse ' || i / 3, ttl => '1 ms', lease => '1 us');
         IF i % 3 = 2 THEN PERFORM idem_try_claim('lapse ' || i / 3, ttl => '1 ms'); END IF;} ],
-    [ in_doubt => changes => 2, plpgsql => q{
+    [ in_doubt => changes => 3, plpgsql => q{
         t := idem_begin('doubt ' || i, lease => '1 us', scope => 'manual');
         t := idem_begin('doubt ' || i, lease => '1 us', scope => 'manual');
         PERFORM idem_resolve('doubt ' || i, 'completed', '"so it was"', 200, 'manual');
-        PERFORM idem_forget('doubt ' || i, 'manual');} ],
+        PERFORM idem_redact('doubt ' || i, 'manual'), idem_forget('doubt ' || i, 'manual');} ],
     [ execute => changes => 1, expressions => q{
         idem_execute('execute ' || i, 'SELECT $1::int + 1 AS sum, $2 AS word', jsonb_build_array(i, 'x'), ttl => '1 ms'),
         idem_execute('executed', 'SELECT 1 AS one')} ],

@@ -50,7 +50,7 @@ SELECT idem_machine_attach('item', 'state', 'm', true);
 SELECT idem_scope_set('scope', '1 h'), idem_scope_set('manual', on_lease_expiry => 'manual');
 CREATE SEQUENCE serial;
 -- What a call needs to be there before.
-CREATE FUNCTION leased(key text) RETURNS bigint LANGUAGE sql AS $$ SELECT fence FROM idem_begin(key, lease => '1 d') $$;
+CREATE FUNCTION leased(key text) RETURNS bigint LANGUAGE sql AS $$ SELECT fence FROM idem_begin(key, lease => '1 h') $$;
 SQL
 
 sub is_sound
@@ -84,8 +84,8 @@ my @calls = (
     [ 'idem_begin, waits for a lease', q{SELECT idem_begin(:'k', lease => '1 d') \g /dev/null}, q{SELECT outcome FROM idem_begin(:'k', wait => '1 ms')} ],
     [ 'idem_checkpoint', q{SELECT leased(:'k') AS fence \gset}, q{SELECT idem_checkpoint(:'k', 'half', :fence)},
         q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND recovery_point = 'half'} ],
-    [ 'idem_renew', q{SELECT leased(:'k') AS fence \gset}, q{SELECT idem_renew(:'k', :fence, '9 d')},
-        q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND lease_until > now() + interval '8 d'} ],
+    [ 'idem_renew', q{SELECT leased(:'k') AS fence \gset}, q{SELECT idem_renew(:'k', :fence, '1 d')},
+        q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND lease_until > now() + interval '20 h'} ],
     [ 'idem_complete', q{SELECT leased(:'k') AS fence \gset}, q{SELECT idem_complete(:'k', '{"a": 1}', 200, :fence)},
         q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND state = 'c'} ],
     [ 'idem_complete, a large response', q{SELECT leased(:'k') AS fence, jsonb_agg(md5(n::text)) AS large FROM generate_series(1, 300) AS n \gset},
@@ -120,6 +120,8 @@ my @calls = (
     [ 'idem_outbox_nack', q{SELECT idem_publish(:'k', '{"a": 1}', 'x') \g /dev/null
         SELECT id, fence FROM idem_outbox_take(:'k') \gset}, q{SELECT 1 / idem_outbox_nack(ARRAY[:id], :fence)}, q{SELECT count(*) FROM idem_outbox WHERE topic LIKE :'p' AND failures = 1} ],
     [ 'idem_forget', q{SELECT idem_claim(:'k') \g /dev/null}, q{SELECT idem_forget(:'k')} ],
+    [ 'idem_redact', q{SELECT idem_execute(:'k', 'SELECT 1 AS one') \g /dev/null}, q{SELECT idem_redact(:'k')},
+        q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND response IS NULL} ],
     [ 'idem_resolve', q{SELECT idem_begin(:'k', lease => '1 us', scope => 'manual') \g /dev/null}, q{SELECT idem_resolve(:'k', 'completed', '{}', 200, 'manual')},
         q{SELECT count(*) FROM idem_keys WHERE key LIKE :'p' AND state = 'c'} ],
     [ 'idem_in_flight', '', q{SELECT count(*) FROM idem_in_flight()} ],
@@ -134,8 +136,8 @@ my @calls = (
     [ 'idem_lock', '', q{SELECT idem_lock(:'k', '1 d', 'me', wait => NULL)}, q{SELECT count(*) FROM idem_locks WHERE key LIKE :'p'} ],
     [ 'idem_lock, waits', q{SELECT idem_lock('held', '1 d') \g /dev/null}, q{SELECT idem_lock('held', wait => '1 ms')} ],
     [ 'idem_lock, takeover', q{SELECT idem_lock(:'k', '1 us') \g /dev/null}, q{SELECT idem_lock(:'k', '1 d')}, q{SELECT count(*) FROM idem_locks WHERE key LIKE :'p' AND attempt = 2} ],
-    [ 'idem_lock_renew', q{SELECT idem_lock(:'k') AS fence \gset}, q{SELECT idem_lock_renew(:'k', :fence, '9 d')},
-        q{SELECT count(*) FROM idem_locks WHERE key LIKE :'p' AND lease_until > now() + interval '8 d'} ],
+    [ 'idem_lock_renew', q{SELECT idem_lock(:'k') AS fence \gset}, q{SELECT idem_lock_renew(:'k', :fence, '1 d')},
+        q{SELECT count(*) FROM idem_locks WHERE key LIKE :'p' AND lease_until > now() + interval '20 h'} ],
     [ 'idem_unlock', q{SELECT idem_lock(:'k') AS fence \gset}, q{SELECT idem_unlock(:'k', :fence)}, q{SELECT count(*) FROM idem_locks WHERE key LIKE :'p' AND state = 'r'} ],
     [ 'idem_assert_fence', q{SELECT idem_lock(:'k') AS fence \gset}, q{SELECT idem_assert_fence(:'k', :fence)} ],
     [ 'optimistic_update', q{SELECT version FROM item WHERE id = 1 \gset}, q{SELECT outcome FROM optimistic_update('item', '{"id": 1}', :version, '{"name": "a"}')} ],

@@ -52,6 +52,7 @@ my @waits = (
     [ 'idem_complete', $lock, q{SELECT fence FROM idem_begin('c3', lease => '1 d')}, q{SELECT idem_renew('c3', $1)}, q{SELECT idem_complete('c3', '{}', 200, $1)} ],
     [ 'idem_release', $lock, q{SELECT fence FROM idem_begin('c4', lease => '1 d')}, q{SELECT idem_complete('c4', '{}', 200, $1)}, q{SELECT idem_release('c4', $1)} ],
     [ 'idem_forget', $lock, '', q{SELECT idem_claim('f')}, q{SELECT idem_forget('f')} ],
+    [ 'idem_redact', $lock, q{SELECT outcome FROM idem_execute('x', 'SELECT 1 AS one')}, q{SELECT idem_forget('x')}, q{SELECT idem_redact('x')} ],
     [ 'idem_resolve', $lock, q{SELECT fence FROM idem_begin('d', lease => '1 us', scope => 'manual')}, q{SELECT idem_forget('d', scope => 'manual')},
         q{SELECT idem_resolve('d', 'released', scope => 'manual')} ],
     [ 'idem_hit', $lock, '', q{SELECT idem_hit('h')}, q{SELECT idem_hit('h')} ],

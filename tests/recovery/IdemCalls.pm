@@ -58,6 +58,7 @@ calls_of($keys,
     'lookup' => q{SELECT (state, status_code, response, response_omitted, attempt, recovery_point, is_owner)::text FROM idem_lookup('done')},
     'lookup of a leased key' => q{SELECT (state, attempt, recovery_point, lease_until > clock_timestamp(), is_owner)::text FROM idem_lookup('leased', 'me')},
     'lookup of no key' => q{SELECT count(*)::text FROM idem_lookup('none')},
+    'redact' => [ q{SELECT (idem_redact('done'), idem_redact('done'))::text}, q{SELECT (status_code, response, response_omitted)::text FROM idem_lookup('done')} ],
     'forget' => [ q{SELECT idem_forget('done')}, q{SELECT idem_claim('done')::text} ]);
 
 calls_of("$keys idem_outcome",

@@ -17,10 +17,10 @@ sub fill
     my %data = (fences => [ split /\n/, $node->safe_psql($database, <<'SQL') ]);
 SELECT idem_scope_set('manual', on_lease_expiry => 'manual') \g /dev/null
 SELECT idem_scope_set('tenant', ttl => '1 h', lease => '10 min', max_response_size => 40, owner => 'tenant') \g /dev/null
-SELECT idem_scope_set('archive', keep_forever => true) \g /dev/null
+SELECT idem_scope_set('archive', keep_forever => true, response_ttl => '1 ms') \g /dev/null
 SELECT idem_claim('claimed') \g /dev/null
 SELECT idem_claim('expired', '1 ms') \g /dev/null
-SELECT idem_claim('archived', scope => 'archive') \g /dev/null
+SELECT idem_execute('archived', 'SELECT 5 AS amount', scope => 'archive') \g /dev/null
 SELECT idem_claim('claimed', scope => 'tenant') \g /dev/null
 SELECT idem_claim_many(ARRAY['many-1', 'many-2']) \g /dev/null
 SELECT idem_execute('paid', 'SELECT 5 AS amount', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
@@ -61,6 +61,10 @@ sub check_data
     };
 
     $answers->(q{SELECT idem_claim('claimed'), idem_claim('archived', scope => 'archive'), idem_claim('expired')}, 'f|f|t');
+    $answers->(
+        q{SET client_min_messages = warning;
+          CALL idem_sweep();
+          SELECT outcome, response, response_omitted FROM idem_begin('archived', scope => 'archive')}, 'completed||t');
     $answers->(q{SELECT count(*) FROM idem_claim_many(ARRAY['many-1', 'many-2', 'new'])}, '1');
     $answers->(
         q{SELECT outcome, response FROM idem_begin('paid', idem_fingerprint_text('pay 5'))}, 'completed|[{"amount": 5}]');

@@ -151,6 +151,24 @@ constexpr Change kChanges[] = {Change::renew, Change::checkpoint, Change::comple
 
 void expect(ChangeDecision actual, ChangeDecision expected) { EXPECT_EQ(static_cast<int>(actual), static_cast<int>(expected)); }
 
+TEST(Response, ExpiresAfterItsTtl) {
+    KeyFacts key{};
+    key.state = State::completed;
+    EXPECT_FALSE(is_response_expired(key, 100, 50, 149));
+    EXPECT_TRUE(is_response_expired(key, 100, 50, 150));
+    EXPECT_FALSE(is_response_expired(key, 100, 50, 20)); // the clock was set back
+    EXPECT_FALSE(is_response_expired(key, 100, kForever, kForever));
+    EXPECT_FALSE(is_response_expired(key, 100, kForever, 1'000'000));
+}
+
+TEST(Response, OnlyOfCompletedKeys) {
+    for (State state : {State::in_progress, State::released, State::in_doubt}) {
+        KeyFacts key{};
+        key.state = state;
+        EXPECT_FALSE(is_response_expired(key, 100, 1, 1000));
+    }
+}
+
 TEST(Change, HolderInProgressMayDoEverything) {
     for (Change change : kChanges)
         expect(decide_change(held(State::in_progress), change), ChangeDecision::apply);

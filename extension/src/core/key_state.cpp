@@ -25,6 +25,10 @@ bool is_expired(const KeyFacts &key, Micros now) {
     return !(key.state == State::in_progress && key.manual_policy);
 }
 
+bool is_response_expired(const KeyFacts &key, Micros completed_at, Micros response_ttl, Micros now) {
+    return key.state == State::completed && completed_at <= now && now - completed_at >= response_ttl;
+}
+
 ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request) {
     if (is_expired(key, request.now))
         return {Outcome::acquired, ClaimWrite::restart};

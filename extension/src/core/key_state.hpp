@@ -51,6 +51,9 @@ struct ClaimDecision {
 // True when the retention is over, no lease is live, and the key does not wait for an operator's decision.
 bool is_expired(const KeyFacts &key, Micros now);
 
+// Whether a completed key's response is older than `response_ttl`. `completed_at` is when the work was completed.
+bool is_response_expired(const KeyFacts &key, Micros completed_at, Micros response_ttl, Micros now);
+
 ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request);
 
 // The fenced changes of a holder. Only the fence decides: after the lease or the retention has ended, a holder keeps the key

@@ -52,6 +52,7 @@ void set_holder(KeyRow *row, const ClaimRequest &request, core::Micros now, int3
     row->set(KeyColumn::created_at, TimestampTzGetDatum(now));
     row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, request.ttl, "ttl")));
     row->set(KeyColumn::attempt, Int32GetDatum(attempt));
+    row->set_null(KeyColumn::completed_at);
     row->set_null(KeyColumn::owner);
     set_optional(row, KeyColumn::owner, request.owner);
     set_optional(row, KeyColumn::fingerprint, request.fingerprint);
@@ -116,6 +117,8 @@ void set_completed(KeyRow *row, const Response &response, const ScopePolicy &pol
     }
     row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
     row->set_null(KeyColumn::lease_until);
+    if (!row->is_null(KeyColumn::fence))
+        row->set(KeyColumn::completed_at, TimestampTzGetDatum(now));
     row->set_null(KeyColumn::status_code);
     if (response.has_status_code)
         row->set(KeyColumn::status_code, Int32GetDatum(response.status_code));

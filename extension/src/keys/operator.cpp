@@ -1,4 +1,4 @@
-// Functions for an operator: forget a key, or settle one whose holder is gone.
+// Functions for an operator: forget a key, settle one whose holder is gone, or remove a response.
 #include "keys/holder.hpp"
 #include "keys/wake_up.hpp"
 #include "scopes/scope.hpp"
@@ -88,6 +88,23 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
     close_keys(table);
 }
 
+bool redact(const text *scope, const text *key) {
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    bool removed = false;
+    for (; !removed; check_for_interrupts()) {
+        Probe found = probe_waiting(table, scope, key, "idem_redact()");
+        if (found.presence == Presence::absent || !has_response(RelationGetDescr(table.relation), found.row))
+            break;
+        prevent_unless_writable("idem_redact()");
+        require_in_snapshot(table, found);
+        KeyRow row = read_row(table, found);
+        remove_response(&row);
+        removed = replace_key(table, &found.tid, row, true) == Write::done;
+    }
+    close_keys(table);
+    return removed;
+}
+
 } // namespace
 
 SQL_FUNCTION(idem_forget) {
@@ -102,4 +119,11 @@ SQL_FUNCTION(idem_resolve) {
     const text *scope = scope_argument(fcinfo, 4);
     resolve(scope, key, scope_policy(scope), resolution, response_arguments(fcinfo, 2, 3));
     PG_RETURN_VOID();
+}
+
+SQL_FUNCTION(idem_redact) {
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 1);
+    scope_policy(scope); // checks the right to use the scope
+    PG_RETURN_BOOL(redact(scope, key));
 }

@@ -14,7 +14,7 @@ using core::Micros;
 
 constexpr Micros kMaxBatchTime = 50 * 1000;
 constexpr Micros kReportInterval = 10 * USECS_PER_SEC;
-// While batches delete nothing, their progress is written no more often.
+// While batches change nothing, their progress is written no more often.
 constexpr Micros kIdleWriteInterval = USECS_PER_SEC;
 constexpr Micros kMaxSleep = 100 * 1000;
 
@@ -75,12 +75,13 @@ bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) 
     table_close(relation, NoLock);
     progress.blocks_done += batch.blocks;
     progress.deleted += batch.deleted;
+    progress.redacted += batch.redacted;
     progress.held += batch.held;
-    progress.batches += batch.deleted > 0;
+    progress.batches += batch.changed() > 0;
     const bool is_complete = complete_or_wrap(pass, end);
     progress.next_block = pass->position.block;
     const Micros now = monotonic_now();
-    if (is_complete || batch.deleted > 0 || now - pass->written_at >= kIdleWriteInterval) {
+    if (is_complete || batch.changed() > 0 || now - pass->written_at >= kIdleWriteInterval) {
         write_progress(progress, is_complete);
         pass->written_at = now;
     }
@@ -108,6 +109,11 @@ bool sweep_batch_in_transaction(const SweepCallbacks &callbacks, Pass *pass, con
     return is_complete;
 }
 
+// The part of a message that only a table with removed responses has.
+const char *redacted_text(const SweepProgress &progress) {
+    return progress.redacted == 0 ? "" : psprintf(", %lld responses removed", static_cast<long long>(progress.redacted));
+}
+
 void report_progress(const SweepCallbacks &callbacks, Pass *pass) {
     const SweepProgress &progress = pass->progress;
     const Micros now = monotonic_now();
@@ -115,15 +121,15 @@ void report_progress(const SweepCallbacks &callbacks, Pass *pass) {
         return;
     pass->reported_at = now;
     ereport(callbacks.report_level,
-            (errmsg("sweeping \"%s\": %lld of %lld blocks, %lld rows deleted", pass->name,
+            (errmsg("sweeping \"%s\": %lld of %lld blocks, %lld rows deleted%s", pass->name,
                     static_cast<long long>(progress.blocks_done), static_cast<long long>(progress.blocks),
-                    static_cast<long long>(progress.deleted))));
+                    static_cast<long long>(progress.deleted), redacted_text(progress))));
 }
 
 void report_completion(const SweepCallbacks &callbacks, const Pass &pass) {
     const SweepProgress &progress = pass.progress;
-    ereport(callbacks.report_level, (errmsg("swept \"%s\": %lld rows deleted in %lld batches, %lld in use left alone",
-                                            pass.name, static_cast<long long>(progress.deleted),
+    ereport(callbacks.report_level, (errmsg("swept \"%s\": %lld rows deleted%s in %lld batches, %lld in use left alone",
+                                            pass.name, static_cast<long long>(progress.deleted), redacted_text(progress),
                                             static_cast<long long>(progress.batches), static_cast<long long>(progress.held))));
 }
 

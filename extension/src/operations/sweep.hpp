@@ -14,7 +14,7 @@
 namespace idem {
 
 struct SweepOptions {
-    int64 batch;        // the most rows deleted in one transaction
+    int64 batch;        // the most rows changed in one transaction
     core::Micros pause; // between two transactions
 };
 

@@ -10,12 +10,20 @@ namespace idem {
 
 namespace {
 
+// What a row is due for.
+enum class Due {
+    nothing,
+    deletion, // it is expired
+    redaction // its response is
+};
+
 struct Candidate {
     OffsetNumber offset;
+    Due due; // a key in progress, and a redaction: if its scope's policy says so
     core::KeyFacts facts;
-    const text *scope; // nullptr for a counter
-    bool needs_policy; // a key in progress: its scope's policy decides whether it is expired
-    int held_before;   // expired rows before this one on the page that another transaction holds
+    core::Micros completed_at; // of a redaction
+    const text *scope;         // nullptr for a counter
+    int held_before;           // rows before this one on the page that are due and that another transaction holds
 };
 
 struct Candidates {
@@ -45,13 +53,25 @@ const text *counted_scope(KeySpace space, TupleDesc layout, HeapTuple row) {
     return DatumGetTextPCopy(heap_getattr(row, column, layout, &is_null));
 }
 
-// Collects the rows that are expired, committed and not held, as far as this can be decided under the page's lock.
-void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, Candidates *found) {
+Due due_for(TupleDesc layout, HeapTuple row, const core::KeyFacts &facts, core::Micros now, core::Micros response_ttl) {
+    if (core::is_expired(facts, now))
+        return Due::deletion;
+    const bool may_be_redacted =
+        response_ttl != core::kForever && facts.state == core::State::completed && has_response(layout, row);
+    return may_be_redacted && core::is_response_expired(facts, completion_time(layout, row), response_ttl, now) ? Due::redaction
+                                                                                                                : Due::nothing;
+}
+
+// Collects the rows that are due, committed and not held, as far as this can be decided under the page's lock. `response_ttl`
+// is the shortest of all scopes.
+void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, core::Micros response_ttl,
+             Candidates *found) {
     TupleDesc layout = RelationGetDescr(relation);
     const CommandId command = GetCurrentCommandId(false);
     for_each_version(relation, buffer, from, [&](HeapTuple row) {
         const core::KeyFacts facts = facts_of_row(space, layout, row);
-        if (!core::is_expired(facts, now))
+        const Due due = due_for(layout, row, facts, now, response_ttl);
+        if (due == Due::nothing)
             return;
         const TM_Result version = HeapTupleSatisfiesUpdate(row, command, buffer);
         if (version == TM_BeingModified)
@@ -59,13 +79,15 @@ void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from
         if (version != TM_Ok)
             return;
         const text *scope = counted_scope(space, layout, row);
-        const bool needs_policy = space == KeySpace::keys && facts.state == core::State::in_progress;
-        found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), facts, scope, needs_policy, found->held};
+        const core::Micros completed_at = due == Due::redaction ? completion_time(layout, row) : 0;
+        found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), due, facts, completed_at, scope, found->held};
     });
 }
 
-bool is_expired_by_policy(const Candidate &row, core::Micros now) {
-    if (!row.needs_policy)
+bool is_due_by_policy(KeySpace space, const Candidate &row, core::Micros now) {
+    if (row.due == Due::redaction)
+        return core::is_response_expired(row.facts, row.completed_at, response_ttl_of(row.scope), now);
+    if (space != KeySpace::keys || row.facts.state != core::State::in_progress)
         return true;
     core::KeyFacts facts = row.facts;
     facts.manual_policy = is_manual_on_lease_expiry(row.scope);
@@ -79,10 +101,45 @@ bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
     return delete_row({relation, nullptr, {}, 0, false}, version, false) == Write::done;
 }
 
-// Sweeps one page from the position's row on, with at most `max_rows` deletions. It checks `until` before each deletion but the
-// first, as the deletion of one row with a large response also deletes hundreds of TOAST rows. Advances the position.
-void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 max_rows, core::Micros until, Batch *batch,
-                BufferAccessStrategy strategy) {
+// Removes the response of a version of a key. REQUIRES: as delete_version.
+bool redact_version(BlockNumber block, OffsetNumber offset) {
+    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    HeapTupleData stored{};
+    ItemPointerSet(&stored.t_self, block, offset);
+    Buffer buffer;
+    bool done = false;
+    if (heap_fetch(table.relation, SnapshotAny, &stored, &buffer, false)) {
+        KeyRow row;
+        heap_deform_tuple(&stored, RelationGetDescr(table.relation), row.values, row.nulls);
+        remove_response(&row);
+        ItemPointerData version = stored.t_self;
+        done = replace_key(table, &version, row, false) == Write::done;
+        ReleaseBuffer(buffer);
+    }
+    close_keys(table);
+    return done;
+}
+
+// False: another transaction holds the row.
+bool sweep_row(Relation relation, BlockNumber block, const Candidate &row, Batch *batch) {
+    if (row.due == Due::redaction) {
+        if (!redact_version(block, row.offset))
+            return false;
+        batch->redacted++;
+        return true;
+    }
+    if (!delete_version(relation, block, row.offset))
+        return false;
+    batch->deleted++;
+    if (row.scope != nullptr)
+        stats::count(row.scope, stats::Counter::swept);
+    return true;
+}
+
+// Sweeps one page from the position's row on, with at most `max_rows` changes. It checks `until` before each change but the
+// first, as the deletion of one large response also deletes hundreds of TOAST rows. Advances the position.
+void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 max_rows, core::Micros until,
+                core::Micros response_ttl, Batch *batch, BufferAccessStrategy strategy) {
     const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
     heap_page_prune_opt(relation, buffer); // as any scan does
@@ -90,7 +147,7 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
     found.count = 0;
     found.held = 0;
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
-    collect(space, relation, buffer, position->offset, now, &found);
+    collect(space, relation, buffer, position->offset, now, response_ttl, &found);
     LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
@@ -101,16 +158,12 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
             ReleaseBuffer(buffer);
             return;
         }
-        if (!is_expired_by_policy(row, now))
+        if (!is_due_by_policy(space, row, now))
             continue;
-        if (delete_version(relation, position->block, row.offset)) {
-            batch->deleted++;
+        if (sweep_row(relation, position->block, row, batch))
             max_rows--;
-            if (row.scope != nullptr)
-                stats::count(row.scope, stats::Counter::swept);
-        } else {
+        else
             batch->held++;
-        }
     }
     ReleaseBuffer(buffer);
     batch->held += found.held;
@@ -123,12 +176,13 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
 Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
                    BufferAccessStrategy strategy) {
     Batch batch{};
+    const core::Micros response_ttl = space == KeySpace::keys ? shortest_response_ttl() : core::kForever;
     do {
         if (position->block >= end)
             break;
         CHECK_FOR_INTERRUPTS();
-        sweep_page(space, relation, position, limits.rows - batch.deleted, limits.until, &batch, strategy);
-    } while (batch.deleted < limits.rows && monotonic_now() < limits.until);
+        sweep_page(space, relation, position, limits.rows - batch.changed(), limits.until, response_ttl, &batch, strategy);
+    } while (batch.changed() < limits.rows && monotonic_now() < limits.until);
     return batch;
 }
 

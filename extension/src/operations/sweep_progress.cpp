@@ -20,6 +20,7 @@ constexpr Column kColumns[] = {
     {"blocks_total", INT8OID},
     {"blocks_done", INT8OID},
     {"rows_deleted", INT8OID},
+    {"rows_redacted", INT8OID},
     {"rows_held", INT8OID},
     {"batches", INT8OID},
 };
@@ -30,15 +31,15 @@ constexpr const char *kSelectNextBlock =
 // $4: whether the pass is complete.
 constexpr const char *kWriteRow =
     "INSERT INTO %s AS s (swept, slot, pid, started_at, updated_at, finished_at, complete_from, next_block, blocks_total,"
-    " blocks_done, rows_deleted, rows_held, batches)"
+    " blocks_done, rows_deleted, rows_redacted, rows_held, batches)"
     " SELECT $1, $2, pg_catalog.pg_backend_pid(), $3, t.now, CASE WHEN $4 THEN t.now END, CASE WHEN $4 THEN $3 END,"
-    " $5, $6, $7, $8, $9, $10"
+    " $5, $6, $7, $8, $9, $10, $11"
     " FROM (SELECT pg_catalog.clock_timestamp() AS now OFFSET 0) t"
     " ON CONFLICT (swept, slot) DO UPDATE SET pid = excluded.pid, started_at = excluded.started_at,"
     " updated_at = excluded.updated_at, finished_at = excluded.finished_at,"
     " complete_from = coalesce(excluded.complete_from, s.complete_from), next_block = excluded.next_block,"
     " blocks_total = excluded.blocks_total, blocks_done = excluded.blocks_done, rows_deleted = excluded.rows_deleted,"
-    " rows_held = excluded.rows_held, batches = excluded.batches";
+    " rows_redacted = excluded.rows_redacted, rows_held = excluded.rows_held, batches = excluded.batches";
 
 LOCKTAG slot_tag(Oid table, int slot) { return session_value_tag(ValueLock::sweep, (static_cast<uint64>(slot) << 32) | table); }
 
@@ -80,6 +81,7 @@ void write_progress(const SweepProgress &progress, bool is_complete) {
                                      number(progress.blocks),
                                      number(progress.blocks_done),
                                      number(progress.deleted),
+                                     number(progress.redacted),
                                      number(progress.held),
                                      number(progress.batches)};
     run_as_owner(psprintf(kWriteRow, member_name(sweeps_table)), arguments, lengthof(arguments));

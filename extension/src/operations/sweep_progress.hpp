@@ -21,6 +21,7 @@ struct SweepProgress {
     int64 blocks; // to read in all
     int64 blocks_done;
     int64 deleted;
+    int64 redacted;
     int64 held;
     int64 batches;
     BlockNumber next_block; // the block at which a later sweep begins if this one is interrupted

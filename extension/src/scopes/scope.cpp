@@ -17,6 +17,7 @@ constexpr Column kColumns[] = {
     {"on_lease_expiry", TEXTOID, kNullable},
     {"max_response_size", INT4OID, kNullable},
     {"owner", REGROLEOID, kNullable},
+    {"response_ttl", INTERVALOID, kNullable},
     {"missing_key_status", INT4OID, kNullable},
     {"malformed_key_status", INT4OID, kNullable},
     {"mismatch_status", INT4OID, kNullable},
@@ -41,6 +42,7 @@ struct CachedScope {
     bool manual_on_lease_expiry;
     int max_response_size; // -1: not set
     Oid owner;
+    core::Micros response_ttl;          // core::kForever: not set
     int32 http_statuses[kHttpRefusals]; // 0: not set
     const char *http_stored_fields;     // in cache_memory; nullptr: not set
 };
@@ -74,6 +76,7 @@ struct ScopeColumn {
         on_lease_expiry,
         max_response_size,
         owner,
+        response_ttl,
         first_http_status,
         stored_headers = first_http_status + kHttpRefusals
     };
@@ -105,6 +108,12 @@ void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
         scope->http_stored_fields = field_names(names);
 }
 
+core::Micros response_ttl_in(HeapTuple row, TupleDesc layout) {
+    bool is_null;
+    const Datum value = heap_getattr(row, ScopeColumn::response_ttl, layout, &is_null);
+    return is_null ? core::kForever : positive_span_of(DatumGetIntervalP(value), "response_ttl");
+}
+
 void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     scope->registered = true;
@@ -124,6 +133,7 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     value = heap_getattr(row, ScopeColumn::owner, layout, &is_null);
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
+    scope->response_ttl = response_ttl_in(row, layout);
     read_http_columns(row, layout, scope);
 }
 
@@ -145,7 +155,7 @@ void read_scope(const text *name, CachedScope *scope) {
     table_close(table, AccessShareLock);
 }
 
-constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, {}, nullptr};
+constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}, nullptr};
 
 // Returns the cached entry, which is read when it is missing. An error while reading leaves no entry behind.
 CachedScope look_up(const text *name) {
@@ -241,6 +251,26 @@ void raise_scope_denied(const text *name) {
 }
 
 bool is_manual_on_lease_expiry(const text *scope) { return look_up(scope).manual_on_lease_expiry; }
+
+core::Micros response_ttl_of(const text *scope) { return look_up(scope).response_ttl; }
+
+core::Micros shortest_response_ttl() {
+    static constinit uint64 read_at = 0; // the generation
+    static constinit core::Micros shortest = core::kForever;
+    const uint64 now = generation_of(scopes_table);
+    if (read_at == now)
+        return shortest;
+    core::Micros found = core::kForever;
+    Relation table = open_member(scopes_table, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
+    while (HeapTuple row = systable_getnext(scan))
+        found = Min(found, response_ttl_in(row, RelationGetDescr(table)));
+    systable_endscan(scan);
+    table_close(table, AccessShareLock);
+    shortest = found;
+    read_at = now;
+    return shortest;
+}
 
 void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
 

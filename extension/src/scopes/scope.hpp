@@ -40,6 +40,13 @@ void check_scope_access(const text *scope);
 // Whether the scope leaves an expired lease to an operator. Does not check the current user's right to use it.
 bool is_manual_on_lease_expiry(const text *scope);
 
+// How long the scope's responses are kept; core::kForever: as long as their keys. Does not check the current user's right
+// either.
+core::Micros response_ttl_of(const text *scope);
+
+// The shortest response_ttl of all scopes; core::kForever: no scope has one.
+core::Micros shortest_response_ttl();
+
 [[noreturn]] void raise_scope_denied(const text *scope);
 
 // Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.

@@ -10,7 +10,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, count };
+    enum { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl, count };
 };
 
 // Whether the caller, a parameter of the statement, has the privileges of the scope's owner. The statement checks the row
@@ -20,13 +20,14 @@ struct Argument {
     " OR pg_catalog.pg_has_role(" caller ", c.owner::pg_catalog.oid, 'USAGE'))"
 
 constexpr const char *kSet =
-    "INSERT INTO %s AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    "INSERT INTO %s AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
     " ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl),"
     " keep_forever = coalesce(excluded.keep_forever, c.keep_forever), lease = coalesce(excluded.lease, c.lease),"
     " on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),"
-    " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner)"
-    " WHERE" IDEM_MAY_USE("$8") " RETURNING 1";
+    " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner),"
+    " response_ttl = coalesce(excluded.response_ttl, c.response_ttl)"
+    " WHERE" IDEM_MAY_USE("$9") " RETURNING 1";
 
 // The arguments of idem_http_scope_set. The statuses are in the order of HttpRefusal.
 struct HttpArgument {
@@ -54,13 +55,16 @@ constexpr const char *kDrop =
 constexpr const char *kReset =
     "UPDATE %s AS c SET scope = c.scope%s WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
 
-constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID, INT4OID, REGROLEOID};
+constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID,    INTERVALOID,
+                                                 TEXTOID, INT4OID,     REGROLEOID, INTERVALOID};
 
 void check_values(FunctionCallInfo fcinfo) {
     if (!PG_ARGISNULL(Argument::ttl))
         deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::ttl), "ttl"), "ttl");
     if (!PG_ARGISNULL(Argument::lease))
         deadline_after(clock_now(), lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
+    if (!PG_ARGISNULL(Argument::response_ttl))
+        (void)positive_span_of(PG_GETARG_INTERVAL_P(Argument::response_ttl), "response_ttl");
     if (!PG_ARGISNULL(Argument::on_lease_expiry)) {
         const char *policy = text_to_cstring(PG_GETARG_TEXT_PP(Argument::on_lease_expiry));
         if (strcmp(policy, "takeover") != 0 && strcmp(policy, "manual") != 0)

@@ -13,6 +13,7 @@ constexpr Column kColumns[] = {
     {"key", TEXTOID},
     {"lease_until", TIMESTAMPTZOID, kNullable},
     {"fence", INT8OID, kNullable},
+    {"completed_at", TIMESTAMPTZOID, kNullable},
     {"status_code", INT4OID, kNullable},
     {"response_omitted", BOOLOID, kNullable},
     {"owner", TEXTOID, kNullable},

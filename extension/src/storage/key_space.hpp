@@ -25,6 +25,7 @@ struct KeyColumn {
         key,
         lease_until,
         fence,
+        completed_at,
         status_code,
         response_omitted,
         owner,

@@ -252,6 +252,20 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
     return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
 }
 
+bool has_response(TupleDesc layout, HeapTuple row) { return !heap_attisnull(row, KeyColumn::response, layout); }
+
+void remove_response(KeyRow *row) {
+    row->set_null(KeyColumn::response);
+    row->set(KeyColumn::response_omitted, BoolGetDatum(true));
+}
+
+core::Micros completion_time(TupleDesc layout, HeapTuple row) {
+    const bool is_leased = !heap_attisnull(row, KeyColumn::completed_at, layout);
+    bool is_null;
+    return DatumGetTimestampTz(
+        heap_getattr(row, is_leased ? KeyColumn::completed_at : KeyColumn::created_at, layout, &is_null));
+}
+
 bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version) {
     HeapTuple tuple = form_row(table, values, nulls);
     const bool is_new = insert_row_if_new(table, tuple);

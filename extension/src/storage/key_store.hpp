@@ -131,6 +131,12 @@ core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 // Whether a found row is completed and its retention lasts beyond `now`. Cheaper than read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
+// The response of a key. A key whose response is removed counts as completed as before, and replays say response_omitted.
+bool has_response(TupleDesc layout, HeapTuple row);
+void remove_response(KeyRow *row);
+// When the key's work was completed. REQUIRES: a completed key.
+core::Micros completion_time(TupleDesc layout, HeapTuple row);
+
 // Inserts a new key; `version` receives its position. False: another row has the key or is being inserted with it; the caller
 // probes again.
 bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version);

@@ -23,6 +23,7 @@ INSERT INTO keyed VALUES
     ('idem_hit(%1$s, scope => %2$s)'),
     ('idem_serialize(%1$s, %2$s)'),
     ('idem_forget(%1$s, %2$s)'),
+    ('idem_redact(%1$s, %2$s)'),
     ('idem_resolve(%1$s, ''released'', scope => %2$s)');
 
 CREATE FUNCTION pg_temp.others(expected text, key text, scope text = '''''') RETURNS text LANGUAGE sql VOLATILE AS $$
@@ -58,7 +59,8 @@ SELECT is(
                          'idem_begin(''bad:k'', ttl => %s)', 'idem_begin(''bad:k'', ttl => %s, lease => ''1 s'')',
                          'idem_begin(''bad:k'', lease => %s)', 'idem_renew(''bad:k'', 1, %s)',
                          'idem_execute(''bad:k'', ''SELECT 1'', ttl => %s)', 'idem_hit(''bad:k'', %s)',
-                         'idem_scope_set(''bad:scope'', ttl => %s)', 'idem_scope_set(''bad:scope'', lease => %s)']) AS template,
+                         'idem_scope_set(''bad:scope'', ttl => %s)', 'idem_scope_set(''bad:scope'', lease => %s)',
+                         'idem_scope_set(''bad:scope'', response_ttl => %s)']) AS template,
             unnest(ARRAY['interval ''0''', 'interval ''-1 s''', 'interval ''-1 month''']) AS duration,
             format(template, duration) AS call, pg_temp.state_of('SELECT * FROM ' || call) AS state
       WHERE state <> '22023'),

@@ -1,7 +1,7 @@
 -- Look-alike functions, operators, types and tables in front of everything, pg_catalog included.
 -- Whatever idem looked up by name alone would end in one of them, and they all raise.
 \ir ../include/helpers.psql
-SELECT plan(25);
+SELECT plan(26);
 CALL pg_temp.clean('hostile:');
 
 -- Keys in the states that matter.
@@ -107,6 +107,7 @@ INSERT INTO attack (name, statement, expected) VALUES
     ('assert, renew, unlock',
      format('SELECT pg_catalog.concat(idem.idem_assert_fence(''hostile:lock'', %1$s), idem.idem_lock_renew(''hostile:lock'', %1$s), '
             'idem.idem_unlock(''hostile:lock'', %1$s))', :lock), 'ttt'),
+    ('redact', 'SELECT idem.idem_redact(''hostile:done'')', 'false'),
     ('forget', 'SELECT idem.idem_forget(''hostile:done'')', 'true'),
     ('resolve', 'SELECT idem.idem_resolve(''hostile:abandoned'', ''completed'', ''{}'')', ''),
     ('scopes', 'SELECT idem.idem_scope_set(''hostile:s'', ttl => ''1 hour'', owner => ''pg_monitor''), idem.idem_scope_reset(''hostile:s'', ''ttl'', ''owner''), idem.idem_scope_drop(''hostile:s'')', ''),

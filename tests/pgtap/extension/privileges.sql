@@ -55,6 +55,7 @@ INSERT INTO matrix VALUES
     ('idem_api_key_set',       'operator', 'idem_api_key_set(''grant:key'', ''sixteen bytes or more'')'),
     ('idem_api_key_drop',      'operator', 'idem_api_key_drop(''grant:key'')'),
     ('idem_forget',            'operator', 'idem_forget(''grant:forget'')'),
+    ('idem_redact',            'operator', 'idem_redact(''grant:forget'')'),
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
     ('idem_scope_reset',       'operator', 'idem_scope_reset(''grant:scope'', ''ttl'')'),
@@ -126,7 +127,7 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
       WHERE has_function_privilege('tap_user', f.oid, 'EXECUTE')
-        AND name IN ('idem_forget', 'idem_resolve', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
+        AND name IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
                      'idem_grant', 'idem_revoke', 'idem_sweep', 'idem_sweep_status', 'idem_http_scope_set')),
     NULL, 'user_has_no_operators_function');
 SELECT is(

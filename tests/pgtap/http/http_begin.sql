@@ -118,7 +118,7 @@ SELECT is((SELECT array_agg(status) FROM unnest('{NULL,http:doubt}'::text[]) key
     'null_leaves_a_code_as_is');
 SELECT is(status, 400, 'other_scopes_keep_theirs') FROM idem_http_begin('POST', '/', NULL);
 SELECT idem_http_scope_set('http:s', 428), idem_scope_set('http:s', lease => '5 min') \g /dev/null
-SELECT is((SELECT to_jsonb(s) FROM idem_scopes s WHERE scope = 'http:s') - '{scope,lease,ttl,keep_forever,max_response_size,owner}'::text[],
+SELECT is((SELECT to_jsonb(s) FROM idem_scopes s WHERE scope = 'http:s') - '{scope,lease,ttl,keep_forever,max_response_size,owner,response_ttl}'::text[],
     '{"on_lease_expiry": "manual", "missing_key_status": 428, "malformed_key_status": 422, "mismatch_status": 409, "in_flight_status": 503,
       "in_doubt_status": 599, "stored_headers": null}', 'and_the_rest_of_the_policy_stays');
 SELECT is((SELECT string_agg(call, ' | ') FROM unnest(ARRAY['399', '600', '0', '-1', 'in_flight_status => 200', 'in_doubt_status => 302']) call

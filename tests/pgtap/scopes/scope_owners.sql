@@ -45,6 +45,7 @@ INSERT INTO uses SELECT format(call, :fence, :held2) FROM (VALUES
     ('idem_serialize(''k'', ''owned:s'')'),
     ('idem_forget(''again'', ''owned:s'')'),
     ('idem_forget(''absent'', ''owned:s'')'),
+    ('idem_redact(''done'', ''owned:s'')'),
     ('idem_resolve(''lapsed'', ''released'', scope => ''owned:s'')'),
     ('idem_http_begin(''POST'', ''/'', ''new7'', scope => ''owned:s'')'),
     ('idem_http_begin(''GET'', ''/'', NULL, scope => ''owned:s'')'),
