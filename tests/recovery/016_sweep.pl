@@ -49,6 +49,33 @@ $node->safe_psql('postgres', "SELECT idem_complete('leased', NULL, 200, $fence)"
 pass('the holder completes with its fence');
 check_indexes($node, 'idem_keys', 'the indexes agree with the table');
 
+# --- Crash, while responses are removed ------------------------------------------------------------------------------------
+
+$node->safe_psql('postgres', <<'SQL');
+SELECT idem_scope_set('short', response_ttl => '1 ms');
+INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key, status_code, response)
+SELECT now() - interval '1 s', 'infinity', 1, 'c', 'short', 'answered ' || n, 201, jsonb_build_object('n', n) FROM generate_series(1, 20000) AS n;
+CHECKPOINT;
+SQL
+my $answered = q{FROM idem_keys WHERE scope = 'short'};
+foreach my $crash (1 .. 2)
+{
+    my $sweeper = $node->background_psql('postgres', on_error_stop => 0);
+    $sweeper->query_until(qr/under way/, "\\echo under way\nCALL idem_sweep(500, '50 ms');\n");
+    $node->poll_query_until('postgres', "SELECT state = 'running' AND rows_redacted > 500 $progress") or die 'the sweep did not start';
+    $node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+    $node->stop('immediate');
+    eval { $sweeper->quit };
+    $node->start;
+    is( $node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE (response IS NULL) = (response_omitted IS TRUE)), count(response) BETWEEN 1 AND 19500 $answered"),
+        '20000|20000|t', "crash $crash: each key is there, with its response or without");
+}
+is( $node->safe_psql('postgres', "SET client_min_messages = warning; CALL idem_sweep(); SELECT count(*), count(response) $answered"),
+    '20000|0', 'the next sweep removes the rest');
+is($node->safe_psql('postgres', q{SELECT outcome, status_code, response_omitted FROM idem_begin('answered 7', scope => 'short')}),
+    'completed|201|t', 'and replays say so');
+check_indexes($node, 'idem_keys', 'the indexes agree with the table');
+
 # --- Race -------------------------------------------------------------------------------------------------------------------
 #
 # Keys live for 20 ms, so that they expire, are claimed again and are swept all the time. Each claim that is granted is noted
