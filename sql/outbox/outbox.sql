@@ -25,20 +25,23 @@ COMMENT ON COLUMN idem_outbox.payload IS 'The message.';
 COMMENT ON COLUMN idem_outbox.headers IS 'What the publisher gave besides.';
 
 CREATE TABLE idem_outbox_leases (
-    fence       bigint      PRIMARY KEY,
+    fence       bigint      NOT NULL,
     lease_until timestamptz NOT NULL,
+    part        integer     NOT NULL,
     topic       text COLLATE "C" NOT NULL,
     ids         bigint[]    NOT NULL,
-    key_hashes  bigint[]    NOT NULL
+    key_hashes  bigint[]    NOT NULL,
+    PRIMARY KEY (fence, part)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX ON idem_outbox_leases (topic, fence); -- a relay reads the leases of its own topic
 ALTER TABLE idem_outbox_leases ALTER topic SET STORAGE PLAIN, ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
 COMMENT ON TABLE idem_outbox_leases IS
-'Batches that relays have: one row for each call of idem_outbox_take that found something, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
+'Batches that relays have: one row for each 400 messages that a call of idem_outbox_take gave out, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
 COMMENT ON COLUMN idem_outbox_leases.fence IS 'Fencing token of the batch.';
 COMMENT ON COLUMN idem_outbox_leases.lease_until IS 'From when on the next relay takes its messages back.';
+COMMENT ON COLUMN idem_outbox_leases.part IS 'Which part of the batch, from 0.';
 COMMENT ON COLUMN idem_outbox_leases.topic IS 'The topic of its messages.';
-COMMENT ON COLUMN idem_outbox_leases.ids IS 'Its messages; those that were acknowledged or given back since are still named.';
+COMMENT ON COLUMN idem_outbox_leases.ids IS 'Its messages, at most 400; those that were acknowledged or given back since are still named.';
 COMMENT ON COLUMN idem_outbox_leases.key_hashes IS 'Hashes of their keys, in the same order; 0: no key.';
 
 CREATE TABLE idem_outbox_parked (
@@ -81,7 +84,7 @@ CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, l
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION idem_outbox_take(text, integer, interval) IS
-'Gives out up to max_messages of the topic''s messages (never more than 400), oldest first, for as long as lease says (counted from now): until then nobody else gets them, and idem_outbox_ack or idem_outbox_nack with this fence say what became of them. Commit, and they are yours. attempt is 1 the first time.
+'Gives out up to max_messages of the topic''s messages, oldest first, for as long as lease says (counted from now): until then nobody else gets them, and idem_outbox_ack or idem_outbox_nack with this fence say what became of them. Commit, and they are yours. attempt is 1 the first time.
 Of each key at most one message, and none while another one of that key is out, or is waiting for its next attempt. Messages of leases that ran out are taken back first: that counts as a failure. Never waits for another transaction''s end; sees what has committed by now, in every isolation level; when there is nothing to give out or to take back, writes nothing.
 NULL is the default of max_messages and lease.
 Errors: 22004 topic is null; 22023 topic empty or over 255 bytes, max_messages not from 1 to 10000, lease not positive; 25006 in a read-only transaction.';

@@ -41,7 +41,7 @@ struct batch {
     std::vector<std::int64_t> ids() const;
 };
 
-/// Takes the next messages of a topic, oldest first, under one lease: at most `max_messages` and at most 400, one of each key.
+/// Takes the next messages of a topic, oldest first, under one lease: at most `max_messages`, one of each key.
 /// Empty: no message is ready. The take must have committed before messages are sent: call it on a client, or commit. One round
 /// trip; retried after a lost reply, whose messages are redelivered when their lease is over.
 batch take(const target &at, const std::string &topic, int max_messages = 100, duration lease = std::chrono::seconds(30));

@@ -1,9 +1,10 @@
 // The outbox: messages that commit with the business rows, leases of relays on messages, and parked messages.
 //
-// A relay's batch is one row of idem_outbox_leases, which lists the ids of its messages. The messages' own rows stay unchanged
-// until they are deleted or returned. A lease L holds a message m if L.ids contains m.id and L.fence > m.returned_by. Fences
-// increase, a message enters a new lease only when no older lease holds it, and a return writes the lease's fence to
-// returned_by. An old lease may therefore list messages that it no longer holds.
+// A relay's batch is one or more rows of idem_outbox_leases, its parts, which have one fence and list the ids of its messages.
+// Each part is a lease by itself. The messages' own rows stay unchanged until they are deleted or returned. A lease L holds a
+// message m if L.ids contains m.id and L.fence > m.returned_by. Fences increase, a message enters a new lease only when no
+// older lease holds it, and a return writes the lease's fence to returned_by. An old lease may therefore list messages that it
+// no longer holds.
 //
 // Only a transaction that has locked the lease's row may change a message that the lease holds. An acknowledgement deletes
 // messages. A return, by idem_outbox_nack or by a take that finds the lease expired, updates or parks them. The same
@@ -29,15 +30,16 @@ extern Member parked_table;
 
 inline constexpr int kMaxTopicBytes = 255;
 inline constexpr int kMaxBatch = 10'000; // the largest max_messages
-// Small enough that a lease's row is never toasted. A row found with a dirty snapshot could have lost its toasted values.
-inline constexpr int kMaxMessagesPerLease = 400;
+// The messages of one part. Small enough that its row is never toasted. A row found with a dirty snapshot could have lost its
+// toasted values.
+inline constexpr int kMaxMessagesPerPart = 400;
 
 // Attribute numbers of idem_outbox, idem_outbox_leases and idem_outbox_parked.
 struct MessageColumn {
     enum : AttrNumber { id = 1, due_at, returned_by, failures, topic, key, payload, headers, count = headers };
 };
 struct LeaseColumn {
-    enum : AttrNumber { fence = 1, lease_until, topic, ids, key_hashes, count = key_hashes };
+    enum : AttrNumber { fence = 1, lease_until, part, topic, ids, key_hashes, count = key_hashes };
 };
 struct ParkedColumn {
     enum : AttrNumber { id = 1, parked_at, returned_by, failures, cause, topic, key, payload, headers, count = headers };

@@ -7,17 +7,8 @@ namespace idem {
 
 namespace {
 
-constexpr Column kColumns[] = {{"fence", INT8OID},
-                               {"lease_until", TIMESTAMPTZOID},
-                               {"topic", TEXTOID},
-                               {"ids", INT8ARRAYOID},
-                               {"key_hashes", INT8ARRAYOID}};
-
-ScanKeyData fence_key(int64 fence) {
-    ScanKeyData key;
-    ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ, Int64GetDatum(fence));
-    return key;
-}
+constexpr Column kColumns[] = {{"fence", INT8OID}, {"lease_until", TIMESTAMPTZOID}, {"part", INT4OID},
+                               {"topic", TEXTOID}, {"ids", INT8ARRAYOID},           {"key_hashes", INT8ARRAYOID}};
 
 [[noreturn]] void raise_damaged() {
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a row of idem_outbox_leases is damaged"),
@@ -44,6 +35,7 @@ Lease read_lease(TupleTableSlot *slot) {
     lease.version = slot->tts_tid;
     lease.fence = DatumGetInt64(slot_getattr(slot, LeaseColumn::fence, &is_null));
     lease.lease_until = DatumGetTimestampTz(slot_getattr(slot, LeaseColumn::lease_until, &is_null));
+    lease.part = DatumGetInt32(slot_getattr(slot, LeaseColumn::part, &is_null));
     lease.topic = DatumGetTextPCopy(slot_getattr(slot, LeaseColumn::topic, &is_null));
     lease.ids = numbers_of(PointerGetDatum(DatumGetArrayTypePCopy(slot_getattr(slot, LeaseColumn::ids, &is_null))));
     lease.key_hashes =
@@ -55,22 +47,30 @@ Lease read_lease(TupleTableSlot *slot) {
 
 } // namespace
 
-constinit Member leases_table = member_table("idem_outbox_leases", kColumns, LeaseColumn::fence, InvalidAttrNumber);
+constinit Member leases_table = member_table("idem_outbox_leases", kColumns, LeaseColumn::fence, LeaseColumn::part);
 
 HeapTable open_leases() { return open_heap_held(leases_table, RowExclusiveLock); }
 
-bool lock_lease(const HeapTable &leases, int64 fence, Lease *lease) {
+bool find_lease(const HeapTable &leases, int64 fence, int32 from, Lease *lease) {
     bool found = false;
     with_latest_snapshot([&](Snapshot snapshot) {
-        ScanKeyData key = fence_key(fence);
-        const IndexedRows scan = begin_indexed_rows(leases, leases.primary_key, snapshot, &key, 1);
+        ScanKeyData keys[2];
+        ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ, Int64GetDatum(fence));
+        ScanKeyEntryInitialize(&keys[1], 0, 2, BTGreaterEqualStrategyNumber, InvalidOid, InvalidOid, F_INT4GE,
+                               Int32GetDatum(from));
+        const IndexedRows scan = begin_indexed_rows(leases, leases.primary_key, snapshot, keys, 2);
         if (TupleTableSlot *slot = next_row(scan)) {
             *lease = read_lease(slot);
             found = true;
         }
         end_indexed_rows(scan);
     });
-    return found && lock_row(leases, &lease->version, LockTupleExclusive, LockWaitBlock) == Write::done;
+    return found;
+}
+
+bool lock_lease(const HeapTable &leases, const Lease &lease) {
+    ItemPointerData version = lease.version;
+    return lock_row(leases, &version, LockTupleExclusive, LockWaitBlock) == Write::done;
 }
 
 bool try_lock_lease(const HeapTable &leases, const Lease &lease) {
@@ -78,15 +78,34 @@ bool try_lock_lease(const HeapTable &leases, const Lease &lease) {
     return lock_row(leases, &version, LockTupleExclusive, LockWaitSkip) == Write::done;
 }
 
+namespace {
+
 void insert_lease(const HeapTable &leases, const Lease &lease) {
     Datum values[LeaseColumn::count];
     const bool nulls[LeaseColumn::count] = {};
     values[LeaseColumn::fence - 1] = Int64GetDatum(lease.fence);
     values[LeaseColumn::lease_until - 1] = TimestampTzGetDatum(lease.lease_until);
+    values[LeaseColumn::part - 1] = Int32GetDatum(lease.part);
     values[LeaseColumn::topic - 1] = PointerGetDatum(lease.topic);
     values[LeaseColumn::ids - 1] = PointerGetDatum(array_of(lease.ids));
     values[LeaseColumn::key_hashes - 1] = PointerGetDatum(array_of(lease.key_hashes));
     insert_row(leases, values, nulls);
+}
+
+Numbers slice(const Numbers &numbers, int from) {
+    return {numbers.list + from, Min(numbers.count - from, kMaxMessagesPerPart)};
+}
+
+} // namespace
+
+void insert_leases(const HeapTable &leases, const Lease &batch) {
+    for (int from = 0; from < batch.ids.count; from += kMaxMessagesPerPart) {
+        Lease lease = batch;
+        lease.part = from / kMaxMessagesPerPart;
+        lease.ids = slice(batch.ids, from);
+        lease.key_hashes = slice(batch.key_hashes, from);
+        insert_lease(leases, lease);
+    }
 }
 
 void delete_lease(const HeapTable &leases, const Lease &lease) { (void)delete_row(leases, lease.version); }

@@ -52,30 +52,38 @@ bool holds_others(const HeapTable &messages, Snapshot snapshot, const Lease &lea
     return found;
 }
 
-// Settles those of the messages `ids` that the lease with this fence holds, and returns their number. Deletes the lease if it
-// holds no message afterwards. Calls `after` if any message was settled.
+// Settles those of the messages `ids` that the lease holds, and returns their number. Deletes the lease if it holds no message
+// afterwards.
+template <typename Settle> int settle_part(const HeapTable &leases, Lease *lease, const Numbers &ids, Settle settle_one) {
+    std::sort(lease->ids.list, lease->ids.list + lease->ids.count);
+    const Numbers listed = intersection(lease->ids, ids);
+    if (listed.count == 0 || !lock_lease(leases, *lease))
+        return 0;
+    int settled = 0;
+    const HeapTable messages = open_messages();
+    // The lease's row is locked before the snapshot is taken, so the snapshot sees all other changes of its messages.
+    with_latest_snapshot([&](Snapshot snapshot) {
+        settled =
+            settle_held(messages, snapshot, *lease, listed, [&](TupleTableSlot *slot) { return settle_one(messages, slot); });
+        if (!holds_others(messages, snapshot, *lease, listed))
+            delete_lease(leases, *lease);
+    });
+    close_heap(messages);
+    return settled;
+}
+
+// Settles those of the messages `ids` that the batch with this fence holds, and returns their number. Calls `after(topic)` if
+// any message was settled.
 template <typename Settle, typename After> int settle(const Numbers &ids, int64 fence, Settle settle_one, After after) {
     const HeapTable leases = open_leases();
     int settled = 0;
     Lease lease;
-    if (ids.count > 0 && lock_lease(leases, fence, &lease)) {
-        std::sort(lease.ids.list, lease.ids.list + lease.ids.count);
-        const Numbers listed = intersection(lease.ids, ids);
-        const HeapTable messages = open_messages();
-        // The lease's row is locked before the snapshot is taken, so the snapshot sees all other changes of its messages.
-        with_latest_snapshot([&](Snapshot snapshot) {
-            if (listed.count > 0)
-                settled = settle_held(messages, snapshot, lease, listed,
-                                      [&](TupleTableSlot *slot) { return settle_one(messages, slot); });
-            if (!holds_others(messages, snapshot, lease, listed))
-                delete_lease(leases, lease);
-        });
-        close_heap(messages);
-        if (settled > 0)
-            after(lease);
-        CommandCounterIncrement();
-    }
+    for (int32 part = 0; settled < ids.count && find_lease(leases, fence, part, &lease); part = lease.part + 1)
+        settled += settle_part(leases, &lease, ids, settle_one);
     close_heap(leases);
+    if (settled > 0)
+        after(lease.topic);
+    CommandCounterIncrement();
     return settled;
 }
 
@@ -103,7 +111,7 @@ SQL_FUNCTION(idem_outbox_ack) {
     PG_RETURN_INT32(settle(
         ids, fence,
         [](const HeapTable &messages, TupleTableSlot *slot) { return delete_row(messages, slot->tts_tid) == Write::done; },
-        [](const Lease &) {}));
+        [](const text *) {}));
 }
 
 SQL_FUNCTION(idem_outbox_nack) {
@@ -120,8 +128,8 @@ SQL_FUNCTION(idem_outbox_nack) {
             const Micros due_at = delay == 0 ? 0 : deadline_after(now, delay, "retry_after");
             return return_message(messages, slot, fence, due_at, Failure::nacked);
         },
-        [&](const Lease &lease) {
+        [&](const text *topic) {
             if (!backs_off && fixed_delay == 0)
-                notify_relays(lease.topic);
+                notify_relays(topic);
         }));
 }

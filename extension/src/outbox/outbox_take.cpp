@@ -199,7 +199,7 @@ void take(TakeCall *call, Micros span, const AnswerRows &result) {
     choose_messages(call, result);
     if (call->new_lease.ids.count > 0) {
         call->new_lease.lease_until = deadline_after(clock_now(), span, "lease");
-        insert_lease(call->leases, call->new_lease);
+        insert_leases(call->leases, call->new_lease);
         CommandCounterIncrement();
     }
     close_heap(call->leases);
@@ -218,7 +218,7 @@ int max_messages_argument(FunctionCallInfo fcinfo) {
     const int max_messages = PG_GETARG_INT32(Argument::max_messages);
     if (max_messages < 1 || max_messages > kMaxBatch)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_messages must be from 1 to %d", kMaxBatch)));
-    return Min(max_messages, kMaxMessagesPerLease);
+    return max_messages;
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 -- The outbox in one session: publish, take, ack, nack, what is parked and how it comes back. Several sessions are in the isolation specs.
 \ir ../include/helpers.psql
-SELECT plan(88);
+SELECT plan(98);
 CALL pg_temp.clean('outbox:');
 CREATE PROCEDURE pg_temp.empty() LANGUAGE sql AS $$
     DELETE FROM idem.idem_outbox; DELETE FROM idem.idem_outbox_leases; DELETE FROM idem.idem_outbox_parked
@@ -161,11 +161,30 @@ CALL pg_temp.empty();
 
 -- Many
 SELECT count(*) FROM (SELECT idem_publish('outbox:t', jsonb_build_object('m', i), 'k' || i % 700) FROM generate_series(1, 1400) i) p;
-SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 400, 'no_batch_is_larger');
-SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 300, 'the_rest_of_the_keys');
+SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 500)), 500, 'as_many_as_were_asked_for');
+SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 200, 'the_rest_of_the_keys');
 SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 0, 'and_no_key_twice');
 SELECT is((SELECT sum(idem_outbox_ack(ids, fence))::int FROM idem_outbox_leases), 700, 'all_acknowledged');
 SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t')), 100, 'default_of_max_messages');
+CALL pg_temp.empty();
+
+-- A batch of several rows: one fence for all of it.
+SELECT count(idem_publish('outbox:large', jsonb_build_object('m', n))) FROM generate_series(1, 10001) n \gset dropped_
+CREATE TEMP TABLE large AS SELECT id, fence FROM idem_outbox_take('outbox:large', 10000);
+SELECT is((SELECT count(*) || ' ' || count(DISTINCT fence) || ' ' || count(DISTINCT id) FROM large), '10000 1 10000', 'largest_batch');
+SELECT is((SELECT count(*) || ' ' || max(cardinality(ids)) FROM idem_outbox_leases), '25 400', 'is_leased_in_parts');
+SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:large', 10000)), 1, 'what_is_out_is_out_in_every_part');
+SELECT is((SELECT idem_outbox_ack(array_agg(id), min(fence)) FROM large WHERE id % 2 = 0), (SELECT count(*)::int FROM large WHERE id % 2 = 0), 'parts_of_all_parts');
+SELECT is((SELECT idem_outbox_nack(array_agg(id), min(fence), '0') FROM (SELECT * FROM large WHERE id % 2 = 1 LIMIT 7) AS seven), 7, 'given_back');
+SELECT is((SELECT idem_outbox_ack(array_agg(id), min(fence)) FROM large), (SELECT count(*)::int - 7 FROM large WHERE id % 2 = 1), 'the_rest');
+SELECT is((SELECT count(*)::int FROM idem_outbox_leases), 1, 'no_part_is_left');
+SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:large', 10000)), 7, 'what_was_given_back_is_free');
+CALL pg_temp.empty();
+SELECT count(idem_publish('outbox:large', jsonb_build_object('m', n))) FROM generate_series(1, 1000) n \gset dropped_
+SELECT count(*) FROM idem_outbox_take('outbox:large', 1000) \gset dropped_
+UPDATE idem_outbox_leases SET lease_until = now();
+SELECT is((SELECT count(*) || ' ' || min(attempt) FROM idem_outbox_take('outbox:large', 1000)), '1000 2', 'lapsed_in_every_part');
+SELECT is((SELECT count(*)::int FROM idem_outbox_leases), 3, 'parts_that_were_taken_back_are_gone');
 CALL pg_temp.empty();
 
 -- Nothing to do writes nothing. What earlier tests left behind is vacuumed, as a scan prunes pages that are full of it.
