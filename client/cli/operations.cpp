@@ -51,8 +51,11 @@ int show_in_flight(context &c) {
 
 int show_health(context &c) {
     const auto checks = query(c, health_statement);
-    show(c, checks, {"check_name", "ok", "detail"});
-    const auto failed = [](const std::string &check) { return nlohmann::json::parse(check).at("ok") != true; };
+    show(c, checks, {"check_name", "level", "detail"});
+    const auto failed = [](const std::string &check) {
+        const auto level = nlohmann::json::parse(check).at("level");
+        return level != "ok" && level != "notice";
+    };
     return std::any_of(checks.begin(), checks.end(), failed) ? kNo : kDone;
 }
 

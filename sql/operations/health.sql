@@ -5,7 +5,7 @@ RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_health_library() IS
 'Internal, for idem_health: the version of the library, whether it was preloaded, and what it finds changed on the extension''s tables.';
 
-CREATE FUNCTION idem_health(OUT check_name text, OUT ok boolean, OUT detail text)
+CREATE FUNCTION idem_health(OUT check_name text, OUT level text, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -28,31 +28,31 @@ BEGIN
     BEGIN
         EXECUTE format('SELECT * FROM %s.idem_health_library()', home) INTO library;
     EXCEPTION WHEN undefined_function OR undefined_file THEN
-        RETURN QUERY SELECT 'version', false,
+        RETURN QUERY SELECT 'version', 'critical',
             format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
         RETURN;
     END;
-    RETURN QUERY SELECT 'version', library.version = installed,
+    RETURN QUERY SELECT 'version', CASE WHEN library.version = installed THEN 'ok' ELSE 'warning' END,
         format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
         CASE WHEN library.version = installed THEN ''
              ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
-    RETURN QUERY SELECT 'preload', library.is_preloaded,
+    RETURN QUERY SELECT 'preload', CASE WHEN library.is_preloaded THEN 'ok' ELSE 'notice' END,
         CASE WHEN library.is_preloaded THEN 'The library is preloaded.'
              ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
-    RETURN QUERY SELECT 'tables', library.trouble IS NULL AND count(*) = 0,
+    RETURN QUERY SELECT 'tables', CASE WHEN library.trouble IS NULL AND count(*) = 0 THEN 'ok' ELSE 'critical' END,
         concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
                   'triggers that make sessions read the definitions anew are not enabled: ' ||
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
         FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
                           AND tgname IN ('idem_definitions_changed', 'idem_definitions_truncated') AND tgenabled <> 'A';
     RETURN QUERY EXECUTE format(
-        'SELECT ''privileges'', count(*) = 0, CASE WHEN count(*) = 0 THEN ''No role has more than idem_grant gives.'' '
+        'SELECT ''privileges'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''No role has more than idem_grant gives.'' '
         'ELSE format(''%%s privileges that neither the installation nor idem_grant gives: %%s'', count(*), '
         'string_agg(privilege, ''; '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ''; ...'' ELSE '''' END END '
         'FROM %s.idem_unintended_privileges() WITH ORDINALITY AS p (privilege, place)', home);
 
     -- The server
-    RETURN QUERY SELECT 'collation', coalesce(datcollversion = pg_database_collation_actual_version(oid), true),
+    RETURN QUERY SELECT 'collation', CASE WHEN datcollversion <> pg_database_collation_actual_version(oid) THEN 'warning' ELSE 'ok' END,
         CASE WHEN datcollversion <> pg_database_collation_actual_version(oid)
              THEN format('The database was made with version %s of its collation, the system has %s: unique indexes on your text columns may '
                          'let duplicates pass. Keys of idem compare bytewise, and are not concerned.',
@@ -67,18 +67,21 @@ BEGIN
               JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)
              WHERE c.relkind = 'r'),
         worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
-        SELECT 'wraparound', xids <= 1.25 * current_setting('autovacuum_freeze_max_age')::int
-                             AND multixacts <= 1.25 * current_setting('autovacuum_multixact_freeze_max_age')::int,
+        SELECT 'wraparound',
+            CASE WHEN xids > current_setting('vacuum_failsafe_age')::int OR multixacts > current_setting('vacuum_multixact_failsafe_age')::int THEN 'critical'
+                 WHEN xids > 1.25 * current_setting('autovacuum_freeze_max_age')::int
+                      OR multixacts > 1.25 * current_setting('autovacuum_multixact_freeze_max_age')::int THEN 'warning'
+                 ELSE 'ok' END,
             format('The oldest row of idem''s tables is %s transactions old, the oldest row lock %s multixacts; autovacuum acts at %s and %s.',
                    xids, multixacts, current_setting('autovacuum_freeze_max_age'), current_setting('autovacuum_multixact_freeze_max_age'))
           FROM worst;
-    RETURN QUERY SELECT 'prepared_transactions', coalesce(min(prepared) > clock_timestamp() - interval '1 hour', true),
+    RETURN QUERY SELECT 'prepared_transactions', CASE WHEN min(prepared) <= clock_timestamp() - interval '1 hour' THEN 'warning' ELSE 'ok' END,
         format('%s transactions are prepared%s, and go on holding the keys that they claimed.', count(*),
                coalesce(', the first since ' || min(prepared), ''))
         FROM pg_prepared_xacts WHERE database = current_database();
 
     -- The tables of others
-    RETURN QUERY SELECT 'guards', count(*) = 0,
+    RETURN QUERY SELECT 'guards', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'critical' END,
         CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
              ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
                          string_agg(format('%I on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname)
@@ -93,28 +96,33 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY EXECUTE format(
-        'SELECT ''scope_owners'', count(*) = 0, CASE WHEN count(*) = 0 THEN ''The owner of every scope exists.'' '
+        'SELECT ''scope_owners'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''The owner of every scope exists.'' '
         'ELSE format(''%%s scopes belong to roles that were dropped, and only superusers may use them: %%s'', count(*), '
         'string_agg(quote_literal(scope), '', '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN '', ...'' ELSE '''' END END '
         'FROM (SELECT scope, row_number() OVER (ORDER BY scope) AS place FROM %s.idem_scopes '
         'WHERE owner::oid <> 0 AND NOT EXISTS (SELECT FROM pg_roles WHERE oid = owner)) lost', home);
     EXECUTE format('SELECT count(*) FROM %s.idem_stats_counters() WHERE is_other', home) INTO shared;
-    RETURN QUERY SELECT 'statistics', shared = 0,
+    RETURN QUERY SELECT 'statistics', CASE WHEN shared = 0 THEN 'ok' ELSE 'notice' END,
         CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'
              ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END;
-    RETURN QUERY SELECT 'dead_rows', coalesce(bool_and(dead <= 10000 + 0.2 * live), true),
+    -- After a large sweep there are many until autovacuum comes.
+    RETURN QUERY SELECT 'dead_rows',
+        CASE WHEN bool_or(dead > 10000 + 0.2 * live AND vacuumed <= clock_timestamp() - interval '1 hour') THEN 'warning'
+             WHEN bool_or(dead > 10000 + 0.2 * live) THEN 'notice' ELSE 'ok' END,
         string_agg(format('%s: %s dead of %s rows', relation, dead, live + dead), ', ')
-        FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead
+        FROM (SELECT relation, pg_stat_get_live_tuples(relation) AS live, pg_stat_get_dead_tuples(relation) AS dead,
+                     coalesce(greatest(pg_stat_get_last_vacuum_time(relation), pg_stat_get_last_autovacuum_time(relation)),
+                              pg_postmaster_start_time()) AS vacuumed
                 FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
     EXECUTE format('WITH RECURSIVE firsts AS ((SELECT topic, id FROM %1$s.idem_outbox ORDER BY topic, id LIMIT 1) UNION ALL '
                    'SELECT n.topic, n.id FROM firsts f, LATERAL (SELECT topic, id FROM %1$s.idem_outbox o WHERE o.topic > f.topic '
                    'ORDER BY o.topic, o.id LIMIT 1) n) '
                    'SELECT f.topic, (%1$s.idem_id_parts(f.id)).at FROM firsts f ORDER BY f.id LIMIT 1', home) INTO topic, since;
-    RETURN QUERY SELECT 'outbox', coalesce(since > clock_timestamp() - interval '1 hour', true),
+    RETURN QUERY SELECT 'outbox', CASE WHEN since <= clock_timestamp() - interval '1 hour' THEN 'warning' ELSE 'ok' END,
         CASE WHEN since IS NULL THEN 'All messages were acknowledged.'
              ELSE format('The oldest message that was not acknowledged was published at %s (topic %s).', since, topic) END;
     EXECUTE format('SELECT count(*) FROM (SELECT FROM %s.idem_outbox_parked LIMIT 10001) p', home) INTO shared;
-    RETURN QUERY SELECT 'dead_letters', shared = 0,
+    RETURN QUERY SELECT 'dead_letters', CASE WHEN shared = 0 THEN 'ok' ELSE 'warning' END,
         format('%s%s dead letters wait for idem_outbox_retry or idem_outbox_discard.', CASE WHEN shared > 10000 THEN 'More than ' END, least(shared, 10000));
     FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         pages := pg_relation_size(to_regclass(home || '.' || space)) / current_setting('block_size')::int;
@@ -133,19 +141,22 @@ BEGIN
                     ELSE '%1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
             ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
             INTO sample USING 100 * share, clock_timestamp();
+        -- Sweeps come at intervals; nobody sweeps if none has come to its end for a day.
+        EXECUTE format('SELECT max(complete_from) FROM %s.idem_sweeps WHERE swept = $1', home) INTO since USING to_regclass(home || '.' || space);
         RETURN QUERY SELECT 'sweep_lag_of_' || space,
-            sample.expired / share <= greatest(most_expired, 0.2 * sample.live_rows / share),
+            CASE WHEN sample.expired / share <= greatest(most_expired, 0.2 * sample.live_rows / share) THEN 'ok'
+                 WHEN since > clock_timestamp() - interval '1 day' THEN 'notice' ELSE 'warning' END,
             format('%s of %s rows have expired and were not swept', round(sample.expired / share), round(sample.live_rows / share)) ||
             coalesce(', the first at ' || sample.oldest_expiry, '') || coalesce(format(' (estimated from %s)', basis), '');
         CONTINUE WHEN space <> 'idem_keys';
-        RETURN QUERY SELECT 'leases', coalesce(sample.oldest_lapse > clock_timestamp() - interval '1 hour', true),
+        RETURN QUERY SELECT 'leases', CASE WHEN sample.oldest_lapse <= clock_timestamp() - interval '1 hour' THEN 'warning' ELSE 'ok' END,
             format('%s leases are live%s; %s have run out and were not taken over%s', sample.leases,
                    coalesce(', the oldest claimed at ' || sample.oldest_lease, ''), sample.lapsed,
                    coalesce(', the first at ' || sample.oldest_lapse, '')) || coalesce(format(' (in %s)', basis), '');
-        RETURN QUERY SELECT 'in_doubt', sample.in_doubt = 0,
+        RETURN QUERY SELECT 'in_doubt', CASE WHEN sample.in_doubt = 0 THEN 'ok' ELSE 'warning' END,
             format('%s keys are in doubt, and wait for idem_resolve or idem_forget', sample.in_doubt) || coalesce(format(' (in %s)', basis), '');
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION idem_health() IS
-'What an operator would want to know: one row per check, ok or not, with the figures it rests on. docs/monitoring.md says what each means and what to do. Reads some 10,000 pages of each table of keys at most; of larger tables, the figures are estimates. Counts all scopes and names no key. Operators.';
+'What an operator would want to know: one row per check, with its level (ok, notice, warning, critical) and the figures it rests on. A supported set-up shows nothing above notice: alert on warning and critical. docs/monitoring.md says what each means and what to do. Reads some 10,000 pages of each table of keys at most; of larger tables, the figures are estimates. Counts all scopes and names no key. Operators.';

@@ -178,9 +178,9 @@ expect_too_old() {
 @test "health: a failed check is 1" {
     has_function idem_health || { expect_too_old health; return; }
     run idem health
-    [[ "${lines[0]}" == "check_name "*ok*detail* ]]
+    [[ "${lines[0]}" == "check_name "*level*detail* ]]
     local failed
-    failed=$(sql "SELECT count(*) FROM idem.idem_health() WHERE NOT ok")
+    failed=$(sql "SELECT count(*) FROM idem.idem_health() WHERE level IN ('warning', 'critical')")
     [ "$status" -eq "$((failed > 0))" ]
     run idem health --json
     [ "$(sql "SELECT json_array_length(\$x\$$output\$x\$) > 3")" = t ]

@@ -72,7 +72,7 @@ answers(q{SELECT acquired + takeovers + stale_fences + swept FROM idem_stats WHE
 answers(
     q{SELECT string_agg(concat_ws(' ', key, mode, pid, lease_until < now()), ', ' ORDER BY key) FROM idem_in_flight()},
     'doubtful leased t, lapsed leased t, leased leased f');
-answers(q{SELECT check_name, ok FROM idem_health() WHERE NOT ok}, 'in_doubt|f');
+answers(q{SELECT check_name, level FROM idem_health() WHERE level <> 'ok'}, 'in_doubt|warning');
 answers(q{SELECT count(*) > 10 FROM idem_health()}, 't');
 answers(q{SELECT count(*) FROM idem_sweep_progress}, '0');
 answers(q{SELECT idem_stats_reset(); SELECT count(*) FILTER (WHERE duplicates > 0) FROM idem_stats}, lines('', '0'));

@@ -115,8 +115,8 @@ foreach my $database ('from_script', 'from_archive')
     is(sqlstate($target, q{SET ROLE stranger; SELECT idem_claim('k', scope => 'left')}, $database), '42501',
         "$database: a scope without its owner is closed");
     $answers->(
-        q{SELECT ok, detail FROM idem_health() WHERE check_name = 'scope_owners'},
-        q{f|1 scopes belong to roles that were dropped, and only superusers may use them: 'left'});
+        q{SELECT level, detail FROM idem_health() WHERE check_name = 'scope_owners'},
+        q{warning|1 scopes belong to roles that were dropped, and only superusers may use them: 'left'});
     $answers->(
         q{SELECT idem_scope_set('left', owner => 'stranger') \g /dev/null
           SET ROLE stranger;

@@ -30,7 +30,7 @@ sub other
 # --- What is counted ------------------------------------------------------------------------------------------------------
 
 is($node->safe_psql('postgres', 'SELECT count(*) FROM idem_stats'), '0', 'nothing is counted at first');
-is($node->safe_psql('postgres', "SELECT ok FROM idem_health() WHERE check_name = 'preload'"), 't', 'health knows of the preload');
+is($node->safe_psql('postgres', "SELECT level FROM idem_health() WHERE check_name = 'preload'"), 'ok', 'health knows of the preload');
 
 # acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept
 my @counted = (
@@ -222,7 +222,7 @@ is(other('postgres'), '20', 'which says how much was counted in it');
 is($node->safe_psql('postgres', q{SELECT idem_claim('k', scope => 's60'), idem_claim('k2', scope => 's1'); SELECT duplicates FROM idem_stats WHERE is_other}),
     lines('f|t', '1'), 'known scopes keep their own counters');
 is(stats('s1'), '2|0|0|0|0|0|0|0', 'as before');
-is($node->safe_psql('postgres', "SELECT ok FROM idem_health() WHERE check_name = 'statistics'"), 'f', 'health says that there are too many');
+is($node->safe_psql('postgres', "SELECT level FROM idem_health() WHERE check_name = 'statistics'"), 'notice', 'health says that there are too many');
 $node->restart;
 is(other('postgres'), '20', 'the rest survives a restart');
 is(stats('s1'), '2|0|0|0|0|0|0|0', 'beside the others');

@@ -12,10 +12,10 @@ use Test::More;
 my $node = start_server('health',
     conf => "max_prepared_transactions = 2\nautovacuum = off\nshared_buffers = 256MB\nfsync = off\n");
 
-sub ok_of
+sub level_of
 {
     my ($check, $database) = @_;
-    return $node->safe_psql($database // 'postgres', "SELECT ok FROM idem_health() WHERE check_name = '$check'");
+    return $node->safe_psql($database // 'postgres', "SELECT level FROM idem_health() WHERE check_name = '$check'");
 }
 
 sub detail_of
@@ -28,7 +28,7 @@ sub detail_of
 
 $node->safe_psql('postgres', q{CREATE DATABASE odd});
 $node->safe_psql('odd', q{CREATE SCHEMA "Odd, %s; --"; CREATE EXTENSION idem SCHEMA "Odd, %s; --"});
-is( $node->safe_psql('odd', q{SELECT count(*), string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM "Odd, %s; --".idem_health()}),
+is( $node->safe_psql('odd', q{SELECT count(*), string_agg(check_name, ',') FILTER (WHERE level <> 'ok') FROM "Odd, %s; --".idem_health()}),
     '19|preload', 'all is well in a schema with an odd name, except that the library is not preloaded');
 is($node->safe_psql('odd', q{SELECT count(*) FROM "Odd, %s; --".idem_stats}), '0', 'where the view works, too');
 
@@ -42,7 +42,7 @@ $node->psql('newer', q{CREATE FUNCTION idem_future() RETURNS void LANGUAGE c AS 
 like($stderr, qr/could not find function "idem_future" in file/, 'a script for a newer library says what is missing');
 $node->safe_psql('newer', q{UPDATE pg_proc SET prosrc = 'idem_future' WHERE proname IN ('idem_claim', 'idem_health_library')});
 is(sqlstate($node, q{SELECT idem_claim('k')}, 'newer'), '42883', 'so does a function that a newer script made');
-is($node->safe_psql('newer', 'SELECT check_name, ok FROM idem_health()'), 'version|f', 'health says that the library is too old');
+is($node->safe_psql('newer', 'SELECT check_name, level FROM idem_health()'), 'version|critical', 'health says that the library is too old');
 like(detail_of('version', 'newer'), qr/older than the SQL \(99\.0\)/, 'and which version is needed');
 is(sqlstate($node, q{SELECT idem_try_claim('k')}, 'newer'), '00000', 'what the library has goes on working');
 
@@ -54,8 +54,8 @@ $node->safe_psql('older', q{CREATE EXTENSION idem; ALTER EXTENSION idem DROP TAB
 is(sqlstate($node, q{SELECT idem_claim('k')}, 'older'), '55000', 'a library that needs more than there is');
 $node->psql('older', q{SELECT idem_claim('k')}, stderr => \$stderr);
 like($stderr, qr/the extension's SQL in this database 0\.0\.1.*HINT:  Run ALTER EXTENSION idem UPDATE/s, 'says which versions, and what to do');
-is(ok_of('version', 'older'), 'f', 'health says so');
-is(ok_of('tables', 'older'), 'f', 'and that the tables are not those');
+is(level_of('version', 'older'), 'warning', 'health says so');
+is(level_of('tables', 'older'), 'critical', 'and that the tables are not those');
 is($node->safe_psql('older', "SELECT count(*) FROM idem_health() WHERE check_name = 'leases'"), '0', 'into which it does not look');
 
 # --- Another version of the collation -------------------------------------------------------------------------------------
@@ -65,10 +65,10 @@ SKIP:
     my $state = sqlstate($node, q{CREATE DATABASE german TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de' ENCODING 'UTF8'});
     skip('the server was built without ICU', 2) unless $state eq '00000';
     $node->safe_psql('german', 'CREATE EXTENSION idem');
-    is(ok_of('collation', 'german'), 't', 'collation of the version that the database was made with');
+    is(level_of('collation', 'german'), 'ok', 'collation of the version that the database was made with');
     $node->safe_psql('german', q{UPDATE pg_database SET datcollversion = '1.2.3' WHERE datname = 'german'});
-    my $verdict = $node->safe_psql('german', q{SET client_min_messages = error; SELECT ok FROM idem_health() WHERE check_name = 'collation'});
-    is($verdict, 'f', 'collation of another');
+    my $level = $node->safe_psql('german', q{SET client_min_messages = error; SELECT level FROM idem_health() WHERE check_name = 'collation'});
+    is($level, 'warning', 'collation of another');
 }
 
 # --- Large tables ---------------------------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ SKIP:
     $node->stop;
     start_by_clock($node, $library, 0);
     $node->safe_psql('postgres', q{BEGIN; SELECT idem_claim('prepared'); PREPARE TRANSACTION 'forgotten'});
-    is(ok_of('prepared_transactions'), 't', 'a transaction that was just prepared');
+    is(level_of('prepared_transactions'), 'ok', 'a transaction that was just prepared');
     set_clock($node, 3700);
-    is(ok_of('prepared_transactions'), 'f', 'a transaction prepared an hour ago');
+    is(level_of('prepared_transactions'), 'warning', 'a transaction prepared an hour ago');
     $node->safe_psql('postgres', q{ROLLBACK PREPARED 'forgotten'});
-    is(ok_of('prepared_transactions'), 't', 'it is gone');
+    is(level_of('prepared_transactions'), 'ok', 'it is gone');
 }
 
 $node->stop;

@@ -195,7 +195,7 @@ check_catalog('odd', 'fresh, odd', 'in a schema with an odd name, without grants
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('shop'), '-f', $dump ], 'pg_dump of the updated database');
 check_data($node, 'shop', $data, 1);
-is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE NOT ok) FROM idem_health()}), 'version',
+is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE level <> 'ok') FROM idem_health()}), 'version',
     'all is well, but for the version');
 
 # A dump names no version: where it is restored, the default one is created.
@@ -222,7 +222,7 @@ is(sqlstate($node, $_, 'newer'), '55000', "tables that the library does not know
   foreach q{SELECT idem_claim('k')}, q{SELECT idem_lookup('k')}, 'CALL idem_sweep()', q{SELECT idem_in_flight()};
 $node->psql('newer', q{SELECT idem_claim('k')}, stderr => \$stderr);
 like($stderr, qr/The library has version \Q$version\E, the extension's SQL in this database 99\.0/, 'the error names both versions');
-is($node->safe_psql('newer', q{SELECT check_name FROM idem_health() WHERE NOT ok AND check_name <> 'preload'}),
+is($node->safe_psql('newer', q{SELECT check_name FROM idem_health() WHERE level <> 'ok' AND check_name <> 'preload'}),
     lines('version', 'tables'), 'so does idem_health');
 is($node->safe_psql('newer', q{SELECT idem_lock('l') IS NOT NULL}), 't', 'functions that need other tables go on working');
 

@@ -15,7 +15,7 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE ROLE ro; CREATE ROLE app; CREATE ROLE ops; CREATE ROLE tenant');
 
 my $pure = join ', ', map { "'$_'" } qw(idem_key idem_fingerprint idem_fingerprint_text idem_fingerprint_bytes idem_next_id idem_id_parts
-  idem_uuid_v7 idem_can_transition idem_check_transition idem_request_message idem_http_key);
+  idem_uuid_v7 idem_can_transition idem_check_transition idem_request_message idem_http_key idem_version);
 
 # One row for each privilege that a role has on an object of the extension.
 my $privileges = <<'SQL';
@@ -65,7 +65,7 @@ sub privileges_of
     return $node->safe_psql($database, "$privileges SELECT name, privilege, is_grantable FROM privileges WHERE role = '$role' ORDER BY name, privilege");
 }
 
-sub health { return $node->safe_psql($_[0], q{SELECT ok, detail FROM idem_health() WHERE check_name = 'privileges'}) }
+sub health { return $node->safe_psql($_[0], q{SELECT level, detail FROM idem_health() WHERE check_name = 'privileges'}) }
 
 # --- Defaults of every kind -----------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ foreach my $name (sort keys %defaults)
     $node->safe_psql('postgres', "CREATE DATABASE $name");
     $node->safe_psql($name, "$defaults{$name}; CREATE EXTENSION idem");
     is(differences($name), '', "$name: the privileges are the intended ones");
-    is(health($name) =~ s/\|.*//r, 't', "$name: health agrees");
+    is(health($name) =~ s/\|.*//r, 'ok', "$name: health agrees");
 }
 
 $node->safe_psql('postgres', 'CREATE DATABASE nested');
@@ -119,7 +119,7 @@ is(differences('open_all', q{role NOT IN ('app', 'ops')}), '', 'a grant to two r
 is(privileges_of('open_all', $_), privileges_of('plain', $_), "$_ has the same as without defaults") foreach 'app', 'ops';
 is(privileges_of('plain', 'app') =~ s/.*\bidem_stats\|(\w+).*/$1/sr, 'SELECT', 'applications read their view');
 unlike(privileges_of('plain', 'app'), qr/^idem_(dead_letters|sweep_progress|keys)\|/m, 'and no other');
-is(health('open_all') =~ s/\|.*//r, 't', 'health accepts what idem_grant gives');
+is(health('open_all') =~ s/\|.*//r, 'ok', 'health accepts what idem_grant gives');
 
 # --- Dump and restore -----------------------------------------------------------------------------------------------------
 
@@ -157,18 +157,18 @@ foreach my $stray (@strays)
 {
     $node->safe_psql('plain', "GRANT $stray TO app");
     my ($object) = $stray =~ /(idem_\w+)/;
-    like(health('plain'), qr/^f\|.*\b$object\b.* to app/, "health reports $stray");
+    like(health('plain'), qr/^warning\|.*\b$object\b.* to app/, "health reports $stray");
     $node->safe_psql('plain', "REVOKE $stray FROM app");
-    like(health('plain'), qr/^t\|/, 'until it is taken back');
+    like(health('plain'), qr/^ok\|/, 'until it is taken back');
 }
 foreach my $stray ('EXECUTE ON FUNCTION idem_claim(text, interval, text)', 'SELECT ON idem_stats', 'SELECT ON idem_scopes')
 {
     $node->safe_psql('plain', "GRANT $stray TO PUBLIC");
-    like(health('plain'), qr/^f\|.* to PUBLIC/, "health reports $stray for PUBLIC");
+    like(health('plain'), qr/^warning\|.* to PUBLIC/, "health reports $stray for PUBLIC");
     $node->safe_psql('plain', "REVOKE $stray FROM PUBLIC");
 }
 $node->safe_psql('plain', 'GRANT EXECUTE ON FUNCTION idem_stats_counters() TO ro; GRANT SELECT ON idem_stats, idem_transition_log TO ro');
-like(health('plain'), qr/^t\|/, 'health accepts single functions, views, and the log of transitions');
+like(health('plain'), qr/^ok\|/, 'health accepts single functions, views, and the log of transitions');
 
 $node->safe_psql('plain', "GRANT $_ TO app, ops") foreach @strays;
 $node->safe_psql('plain', 'GRANT EXECUTE ON FUNCTION idem_key("any") TO app; GRANT USAGE ON TYPE idem_outcome TO app');

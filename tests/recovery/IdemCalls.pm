@@ -300,7 +300,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     IF is_refused THEN
-        SELECT ok INTO is_well FROM idem_health() WHERE check_name = 'tables';
+        SELECT level = 'ok' INTO is_well FROM idem_health() WHERE check_name = 'tables';
         IF is_well THEN
             name := 'health';
             expected := 'tables not ok, as functions raise 55000';

@@ -167,7 +167,7 @@ INSERT INTO invariant VALUES
 ('an inserted row is there', $$ SELECT what, key FROM told WHERE what = 'inserted' AND NOT EXISTS (SELECT FROM once WHERE id = key::int AND who = value)
     UNION ALL SELECT what, key FROM told WHERE what = 'guarded' AND NOT EXISTS (SELECT FROM guarded WHERE id = key::int AND who = value) $$),
 ('a key that is in doubt stays so', $$ SELECT key FROM told WHERE what = 'doubtful' AND idem_try_claim(key, scope => 'manual') <> 'in_doubt' $$),
-('nothing is wrong with idem', $$ SELECT check_name, detail FROM idem_health() WHERE NOT ok AND check_name IN
+('nothing is wrong with idem', $$ SELECT check_name, detail FROM idem_health() WHERE level <> 'ok' AND check_name IN
     ('version', 'tables', 'collation', 'wraparound', 'guards') $$);
 SQL
 

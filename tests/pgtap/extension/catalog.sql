@@ -121,7 +121,7 @@ SELECT set_has(
        ('idem_outbox_take', 'topic text, max_messages integer DEFAULT 100, lease interval DEFAULT ''00:00:30''::interval, OUT id bigint, '
                             'OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint', true),
        ('idem_version', 'OUT edition text, OUT version text, OUT server text', false),
-       ('idem_health', 'OUT check_name text, OUT ok boolean, OUT detail text', true) $$,
+       ('idem_health', 'OUT check_name text, OUT level text, OUT detail text', true) $$,
     'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
 
 SELECT is(pg_temp.columns_of('idem_stats'),

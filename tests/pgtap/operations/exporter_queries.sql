@@ -54,8 +54,8 @@ SELECT is((SELECT string_agg(name, ', ') FROM queries,
            WHERE rows.count <> rows.distinct), NULL, 'no_two_rows_have_the_same_labels');
 SELECT is((SELECT row ->> 'keys' FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row
             WHERE name = 'idem_in_flight' AND row ->> 'mode' = 'leased'), '1', 'a_lease_is_counted');
-SELECT ok((SELECT bool_and(row ->> 'ok' IN ('0', '1')) FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row
-            WHERE name = 'idem_health'), 'verdicts_are_numbers');
+SELECT ok((SELECT bool_and(row ->> 'level' IN ('0', '1', '2', '3')) FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row
+            WHERE name = 'idem_health'), 'levels_are_numbers');
 ROLLBACK;
 SELECT ok(NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tap_exporter'), 'role_is_gone');
 CALL pg_temp.clean('exporter:');

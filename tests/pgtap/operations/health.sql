@@ -1,10 +1,10 @@
--- idem_health: each check says ok, and when its cause is there, not ok. What needs a server of its own is in tests/recovery/020_health.pl.
+-- idem_health: each check says ok, and another level when its cause is there. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir ../include/helpers.psql
-SELECT plan(32);
+SELECT plan(34);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
-CREATE FUNCTION pg_temp.ok(what text) RETURNS boolean LANGUAGE sql AS $$ SELECT ok FROM idem_health() WHERE check_name = what $$;
+CREATE FUNCTION pg_temp.level(what text) RETURNS text LANGUAGE sql AS $$ SELECT level FROM idem_health() WHERE check_name = what $$;
 CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT detail FROM idem_health() WHERE check_name = what $$;
 
 SELECT results_eq(
@@ -12,58 +12,64 @@ SELECT results_eq(
     $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,scope_owners,statistics,sweep_lag_of_idem_keys,
                        sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
-SELECT is((SELECT count(*)::int FROM idem_health() WHERE ok IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_verdict_and_a_detail');
-SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE NOT ok AND check_name NOT IN ('preload', 'dead_rows')), NULL, 'all_is_well');
+SELECT is((SELECT count(*)::int FROM idem_health() WHERE level IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_level_and_a_detail');
+SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE level NOT IN ('ok', 'notice')), NULL, 'all_is_well');
 
 -- Leases and doubt
 SELECT outcome FROM idem_begin('health:live', lease => '1 hour');
 SELECT outcome FROM idem_begin('health:lapsed', lease => '1 us');
 SELECT matches(pg_temp.detail('leases'), '^1 leases are live.*; 1 have run out', 'leases_are_counted');
-SELECT ok(pg_temp.ok('leases'), 'a_lease_that_has_just_run_out_is_no_alarm');
+SELECT is(pg_temp.level('leases'), 'ok', 'a_lease_that_has_just_run_out_is_no_alarm');
 UPDATE idem_keys SET lease_until = now() - interval '61 min' WHERE key = 'health:lapsed';
-SELECT ok(NOT pg_temp.ok('leases'), 'work_that_nobody_took_over');
+SELECT is(pg_temp.level('leases'), 'warning', 'work_that_nobody_took_over');
 SELECT idem_scope_set('health:manual', on_lease_expiry => 'manual');
 SELECT outcome FROM idem_begin('health:doubt', lease => '1 us', scope => 'health:manual');
-SELECT ok(NOT pg_temp.ok('in_doubt'), 'doubt_before_anybody_asked');
+SELECT is(pg_temp.level('in_doubt'), 'warning', 'doubt_before_anybody_asked');
 SELECT idem_try_claim('health:doubt', scope => 'health:manual');
 SELECT matches(pg_temp.detail('in_doubt'), '^1 keys', 'doubt_that_was_written_down');
-SELECT ok(NOT pg_temp.ok('in_doubt'), 'is_for_an_operator');
+SELECT is(pg_temp.level('in_doubt'), 'warning', 'is_for_an_operator');
 SELECT idem_resolve('health:doubt', 'completed', scope => 'health:manual');
-SELECT ok(pg_temp.ok('in_doubt'), 'until_it_is_resolved');
+SELECT is(pg_temp.level('in_doubt'), 'ok', 'until_it_is_resolved');
 CALL pg_temp.clean('health:');
 
 -- Expired and dead rows
 SELECT count(*) FROM idem_claim_many((SELECT array_agg('health:' || i) FROM generate_series(1, 10001) i), ttl => '1 us');
-SELECT ok(NOT pg_temp.ok('sweep_lag_of_idem_keys'), 'rows_that_nobody_swept');
+DELETE FROM idem_sweeps WHERE swept = 'idem_keys'::regclass;
+SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'warning', 'rows_that_nobody_swept');
+INSERT INTO idem_sweeps (swept, slot, pid, started_at, updated_at, complete_from, blocks_total)
+SELECT 'idem_keys'::regclass, 0, 0, at, at, at, 0 FROM (SELECT now() - interval '25 hours') AS t (at);
+SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'warning', 'nor_for_a_day');
+UPDATE idem_sweeps SET complete_from = now() - interval '23 hours' WHERE swept = 'idem_keys'::regclass;
+SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'notice', 'the_next_sweep_comes');
 SELECT matches(pg_temp.detail('sweep_lag_of_idem_keys'), '^10001 of 10001 rows have expired.*the first at ', 'are_counted');
 ALTER TABLE idem_keys SET (autovacuum_enabled = off);
 DELETE FROM idem_keys WHERE starts_with(key, 'health:');
 SELECT pg_stat_force_next_flush();
-SELECT ok(NOT pg_temp.ok('dead_rows'), 'dead_rows_that_nobody_vacuumed');
-SELECT ok(pg_temp.ok('sweep_lag_of_idem_keys'), 'but_they_are_swept');
+SELECT is(pg_temp.level('dead_rows'), 'notice', 'dead_rows_that_nobody_vacuumed');
+SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'ok', 'but_they_are_swept');
 ALTER TABLE idem_keys RESET (autovacuum_enabled);
 VACUUM idem_keys;
 SELECT pg_stat_force_next_flush();
-SELECT ok(pg_temp.ok('dead_rows'), 'vacuumed');
+SELECT is(pg_temp.level('dead_rows'), 'ok', 'vacuumed');
 
 -- Guards
 CREATE TEMP TABLE "Guarded" (id int PRIMARY KEY, state text DEFAULT 'a');
 SELECT optimistic_enable('"Guarded"');
-SELECT ok(pg_temp.ok('guards'), 'guard_is_enabled');
+SELECT is(pg_temp.level('guards'), 'ok', 'guard_is_enabled');
 ALTER TABLE "Guarded" DISABLE TRIGGER USER;
-SELECT ok(NOT pg_temp.ok('guards'), 'guard_is_disabled');
+SELECT is(pg_temp.level('guards'), 'critical', 'guard_is_disabled');
 SELECT matches(pg_temp.detail('guards'), 'on (pg_temp[_0-9]*\.)?"Guarded"', 'and_named');
 DROP TABLE "Guarded";
 
 -- The tables
 BEGIN;
 ALTER TABLE idem_tokens SET UNLOGGED;
-SELECT ok(NOT pg_temp.ok('tables'), 'table_that_was_altered');
+SELECT is(pg_temp.level('tables'), 'critical', 'table_that_was_altered');
 SELECT matches(pg_temp.detail('tables'), 'idem_tokens.*not logged', 'and_how');
 ROLLBACK;
 BEGIN;
 ALTER TABLE idem_scopes DISABLE TRIGGER idem_definitions_changed;
-SELECT ok(NOT pg_temp.ok('tables'), 'sessions_are_not_told_of_changes');
+SELECT is(pg_temp.level('tables'), 'critical', 'sessions_are_not_told_of_changes');
 ROLLBACK;
 
 -- The privileges. Files that grant take turns.
@@ -71,7 +77,7 @@ SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 BEGIN;
 CREATE ROLE tap_health;
 SELECT idem_grant('tap_health', true);
-SELECT ok(pg_temp.ok('privileges'), 'grant_of_an_operator_is_no_alarm');
+SELECT is(pg_temp.level('privileges'), 'ok', 'grant_of_an_operator_is_no_alarm');
 GRANT INSERT, DELETE ON idem_api_keys TO tap_health;
 SELECT is(pg_temp.detail('privileges'),
     '1 privileges that neither the installation nor idem_grant gives: INSERT, DELETE on idem.idem_api_keys to tap_health',
@@ -82,9 +88,9 @@ ROLLBACK;
 BEGIN;
 CREATE ROLE tap_leaver;
 SELECT idem_scope_set('health:left', owner => 'tap_leaver'), idem_scope_set('health:free', ttl => '1 hour');
-SELECT ok(pg_temp.ok('scope_owners'), 'owner_is_there');
+SELECT is(pg_temp.level('scope_owners'), 'ok', 'owner_is_there');
 DROP ROLE tap_leaver;
-SELECT ok(NOT pg_temp.ok('scope_owners'), 'owner_was_dropped');
+SELECT is(pg_temp.level('scope_owners'), 'warning', 'owner_was_dropped');
 SELECT matches(pg_temp.detail('scope_owners'), '^1 scopes .*: ''health:left''$', 'and_its_scope_is_named');
 ROLLBACK;
 SELECT pg_advisory_unlock(hashtext('idem pgtap grants'));
@@ -92,7 +98,7 @@ SELECT pg_advisory_unlock(hashtext('idem pgtap grants'));
 -- The versions of library and SQL, whichever is ahead
 BEGIN;
 UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'idem';
-SELECT ok(NOT pg_temp.ok('version'), 'other_version');
+SELECT is(pg_temp.level('version'), 'warning', 'other_version');
 SELECT is(idem_claim('health:other'), true, 'works_as_long_as_it_has_what_it_needs');
 ALTER TABLE idem_keys RENAME TO idem_keys_of_old;
 SELECT throws_like($$ SELECT idem_claim('health:less') $$, '%not what this version of the library needs', 'clear_error_where_something_is_missing');
@@ -102,14 +108,14 @@ ROLLBACK;
 BEGIN;
 UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint + 4294967296 - 300000000) % 4294967296)::text::xid
  WHERE oid = 'idem_locks'::regclass;
-SELECT ok(NOT pg_temp.ok('wraparound'), 'old_row_locks');
+SELECT is(pg_temp.level('wraparound'), 'warning', 'old_row_locks');
 ROLLBACK;
 -- Large responses are in a table of their own, which vacuum freezes apart from the keys'.
 BEGIN;
 UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint + 4294967296 - 300000000) % 4294967296)::text::xid
  WHERE oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'idem_keys'::regclass);
-SELECT ok(NOT pg_temp.ok('wraparound'), 'old_responses');
+SELECT is(pg_temp.level('wraparound'), 'warning', 'old_responses');
 ROLLBACK;
-SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE NOT ok AND check_name NOT IN ('preload', 'dead_rows')), NULL, 'all_is_well_again');
+SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE level NOT IN ('ok', 'notice')), NULL, 'all_is_well_again');
 CALL pg_temp.clean('health:');
 SELECT * FROM finish();
