@@ -22,7 +22,7 @@ check-all:   ## the same and every other test that takes minutes
 	@scripts/check.sh all
 check-rest:  ## of check-all, what is not in check
 	@scripts/check.sh rest
-check-long:  ## what takes hours: chaos, faults, cut points, the matrix
+check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matrix
 	@scripts/check.sh long
 matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky
 	@scripts/matrix.sh $(ONLY)

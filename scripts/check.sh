@@ -99,6 +99,9 @@ examples() { scripts/examples.sh; }
 # The checkout in a browser.
 browser() { scripts/browser.sh; }
 
+# The recipes of docs/orm.md with the real packages: of three ORMs here, of all in orm_long. A cluster of its own.
+orm() { scripts/orm.sh sequelize sqlalchemy active-record; }
+
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
@@ -148,6 +151,8 @@ chaos_long() { scripts/chaos.sh --minutes 10 && echo 'ok 1 - ten minutes of chao
 faults_long() { IDEM_FAULTS=all IDEM_ALTERATIONS=all prove_recovery faults_long 028_faults.pl 036_altered_tables.pl; }
 
 cuts_long() { IDEM_CUT_REPETITIONS=100 cuts; }
+
+orm_long() { scripts/orm.sh all; }
 
 matrix_long() { scripts/matrix.sh; }
 
@@ -272,18 +277,18 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap pooled cli bench consumer examples browser chaos recovery recovery_rest recovery_chosen chaos_long faults_long; do
+for name in tree pgtap pooled cli bench consumer examples browser orm chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
 quick=("client" "tree unit regress isolation pgtap cli recovery")
-rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser")
+rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
-    long) plan=("chaos_long cuts_long faults_long matrix_long") ;;
+    long) plan=("orm_long chaos_long cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -49,3 +49,15 @@ CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
 ALTER DATABASE pgtap SET search_path = idem, tap, public;
 SQL
 }
+
+# npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the
+# registry cannot be reached. `root` is the checkout. No package may run a script: some would download programs.
+npm_ci() {
+    copy=$root/build/$1
+    mkdir -p "$copy"
+    cp "$root/$1"/*.js* "$copy"
+    cmp --silent "$copy/package-lock.json" "$copy/installed.lock" && return
+    (cd "$copy" && npm ci --ignore-scripts --no-audit --no-fund 2>&1 && cp package-lock.json installed.lock) && return
+    npm ping --fetch-retries 0 --fetch-timeout 5000 >/dev/null 2>&1 && return 1
+    return 69
+}

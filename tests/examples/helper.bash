@@ -42,18 +42,6 @@ SQL
     psql -Xq --output=/dev/null --set=ON_ERROR_STOP=1 --file="$2"
 }
 
-# npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the
-# registry cannot be reached.
-npm_ci() {
-    copy=$root/build/$1
-    mkdir -p "$copy"
-    cp "$root/$1"/*.js* "$copy"
-    cmp --silent "$copy/package-lock.json" "$copy/installed.lock" && return
-    (cd "$copy" && npm ci --no-audit --no-fund 2>&1 && cp package-lock.json installed.lock) && return
-    npm ping --fetch-retries 0 --fetch-timeout 5000 >/dev/null 2>&1 && return 1
-    return 69
-}
-
 # --- Servers of a test's -------------------------------------------------------------------------------------------------
 
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
