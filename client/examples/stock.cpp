@@ -42,7 +42,7 @@ bool order(idem::client &db, int id) {
 
 /// True: this call shipped it.
 bool ship(idem::client &db, int id) {
-    return bool(idem::transition(db, "stock_example.orders", order_key(id), "shipped", "created", [&](idem::transaction &tx) {
+    return bool(idem::transition(db, "stock_example.orders", order_key(id), "created", "shipped", [&](idem::transaction &tx) {
         tx.exec("INSERT INTO stock_example.parcel VALUES (" + std::to_string(id) + ")");
     }));
 }

@@ -28,9 +28,9 @@ const char *name(transition_outcome outcome) noexcept { return detail::word_of(k
 
 namespace detail {
 
-command transition_step(const std::string &table, const std::string &key, const std::string &to,
-                        const std::optional<std::string> &expected) {
-    return {&transition_statement, {table, key, to, expected}, {key}};
+command transition_step(const std::string &table, const std::string &key, const std::optional<std::string> &from,
+                        const std::string &to) {
+    return {&transition_statement, {table, key, from, to}, {key}};
 }
 
 transition_result transition_of(const rows &answer) {
@@ -40,9 +40,9 @@ transition_result transition_of(const rows &answer) {
 
 } // namespace detail
 
-transition_result transition(const target &at, const std::string &table, const std::string &key, const std::string &to,
-                             const std::optional<std::string> &expected) {
-    return detail::transition_of(at.call(detail::transition_step(table, key, to, expected)));
+transition_result transition(const target &at, const std::string &table, const std::string &key,
+                             const std::optional<std::string> &from, const std::string &to) {
+    return detail::transition_of(at.call(detail::transition_step(table, key, from, to)));
 }
 
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to) {

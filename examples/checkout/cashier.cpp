@@ -45,7 +45,7 @@ void mark(Shop &shop, const char *column, const std::string &id) {
 
 // Moves the order out of "reserved"; the units go back to the shelf with the move, or not at all.
 idem::transition_outcome give_up(idem::transaction &tx, const std::string &id, const char *state) {
-    const auto moved = idem::transition(tx, kOrders, order_key(id), state, "reserved");
+    const auto moved = idem::transition(tx, kOrders, order_key(id), "reserved", state);
     if (moved) {
         const auto row = one_row(exec_with(tx, "SELECT scheme, quantity FROM checkout.orders WHERE id = $1", {id}));
         put_back_stock(tx, row[0].c_str(), row[1].as<int>());
@@ -62,7 +62,7 @@ void book(idem::transaction &tx, const std::string &id, const nlohmann::json &me
 idem::transition_outcome apply(idem::transaction &tx, const std::string &id, const nlohmann::json &message) {
     if (message.at("status") != "charged")
         return give_up(tx, id, "declined");
-    const auto moved = idem::transition(tx, kOrders, order_key(id), "paid", "reserved");
+    const auto moved = idem::transition(tx, kOrders, order_key(id), "reserved", "paid");
     if (moved)
         book(tx, id, message);
     return moved.outcome;
@@ -140,7 +140,7 @@ bool Cashier::cancel_one() {
         return false;
     const auto reply = gateway_.cancel({{"key", charge_key(task->id)}, {"order", task->id}, {"scheme", task->scheme}});
     if (reply.at("status") == "refunded") {
-        const auto moved = idem::transition(shop_.db, kOrders, order_key(task->id), "refunded", "released");
+        const auto moved = idem::transition(shop_.db, kOrders, order_key(task->id), "released", "refunded");
         shop_.diary.note(task->scheme, "idem_transition", std::string{"refunded: "} + idem::name(moved.outcome), task->id);
     }
     mark(shop_, "settled", task->id);

@@ -86,8 +86,8 @@ CREATE FUNCTION idem_machine_mermaid(name text) RETURNS text LANGUAGE c STABLE P
 COMMENT ON FUNCTION idem_machine_mermaid(text) IS
 'The machine as a Mermaid state diagram, for Markdown. Errors: 22004 name is null; 42704 no such machine.';
 
-CREATE FUNCTION idem_transition(target regclass, key jsonb, to_state text, expected_state text DEFAULT NULL, OUT outcome text, OUT state text)
+CREATE FUNCTION idem_transition(target regclass, key jsonb, from_state text, to_state text, OUT outcome text, OUT state text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_transition(regclass, jsonb, text, text) IS
-'Moves the row with this key to a state, as the machine attached to its table allows. outcome moved; already: it is in that state; conflict: it is not in expected_state; not_allowed: the machine has no such transition; not_found. state: the row''s state, after the move or as it was found.
+'Moves the row with this key from one state to another, as the machine attached to its table allows. from_state null: whatever state it is in. outcome moved; already: it is in to_state; conflict: it is not in from_state; not_allowed: the machine has no such transition; not_found. state: the row''s state, after the move or as it was found.
 Errors: as optimistic_update, of which those about versions do not apply; 42702 machines are attached to several columns; 55000 to none.';

@@ -60,7 +60,8 @@ Question question_of(const Step &step, const Manner &manner) {
     case Call::assert_fence:
         return {"SELECT idem_assert_fence($1, $2)", {step.key, fence_of(step)}};
     case Call::transition:
-        return {"SELECT outcome, state FROM idem_transition('chaos_orders', $1, $2)", {id_object(step.key), step.to_state}};
+        return {"SELECT outcome, state FROM idem_transition('chaos_orders', $1, NULL, $2)",
+                {id_object(step.key), step.to_state}};
     case Call::adjust:
         return {"SELECT outcome, value FROM conditional_adjust('chaos_stock', $1, 'stock', $2)",
                 {id_object(step.key), std::to_string(step.delta)}};

@@ -207,7 +207,7 @@ const single_call kCalls[] = {
      }},
     {"transition", "moved", "already",
      [](idem::client &db, const test::flow_setting &s) {
-         return std::string(name(transition(db, s.rows.table(), kOne, "paid").outcome));
+         return std::string(name(transition(db, s.rows.table(), kOne, std::nullopt, "paid").outcome));
      }},
     {"redeem_token", "accepted", "duplicate",
      [](idem::client &db, const test::flow_setting &s) { return std::string(name(redeem_token(db, s.token, "me"))); }},

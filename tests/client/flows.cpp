@@ -99,7 +99,7 @@ const std::vector<transaction_flow> &transaction_flows() {
          }},
         {"transition", "moved", "already", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return std::string(name(idem::transition(db, s.rows.table(), kOne, "paid", std::nullopt, w, o).outcome));
+             return std::string(name(idem::transition(db, s.rows.table(), kOne, std::nullopt, "paid", w, o).outcome));
          }},
         {"with_token", "accepted", "duplicate", "duplicate",
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {

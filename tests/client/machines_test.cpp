@@ -24,35 +24,35 @@ class Machine : public testing::Test {
 };
 
 TEST_F(Machine, EveryOutcomeOfACall) {
-    const auto move = [&](const char *key, const char *to, const std::optional<std::string> &expected = std::nullopt) {
-        const idem::transition_result done = transition(db_, rows_.table(), key, to, expected);
+    const auto move = [&](const char *key, const std::optional<std::string> &from, const char *to) {
+        const idem::transition_result done = transition(db_, rows_.table(), key, from, to);
         EXPECT_EQ(bool(done), done.outcome == transition_outcome::moved);
         return std::string(name(done.outcome)) + " " + done.state.value_or("-");
     };
-    EXPECT_EQ(move(kOne, "paid", "new"), "moved paid");
-    EXPECT_EQ(move(kOne, "paid", "new"), "already paid");
-    EXPECT_EQ(move(kOne, "sent", "new"), "conflict paid");
-    EXPECT_EQ(move(kOne, "new"), "not_allowed paid");
-    EXPECT_EQ(move(kOne, "it's \"no\\state\""), "not_allowed paid");
-    EXPECT_EQ(move(kNine, "paid"), "not_found -");
+    EXPECT_EQ(move(kOne, "new", "paid"), "moved paid");
+    EXPECT_EQ(move(kOne, "new", "paid"), "already paid");
+    EXPECT_EQ(move(kOne, "new", "sent"), "conflict paid");
+    EXPECT_EQ(move(kOne, std::nullopt, "new"), "not_allowed paid");
+    EXPECT_EQ(move(kOne, std::nullopt, "it's \"no\\state\""), "not_allowed paid");
+    EXPECT_EQ(move(kNine, std::nullopt, "paid"), "not_found -");
 }
 
 TEST_F(Machine, FlowRunsTheWorkOnlyWhenTheRowMoved) {
-    const auto pay = [&](const char *key, const char *to, const std::optional<std::string> &expected) {
-        return transition(db_, rows_.table(), key, to, expected, [&](idem::transaction &tx) { leave_effect(tx, key_); });
+    const auto pay = [&](const char *key, const std::optional<std::string> &from, const char *to) {
+        return transition(db_, rows_.table(), key, from, to, [&](idem::transaction &tx) { leave_effect(tx, key_); });
     };
-    EXPECT_EQ(pay(kOne, "paid", "new").outcome, transition_outcome::moved);
-    EXPECT_EQ(pay(kOne, "paid", "new").outcome, transition_outcome::already);
-    EXPECT_EQ(pay(kOne, "sent", "new").outcome, transition_outcome::conflict);
-    EXPECT_EQ(pay(kOne, "new", std::nullopt).outcome, transition_outcome::not_allowed);
-    EXPECT_EQ(pay(kNine, "paid", std::nullopt).outcome, transition_outcome::not_found);
+    EXPECT_EQ(pay(kOne, "new", "paid").outcome, transition_outcome::moved);
+    EXPECT_EQ(pay(kOne, "new", "paid").outcome, transition_outcome::already);
+    EXPECT_EQ(pay(kOne, "new", "sent").outcome, transition_outcome::conflict);
+    EXPECT_EQ(pay(kOne, std::nullopt, "new").outcome, transition_outcome::not_allowed);
+    EXPECT_EQ(pay(kNine, std::nullopt, "paid").outcome, transition_outcome::not_found);
     EXPECT_EQ(effects(key_), 1);
     EXPECT_EQ(rows_.look("state", 1), "paid");
 }
 
 TEST_F(Machine, ErrorInTheWorkLeavesTheRowWhereItWas) {
     struct own_error {};
-    EXPECT_THROW(transition(db_, rows_.table(), kOne, "paid", "new", [&](idem::transaction &) { throw own_error(); }),
+    EXPECT_THROW(transition(db_, rows_.table(), kOne, "new", "paid", [&](idem::transaction &) { throw own_error(); }),
                  own_error);
     EXPECT_EQ(rows_.look("state", 1), "new");
 }
@@ -61,7 +61,7 @@ TEST_F(Machine, ComposesInsideOnce) {
     struct own_error {};
     EXPECT_THROW(idem::once(db_, idem::request{key_},
                             [&](idem::transaction &tx) {
-                                EXPECT_TRUE(transition(tx, rows_.table(), kOne, "paid"));
+                                EXPECT_TRUE(transition(tx, rows_.table(), kOne, std::nullopt, "paid"));
                                 throw own_error();
                             }),
                  own_error);

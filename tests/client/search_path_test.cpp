@@ -86,7 +86,7 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_EQ(pessimistic_lock_many(db, rows.table(), {one}, idem::duration(10)).size(), 1u);
     EXPECT_TRUE(unique_insert(db, rows.table(), R"({"id": 3, "sku": "A-3"})", {"id"}));
     EXPECT_TRUE(guarded_insert(db, rows.table(), R"({"id": 4, "sku": "A-4", "kind": "z"})", {"kind"}));
-    EXPECT_TRUE(transition(db, rows.table(), one, "paid", "new"));
+    EXPECT_TRUE(transition(db, rows.table(), one, "new", "paid"));
     EXPECT_TRUE(can_transition(db, rows.machine(), "new", "paid"));
     check_transition(db, rows.machine(), "new", "paid");
     EXPECT_FALSE(machine_dot(db, rows.machine()).empty());

@@ -128,11 +128,11 @@ my @cases = (
         idem_can_transition('order', 'a', 'b'), idem_check_transition('order', 'a', 'b'), idem_machine_dot('order'),
         idem_machine_mermaid('order')} ],
     [ transition => changes => 5, plpgsql => q{
-        PERFORM idem_transition('orders', jsonb_build_object('id', i % 1000), 'b'),
-                idem_transition('orders', jsonb_build_object('id', i % 1000), 'b'),
-                idem_transition('orders', jsonb_build_object('id', i % 1000), 'c', 'a'),
-                idem_transition('orders', jsonb_build_object('id', i % 1000), 'c'),
-                idem_transition('orders', '{"id": -1}', 'c');
+        PERFORM idem_transition('orders', jsonb_build_object('id', i % 1000), NULL, 'b'),
+                idem_transition('orders', jsonb_build_object('id', i % 1000), NULL, 'b'),
+                idem_transition('orders', jsonb_build_object('id', i % 1000), 'a', 'c'),
+                idem_transition('orders', jsonb_build_object('id', i % 1000), NULL, 'c'),
+                idem_transition('orders', '{"id": -1}', NULL, 'c');
         UPDATE orders SET state = 'a' WHERE id = i % 1000;} ],
     [ moved => changes => 1, plpgsql => q{
         UPDATE moving SET region = 1 - region, state = CASE state WHEN 'a' THEN 'b' ELSE 'a' END WHERE id = i % 1000;} ],

@@ -147,7 +147,7 @@ my @calls = (
     [ 'pessimistic_lock_many', '', q{SELECT count(outcome) FROM pessimistic_lock_many('item', ARRAY['{"id": 5}', '{"id": 4}']::jsonb[])} ],
     [ 'unique_insert', '', q{SELECT outcome FROM unique_insert('once', jsonb_build_object('id', :n, 'name', :'k'))}, q{SELECT count(*) FROM once WHERE name LIKE :'p'} ],
     [ 'guarded_insert', '', q{SELECT outcome FROM guarded_insert('loose', jsonb_build_object('id', :n, 'name', :'k'), '{id}')}, q{SELECT count(*) FROM loose WHERE name LIKE :'p'} ],
-    [ 'idem_transition', q{SELECT state = 'new' AS new FROM item WHERE id = 6 \gset}, q{SELECT outcome FROM idem_transition('item', '{"id": 6}', CASE WHEN :'new' THEN 'old' ELSE 'new' END)},
+    [ 'idem_transition', q{SELECT state = 'new' AS new FROM item WHERE id = 6 \gset}, q{SELECT outcome FROM idem_transition('item', '{"id": 6}', NULL, CASE WHEN :'new' THEN 'old' ELSE 'new' END)},
         q{SELECT count(*) FROM idem_transition_log WHERE key = '{"id": 6}' AND from_state IS NOT NULL} ],
     [ 'idem_can_transition', '', q{SELECT idem_can_transition('m', 'new', 'old'), idem_machine_dot('m'), idem_machine_mermaid('m')} ],
     [ 'idem_machine_define', '', q{SELECT idem_machine_define('m', '{"initial": ["new"], "transitions": {"new": ["old"], "old": ["new"]}}')} ],
@@ -275,7 +275,7 @@ my @writes = (
     [ 'idem_hit', "SELECT count(idem_hit(:'k' || n)) $many", q{SELECT count(*) FROM idem_counters} ],
     [ 'idem_publish', "SELECT count(idem_publish('letters', '{}', :'k' || n)) $many", q{SELECT count(*) FROM idem_outbox} ],
     [ 'idem_allow', "SELECT count((idem_allow(:'k' || n, 1e-3, 1)).allowed) $many", q{SELECT count(*) FROM idem_rates} ],
-    [ 'idem_transition', "SELECT count(idem_transition('item', jsonb_build_object('id', 7), CASE n % 2 WHEN 0 THEN 'new' ELSE 'old' END)) $many",
+    [ 'idem_transition', "SELECT count(idem_transition('item', jsonb_build_object('id', 7), NULL, CASE n % 2 WHEN 0 THEN 'new' ELSE 'old' END)) $many",
         q{SELECT count(*) FROM idem_transition_log} ],);
 # What failed above has left room.
 $node->safe_psql('postgres', 'VACUUM (FULL) idem_keys, idem_tokens, idem_locks, idem_counters, idem_rates, idem_outbox, idem_transition_log');

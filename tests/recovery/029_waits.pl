@@ -95,7 +95,7 @@ my @waits = (
         q{SELECT pessimistic_lock_many('item', ARRAY['{"id": 1}', '{"id": 2}']::jsonb[], '10 min')} ],
     [ 'unique_insert', $lock, '', q{INSERT INTO item (id) VALUES (3)}, q{SELECT unique_insert('item', '{"id": 3}')} ],
     [ 'guarded_insert', $lock, '', q{SELECT guarded_insert('loose', '{"id": 3}', '{id}')}, q{SELECT guarded_insert('loose', '{"id": 3}', '{id}')} ],
-    [ 'idem_transition', $lock, '', q{UPDATE item SET name = 'x' WHERE id = 2}, q{SELECT idem_transition('item', '{"id": 2}', 'old')} ],
+    [ 'idem_transition', $lock, '', q{UPDATE item SET name = 'x' WHERE id = 2}, q{SELECT idem_transition('item', '{"id": 2}', NULL, 'old')} ],
 
     [ 'idem_machine_define', $lock, '', q{UPDATE item SET name = 'x' WHERE id = 1},
         q{SELECT idem_machine_define('m', '{"initial": ["new"], "transitions": {"new": ["old"], "old": ["new"]}}')} ],

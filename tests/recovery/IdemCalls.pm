@@ -172,14 +172,14 @@ calls_of($machines,
     'mermaid' => q{SELECT idem_machine_mermaid('order')},
     'attach' => [ q{SELECT idem_machine_attach('bare', 'state', 'order')}, q{UPDATE bare SET state = 'shipped' WHERE id = 1}, q{SELECT 'moved'} ],
     'detach' => [ q{SELECT idem_machine_detach('orders', 'state')}, q{UPDATE orders SET state = 'delivered' WHERE id = 1}, q{SELECT 'moved'} ],
-    'transition' => q{SELECT (outcome, state)::text FROM idem_transition('orders', '{"id": 1}', 'paid')},
-    'transition that is not allowed' => q{SELECT (outcome, state)::text FROM idem_transition('orders', '{"id": 1}', 'shipped')},
+    'transition' => q{SELECT (outcome, state)::text FROM idem_transition('orders', '{"id": 1}', NULL, 'paid')},
+    'transition that is not allowed' => q{SELECT (outcome, state)::text FROM idem_transition('orders', '{"id": 1}', NULL, 'shipped')},
     'guarded insertion' => [ q{INSERT INTO orders VALUES (9, 'created')}, q{SELECT 'inserted'} ],
     'guarded insertion in a wrong state' => [ q{INSERT INTO orders VALUES (9, 'paid')}, q{SELECT 'inserted'} ],
     'guarded update' => [ q{UPDATE orders SET state = 'shipped' WHERE id = 1}, q{SELECT 'updated'} ]);
 calls_of("$machines idem_transition_log",
     'attach with a log' => [ q{SELECT idem_machine_attach('bare', 'state', 'order', log => true)}, q{UPDATE bare SET state = 'paid' WHERE id = 1}, q{SELECT (target, key, from_state, to_state)::text FROM idem.idem_transition_log WHERE target = 'public.bare'} ],
-    'logged transition' => [ q{SELECT * FROM idem_transition('logged', '{"id": 1}', 'paid')}, q{SELECT string_agg((key, state_column, from_state, to_state, at > '2026-01-01')::text, ',' ORDER BY at) FROM idem.idem_transition_log WHERE target = 'public.logged'} ],
+    'logged transition' => [ q{SELECT * FROM idem_transition('logged', '{"id": 1}', NULL, 'paid')}, q{SELECT string_agg((key, state_column, from_state, to_state, at > '2026-01-01')::text, ',' ORDER BY at) FROM idem.idem_transition_log WHERE target = 'public.logged'} ],
     'logged insertion' => [ q{INSERT INTO logged VALUES (2, 'created')}, q{SELECT count(*)::text FROM idem.idem_transition_log WHERE target = 'public.logged'} ],
     'detach with a log' => q{SELECT idem_machine_detach('logged', 'state')::text});
 

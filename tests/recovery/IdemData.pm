@@ -102,7 +102,7 @@ SQL
     $refuses->(q{UPDATE orders SET version = 7}, 'ID004');
     $answers->(
         q{SELECT outcome, version FROM optimistic_update('orders', '{"id": 1}', 2, '{"stock": 5}');
-          SELECT outcome, state FROM idem_transition('orders', '{"id": 1}', 'shipped')},
+          SELECT outcome, state FROM idem_transition('orders', '{"id": 1}', NULL, 'shipped')},
         lines('updated|3', 'moved|shipped'));
     $answers->(
         q{SELECT key, from_state, to_state FROM idem_transition_log ORDER BY at},

@@ -97,7 +97,7 @@ BEGIN
 END $$;
 CREATE FUNCTION move_order(id int, to_state text) RETURNS text LANGUAGE sql AS $$
     SELECT CASE outcome WHEN 'moved' THEN 'moved|' ELSE 'nothing|' END || id || '|' || to_state
-    FROM idem_transition('orders', jsonb_build_object('id', id), to_state)
+    FROM idem_transition('orders', jsonb_build_object('id', id), NULL, to_state)
 $$;
 CREATE FUNCTION write_under(name text, fence bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -14,7 +14,7 @@ namespace idem {
 enum class transition_outcome {
     moved,       ///< the row has the new state
     already,     ///< the row was in that state: a repeated call is not an error
-    conflict,    ///< the row is not in the expected state
+    conflict,    ///< the row is not in the state `from`
     not_allowed, ///< the machine has no such transition
     not_found    ///< there is no such row, or row-level security hides it
 };
@@ -30,10 +30,10 @@ struct transition_result {
     explicit operator bool() const noexcept { return outcome == transition_outcome::moved; }
 };
 
-/// Moves one row to a state, in one round trip; with `expected`, only from that state. REQUIRES: exactly one column of the
-/// table has a machine attached (else 55000, 42702).
-transition_result transition(const target &at, const std::string &table, const std::string &key, const std::string &to,
-                             const std::optional<std::string> &expected = std::nullopt);
+/// Moves one row from one state to another, in one round trip. `from` = std::nullopt: whatever state it is in. REQUIRES:
+/// exactly one column of the table has a machine attached (else 55000, 42702).
+transition_result transition(const target &at, const std::string &table, const std::string &key,
+                             const std::optional<std::string> &from, const std::string &to);
 
 /// Whether the machine has this transition; false for unknown states too. Throws error (42704) for an unknown machine.
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to);
@@ -46,8 +46,8 @@ std::string machine_mermaid(const target &at, const std::string &machine);
 
 namespace detail {
 
-command transition_step(const std::string &table, const std::string &key, const std::string &to,
-                        const std::optional<std::string> &expected);
+command transition_step(const std::string &table, const std::string &key, const std::optional<std::string> &from,
+                        const std::string &to);
 transition_result transition_of(const rows &answer);
 
 } // namespace detail
@@ -58,9 +58,10 @@ transition_result transition_of(const rows &answer);
 /// Two round trips in addition to those of the work; one where the row did not move. Retries are those of `transact`. Throws
 /// outcome_unknown when the reply to COMMIT was lost: `already` on the next call then means that this or another call moved it.
 template <typename F>
-transition_result transition(client &db, const std::string &table, const std::string &key, const std::string &to,
-                             const std::optional<std::string> &expected, F &&work, const flow_options &options = {}) {
-    return detail::step_flow(db, options, detail::transition_step(table, key, to, expected), detail::transition_of,
+transition_result transition(client &db, const std::string &table, const std::string &key,
+                             const std::optional<std::string> &from, const std::string &to, F &&work,
+                             const flow_options &options = {}) {
+    return detail::step_flow(db, options, detail::transition_step(table, key, from, to), detail::transition_of,
                              [&](transaction &tx, const transition_result &) { work(tx); });
 }
 

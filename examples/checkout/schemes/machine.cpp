@@ -36,7 +36,7 @@ Answer submit(Shop &shop, const Submission &submission) {
     if (!find_order(shop, submission.scheme, submission.visitor, id))
         return {Outcome::invalid};
 
-    const idem::transition_result result = idem::transition(shop.db, kOrders, order_key(id), "reserved", "cart",
+    const idem::transition_result result = idem::transition(shop.db, kOrders, order_key(id), "cart", "reserved",
                                                             [&](idem::transaction &tx) { fill(tx, submission, id); });
 
     Answer answer{Outcome::already, id, "idem_transition", idem::name(result.outcome)};
@@ -57,13 +57,13 @@ SELECT idem_machine_attach('orders', 'status',
 
 BEGIN;
 SELECT * FROM idem_transition('orders', '{"id": 38146…}',
-                              'reserved', 'cart');
+                              'cart', 'reserved');
                   -- moved | already | conflict
 UPDATE stock …;   -- only if moved
 COMMIT;
 
 // C++
-idem::transition(db, "orders", key, "reserved", "cart",
+idem::transition(db, "orders", key, "cart", "reserved",
                  [&](idem::transaction &tx) { take_stock(tx, cart); });)";
 
 } // namespace

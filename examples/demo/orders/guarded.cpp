@@ -21,7 +21,7 @@ constexpr const char *kMachine = R"sql(
 void guard(pqxx::work &transaction) { transaction.exec(kMachine); }
 
 void prepare(pqxx::connection &connection) {
-    connection.prepare("move", "SELECT outcome FROM idem_transition('orders', jsonb_build_object('id', $1::int), $2)");
+    connection.prepare("move", "SELECT outcome FROM idem_transition('orders', jsonb_build_object('id', $1::int), NULL, $2)");
 }
 
 Answer handle(const Job &job) {

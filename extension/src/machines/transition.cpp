@@ -11,7 +11,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { target, key, to_state, expected_state };
+    enum { target, key, from_state, to_state };
 };
 
 void build(RowStatement *statement, const RowCall &call) {
@@ -107,8 +107,7 @@ SQL_FUNCTION(idem_transition) {
     call.object[0] = row_object_argument(fcinfo, Argument::key, "key");
     Move move{};
     move.to = text_to_cstring(required_text(fcinfo, Argument::to_state, "to_state"));
-    move.expected =
-        PG_ARGISNULL(Argument::expected_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(Argument::expected_state));
+    move.expected = PG_ARGISNULL(Argument::from_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(Argument::from_state));
     move.machine = attached_machine(call.table);
     move.call = &call;
     const char *column = column_name(call.table, move.machine.column);

@@ -114,7 +114,7 @@ SELECT set_has(
        ('unique_insert', 'target regclass, new_row jsonb, conflict_columns name[] DEFAULT NULL::name[], OUT outcome text, '
                          'OUT row_data jsonb', false),
        ('guarded_insert', 'target regclass, new_row jsonb, match_columns name[], OUT outcome text, OUT row_data jsonb', false),
-       ('idem_transition', 'target regclass, key jsonb, to_state text, expected_state text DEFAULT NULL::text, OUT outcome text, '
+       ('idem_transition', 'target regclass, key jsonb, from_state text, to_state text, OUT outcome text, '
                            'OUT state text', false),
        ('idem_in_flight', 'OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamp with time zone, '
                           'OUT lease_until timestamp with time zone', true),

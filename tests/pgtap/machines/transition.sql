@@ -11,7 +11,7 @@ INSERT INTO row_transition.orders (id, ref) SELECT i, 'r' || i FROM generate_ser
 
 -- What one call answers, as outcome/state.
 CREATE FUNCTION pg_temp.go(key jsonb, to_state text, expected text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
-    SELECT concat_ws('/', outcome, state) FROM idem.idem_transition('row_transition.orders', key, to_state, expected)
+    SELECT concat_ws('/', outcome, state) FROM idem.idem_transition('row_transition.orders', key, expected, to_state)
 $$;
 
 -- Outcomes without an expected state.
@@ -51,7 +51,7 @@ CREATE TRIGGER divert BEFORE UPDATE OF status ON row_transition.orders FOR EACH 
 UPDATE row_transition.orders SET note = 'divert' WHERE id = 4;
 SELECT is(pg_temp.go('{"id": 4}', 'paid'), 'moved/cancelled', 'state_is_the_one_that_triggers_made');
 UPDATE row_transition.orders SET note = 'suppress' WHERE id = 5;
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 5}', 'paid') $$), '09000',
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 5}', NULL, 'paid') $$), '09000',
     'update_that_a_trigger_discards_is_an_error');
 
 -- Columns of other types.
@@ -65,15 +65,15 @@ SELECT idem_machine_attach('row_transition.enums', 'Status', 'transition:order')
 SELECT idem_machine_attach('row_transition.domains', 'status', 'transition:order');
 INSERT INTO row_transition.enums VALUES (1, 'created');
 INSERT INTO row_transition.domains VALUES ('00000000-0000-0000-0000-000000000001', 'created');
-SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enums', '{"the id": 1}', 'paid', 'created')),
+SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enums', '{"the id": 1}', 'created', 'paid')),
     'moved/paid', 'enum_column');
-SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enums', '{"the id": 1}', 'nowhere')),
+SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enums', '{"the id": 1}', NULL, 'nowhere')),
     'not_allowed/paid', 'label_that_the_enum_lacks');
 SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.domains',
-    '{"id": "00000000-0000-0000-0000-000000000001"}', 'cancelled')), 'moved/cancelled', 'column_of_a_domain');
+    '{"id": "00000000-0000-0000-0000-000000000001"}', NULL, 'cancelled')), 'moved/cancelled', 'column_of_a_domain');
 SELECT idem_machine_attach('row_transition.enum_domains', 'status', 'transition:order');
 INSERT INTO row_transition.enum_domains VALUES ('created', 'created'), ('paid', 'created');
-SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enum_domains', '{"id": "created"}', 'paid')),
+SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.enum_domains', '{"id": "created"}', NULL, 'paid')),
     'moved/paid', 'column_and_key_of_a_domain_over_an_enum');
 SELECT is((SELECT concat_ws('/', outcome, row_data ->> 'status') FROM conditional_update('row_transition.enum_domains', '{"id": "paid"}',
     '{"status": "created"}', '{"status": "cancelled"}')), 'updated/cancelled', 'conditional_update_of_such_a_column');
@@ -84,7 +84,7 @@ CREATE TABLE row_transition.casts (id int PRIMARY KEY, status row_transition.cas
 SELECT idem_machine_attach('row_transition.casts', 'status', 'transition:order');
 INSERT INTO row_transition.casts SELECT i, 'created' FROM generate_series(1, 3) AS i;
 CREATE FUNCTION pg_temp.cast(id int, to_state text, expected text DEFAULT NULL) RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT concat_ws('/', outcome, state) FROM idem.idem_transition('row_transition.casts', jsonb_build_object('id', id), to_state, expected)
+    SELECT concat_ws('/', outcome, state) FROM idem.idem_transition('row_transition.casts', jsonb_build_object('id', id), expected, to_state)
 $$;
 SELECT is(pg_temp.cast(1, 'paid'), 'moved/paid', 'enum_without_a_cast');
 CREATE FUNCTION row_transition.as_text(row_transition.cast) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'shipped' $$;
@@ -100,10 +100,10 @@ CREATE TABLE row_transition.parts1 PARTITION OF row_transition.parts FOR VALUES 
 CREATE TABLE row_transition.parts2 PARTITION OF row_transition.parts FOR VALUES IN (2);
 SELECT idem_machine_attach('row_transition.parts', 'status', 'transition:order');
 INSERT INTO row_transition.parts VALUES (1, 1, 'created'), (2, 1, 'created');
-SELECT is((SELECT outcome FROM idem_transition('row_transition.parts', '{"id": 1, "region": 1}', 'paid')), 'moved', 'partitioned_table');
-SELECT is((SELECT outcome FROM idem_transition('row_transition.parts1', '{"id": 2, "region": 1}', 'paid')), 'moved', 'partition');
+SELECT is((SELECT outcome FROM idem_transition('row_transition.parts', '{"id": 1, "region": 1}', NULL, 'paid')), 'moved', 'partitioned_table');
+SELECT is((SELECT outcome FROM idem_transition('row_transition.parts1', '{"id": 2, "region": 1}', NULL, 'paid')), 'moved', 'partition');
 UPDATE row_transition.parts SET region = 2 WHERE id = 1;
-SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.parts', '{"id": 1, "region": 2}', 'shipped', 'paid')),
+SELECT is((SELECT concat_ws('/', outcome, state) FROM idem_transition('row_transition.parts', '{"id": 1, "region": 2}', 'paid', 'shipped')),
     'moved/shipped', 'row_that_moved_to_another_partition');
 
 -- Redefinition counts at once.
@@ -118,24 +118,24 @@ SELECT is(:'after'::text, 'moved/shipped', 'after_the_redefinition');
 SELECT is(pg_temp.go('{"id": 6}', 'shipped'), 'not_allowed/created', 'after_its_rollback');
 
 -- Errors.
-SELECT is(pg_temp.state_of($$ SELECT idem_transition(NULL, '{"id": 1}', 'paid') $$), '22004', 'null_target');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', NULL, 'paid') $$), '22004', 'null_key');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": null}', 'paid') $$), '22004', 'null_in_the_key');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 1}', NULL) $$), '22004', 'null_state');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '[1]', 'paid') $$), '22023', 'key_is_no_object');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"note": "x"}', 'paid') $$), '42P10', 'key_is_not_unique');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"no": 1}', 'paid') $$), '42703', 'unknown_column');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition(NULL, '{"id": 1}', NULL, 'paid') $$), '22004', 'null_target');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', NULL, NULL, 'paid') $$), '22004', 'null_key');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": null}', NULL, 'paid') $$), '22004', 'null_in_the_key');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 1}', NULL, NULL) $$), '22004', 'null_state');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '[1]', NULL, 'paid') $$), '22023', 'key_is_no_object');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"note": "x"}', NULL, 'paid') $$), '42P10', 'key_is_not_unique');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"no": 1}', NULL, 'paid') $$), '42703', 'unknown_column');
 CREATE TABLE row_transition.free (id int PRIMARY KEY, a text, b text);
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', 'paid') $$), '55000', 'no_machine_attached');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid') $$), '55000', 'no_machine_attached');
 SELECT idem_machine_attach('row_transition.free', 'a', 'transition:order');
 SELECT idem_machine_attach('row_transition.free', 'b', 'transition:order');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', 'paid') $$), '42702', 'machines_on_two_columns');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid') $$), '42702', 'machines_on_two_columns');
 SELECT idem_machine_detach('row_transition.free', 'b');
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', 'paid') $$), 'ok', 'one_of_them_detached');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid') $$), 'ok', 'one_of_them_detached');
 CREATE VIEW row_transition.seen AS SELECT * FROM row_transition.orders;
-SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.seen', '{"id": 1}', 'paid') $$), '42809', 'view');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.seen', '{"id": 1}', NULL, 'paid') $$), '42809', 'view');
 BEGIN TRANSACTION READ ONLY;
-SELECT pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 7}', 'paid') $$) AS state \gset
+SELECT pg_temp.state_of($$ SELECT idem_transition('row_transition.orders', '{"id": 7}', NULL, 'paid') $$) AS state \gset
 ROLLBACK;
 SELECT is(:'state'::text, '25006', 'read_only_transaction');
 
@@ -144,11 +144,11 @@ CREATE TABLE row_transition.queue (id int PRIMARY KEY, status text NOT NULL DEFA
 CREATE INDEX queue_status ON row_transition.queue (status);
 SELECT idem_machine_attach('row_transition.queue', 'status', 'transition:order');
 VACUUM ANALYZE row_transition.queue;
-SELECT is((SELECT outcome FROM idem_transition('row_transition.queue', '{"id": 1}', 'paid', 'created')), 'not_found', 'empty_queue');
+SELECT is((SELECT outcome FROM idem_transition('row_transition.queue', '{"id": 1}', 'created', 'paid')), 'not_found', 'empty_queue');
 INSERT INTO row_transition.queue SELECT generate_series(1, 1000);
 BEGIN;
 SELECT pg_stat_get_xact_numscans('row_transition.queue_status'::regclass) AS before \gset
-SELECT count(*) FROM generate_series(1, 9) AS i, idem_transition('row_transition.queue', jsonb_build_object('id', i), 'paid', 'created');
+SELECT count(*) FROM generate_series(1, 9) AS i, idem_transition('row_transition.queue', jsonb_build_object('id', i), 'created', 'paid');
 SELECT is(pg_stat_get_xact_numscans('row_transition.queue_status'::regclass), :before::bigint, 'the_index_on_the_state_is_left_alone');
 ROLLBACK;
 
@@ -158,7 +158,7 @@ BEGIN;
 CREATE ROLE tap_mover;
 GRANT USAGE ON SCHEMA idem, row_transition TO tap_mover;
 CREATE FUNCTION pg_temp.move_as_mover() RETURNS text LANGUAGE sql AS $$
-    SELECT pg_temp.state_as('tap_mover', 'SELECT idem.idem_transition(''row_transition.orders'', ''{"id": 8}'', ''paid'')')
+    SELECT pg_temp.state_as('tap_mover', 'SELECT idem.idem_transition(''row_transition.orders'', ''{"id": 8}'', NULL, ''paid'')')
 $$;
 SELECT pg_temp.move_as_mover() AS ungranted \gset
 SELECT idem_grant('tap_mover');

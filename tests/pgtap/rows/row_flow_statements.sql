@@ -47,8 +47,8 @@ INSERT INTO flow (call, outcome) VALUES
     ('unique_insert(%L, ''{"id": 20}'')', 'inserted'),
     ('guarded_insert(%L, ''{"id": 21, "note": "note 9"}'', ''{note}'')', 'duplicate'),
     ('guarded_insert(%L, ''{"id": 21, "note": "new"}'', ''{note}'')', 'inserted'),
-    ('idem_transition(%L, ''{"id": 5}'', ''b'')', 'moved'),
-    ('idem_transition(%L, ''{"id": 6}'', ''b'', ''a'')', 'moved');
+    ('idem_transition(%L, ''{"id": 5}'', NULL, ''b'')', 'moved'),
+    ('idem_transition(%L, ''{"id": 6}'', ''a'', ''b'')', 'moved');
 
 CREATE FUNCTION pg_temp.scans() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT sum(seq_scan)::bigint FROM pg_stat_xact_all_tables WHERE schemaname = 'row_plans'

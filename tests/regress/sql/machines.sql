@@ -14,11 +14,11 @@ SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"c
 SELECT key, from_state, to_state FROM idem_transition_log
  WHERE target = 'public.orders' AND key = '{"id": 1}' ORDER BY at;
 SELECT idem_can_transition('order', 'paid', 'shipped'), idem_can_transition('order', 'paid', 'delivered');
-SELECT * FROM idem_transition('orders', '{"id": 1}', 'shipped', 'paid');
-SELECT * FROM idem_transition('orders', '{"id": 1}', 'shipped', 'paid');
-SELECT * FROM idem_transition('orders', '{"id": 1}', 'delivered', 'paid');
-SELECT * FROM idem_transition('orders', '{"id": 1}', 'created');
-SELECT * FROM idem_transition('orders', '{"id": 9}', 'paid');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'paid', 'shipped');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'paid', 'shipped');
+SELECT * FROM idem_transition('orders', '{"id": 1}', 'paid', 'delivered');
+SELECT * FROM idem_transition('orders', '{"id": 1}', NULL, 'created');
+SELECT * FROM idem_transition('orders', '{"id": 9}', NULL, 'paid');
 SELECT idem_machine_mermaid('order');
 SELECT idem_machine_drop('order');
 
