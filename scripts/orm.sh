@@ -69,7 +69,7 @@ bindir=$("$PG_CONFIG" --bindir)
 scripts/cluster.sh start "$cluster" fsync=off statement_timeout=10s
 eval "$(scripts/cluster.sh env "$cluster")"
 sockets=$PGHOST
-export PGUSER=shop IDEM_GUARDS=$root/tests/orm/guards.sql
+export PYTHONDONTWRITEBYTECODE=1 PGUSER=shop IDEM_GUARDS=$root/tests/orm/guards.sql
 
 failed=0
 for orm in "${orms[@]}"; do
