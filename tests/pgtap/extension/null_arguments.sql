@@ -1,0 +1,61 @@
+-- NULL for an optional argument means that it was not given (contract, section 2): drivers and ORMs pass NULL for what is absent.
+\ir ../include/helpers.psql
+SELECT plan(4);
+CALL pg_temp.clean('null:');
+SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
+
+-- Routines with optional arguments, and values for the others.
+CREATE TEMP TABLE calls (name text, required text);
+INSERT INTO calls VALUES
+    ('idem_allow', $$'null:', 1, 5$$),
+    ('idem_api_key_set', $$'null:', 'sixteen bytes or more'$$),
+    ('idem_assert_fence', $$'null:lock', %fence%$$),
+    ('idem_consume', $$'null:', 'message'$$),
+    ('idem_forget', $$'null:'$$),
+    ('idem_grant', $$'tap_null'$$),
+    ('idem_hit', $$'null:'$$),
+    ('idem_lock', $$'null:other'$$),
+    ('idem_lock_renew', $$'null:lock', %fence%$$),
+    ('idem_outbox_nack', $$'{1}', 1$$),
+    ('idem_outbox_take', $$'null:'$$),
+    ('idem_publish', $$'null:', '{}'$$),
+    ('idem_redact', $$'null:'$$),
+    ('idem_scope_set', $$'null:'$$),
+    ('idem_sweep', ''),
+    ('idem_token_issue', ''),
+    ('idem_token_redeem', 'idem_token_issue()'),
+    ('idem_token_rotate_secret', ''),
+    ('idem_unlock', $$'null:lock', %fence%$$),
+    ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$);
+CREATE TEMP TABLE optional AS
+    SELECT p.proname::text AS name,
+           -- The scope of these is to come.
+           (SELECT string_agg(CASE WHEN argument = 'scope' AND p.proname NOT IN ('idem_consume', 'idem_verify_request') THEN '''''' ELSE 'NULL' END, ', ' ORDER BY n)
+              FROM unnest(p.proargnames) WITH ORDINALITY AS a (argument, n) WHERE n > p.pronargs - p.pronargdefaults AND n <= p.pronargs) AS arguments,
+           CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT * FROM' END AS verb
+      FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+     WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem') AND p.pronargdefaults > 0;
+
+-- A procedure commits, which no function may (2D000).
+BEGIN;
+CREATE ROLE tap_null;
+SELECT idem_lock('null:lock', '1 hour') AS fence \gset
+SELECT coalesce(string_agg(format('%s %s', statement, state), '; '), 'none') AS others
+  FROM calls JOIN optional USING (name),
+       format('%s idem.%s(%s)', verb, name,
+              concat_ws(', ', nullif(replace(required, '%fence%', :'fence'), ''), arguments)) AS statement,
+       pg_temp.state_of(statement) AS state
+ WHERE state <> CASE verb WHEN 'CALL' THEN '2D000' ELSE 'ok' END \gset
+ROLLBACK;
+SELECT is(:'others'::text, 'none', 'null_is_not_given');
+
+-- And it is the default.
+SELECT is((SELECT idem_token_redeem(idem_token_issue(NULL, NULL))::text), 'accepted', 'null_subject_is_the_empty_one');
+SELECT is((SELECT remaining FROM idem_allow('null:cost', 1e-3, 5, NULL)), 4, 'null_cost_is_one');
+CALL pg_temp.clean('null:');
+DELETE FROM idem_outbox WHERE topic = 'null:topic';
+SELECT idem_publish('null:topic', '{}');
+SELECT fence AS taken FROM idem_outbox_take('null:topic', NULL, NULL) \gset
+SELECT ok(lease_until - clock_timestamp() BETWEEN '25 s' AND '30 s', 'null_lease_is_half_a_minute') FROM idem_outbox_leases WHERE fence = :taken;
+SELECT idem_outbox_ack(array_agg(i), l.fence) FROM idem_outbox_leases l, unnest(ids) i WHERE topic = 'null:topic' GROUP BY l.fence;
+SELECT * FROM finish();
