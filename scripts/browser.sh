@@ -26,7 +26,6 @@ scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {
     tail -n 40 "$kept/build.log" >&2
     exit 1
 }
-root=$PWD
 # shellcheck source=tests/examples/helper.bash
 source tests/examples/helper.bash
 status=0

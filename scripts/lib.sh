@@ -51,8 +51,10 @@ SQL
 }
 
 # npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the
-# registry cannot be reached. `root` is the checkout. No package may run a script: some would download programs.
+# registry cannot be reached. No package may run a script: some would download programs.
 npm_ci() {
+    local root
+    root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || return
     copy=$root/build/$1
     mkdir -p "$copy"
     cp "$root/$1"/*.js* "$copy"

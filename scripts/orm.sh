@@ -21,6 +21,8 @@ cluster=orm-$$
 kept=$PWD/build/orm
 root=$PWD
 child=
+
+# shellcheck disable=SC2317 # called by at_exit
 finish() {
     end_group KILL "$child"
     cp "${sockets:-}/server.log" "$kept" 2>/dev/null || true
@@ -37,11 +39,11 @@ install() {
     if [[ -v debian_packages[$1] ]]; then
         # shellcheck disable=SC2086 # words
         scripts/deps.sh ${debian_packages[$1]} || return 69
-    elif [[ " ${npm_orms[*]} " == *" $1 "* ]]; then
+    else
+        { command -v node && command -v npm; } >/dev/null || scripts/deps.sh nodejs npm || return 69
+        # What TypeORM and Prisma require.
         node --eval 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 69)' || return
         npm_ci tests/orm || return
-    else
-        usage
     fi
     case $1 in
         sqlalchemy | django) command=(/usr/bin/python3 "tests/orm/$1_test.py") ;;
@@ -59,6 +61,9 @@ make_database() {
 orms=("$@")
 if [ "${1:-}" = all ]; then orms=("${npm_orms[@]}" "${!debian_packages[@]}"); fi
 [ ${#orms[@]} -gt 0 ] || usage
+for orm in "${orms[@]}"; do
+    [[ " ${npm_orms[*]} ${!debian_packages[*]} " == *" $orm "* ]] || usage
+done
 
 mkdir -p "$kept"
 if ! { scripts/deps.sh && scripts/install.sh; } >"$kept/build.log" 2>&1; then
@@ -77,7 +82,6 @@ for orm in "${orms[@]}"; do
     install "$orm" >"$kept/$orm-install.log" 2>&1 || status=$?
     case $status in
         0) ;;
-        2) usage ;;
         69) skip "$orm" "its packages cannot be installed here"; continue ;;
         *) tail -n 40 "$kept/$orm-install.log" >&2; failed=1; continue ;;
     esac

@@ -122,9 +122,11 @@ test('Prisma: a false claim does not stop a batch', async () => {
     assert.deepEqual(await sql('SELECT count(*)::int AS orders FROM orders WHERE id IN (9, 10)'), [{ orders: 2 }])
 })
 
-test('Prisma: $queryRaw cannot read interval and void; a cast and $executeRaw avoid it', async () => {
+test('Prisma: $queryRaw cannot read interval and void, and the call has committed by then; a cast and $executeRaw avoid it', async () => {
     for (const statement of ["SELECT interval '1 second'", "SELECT pg_notify('channel', '')"])
         assert.equal((await rejection(prisma.$queryRawUnsafe(statement))).code, 'P2010', statement)
+    await rejection(prisma.$queryRaw`SELECT idem.idem_claim('prisma 5'), interval '1 second'`)
+    assert.equal(await claim(prisma, 'prisma 5'), false)
     assert.deepEqual(await prisma.$queryRaw`SELECT (interval '1 second')::text AS wait`, [{ wait: '00:00:01' }])
     assert.equal(await prisma.$executeRaw`SELECT pg_notify('channel', '')`, 1)
 })

@@ -3,7 +3,7 @@
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { DataSource, EntitySchema, OptimisticLockVersionMismatchError, QueryFailedError } from 'typeorm'
+import { DataSource, EntitySchema, EventSubscriber, OptimisticLockVersionMismatchError, QueryFailedError } from 'typeorm'
 import { database, enableGuards, guards, host, port, rejection, sql, tablesOfIdem, user } from './recipes.js'
 
 const columns = {
@@ -23,7 +23,15 @@ const Plain = new EntitySchema({
 const statements = []
 const logger = { logQuery: (statement) => statements.push(statement) }
 for (const name of ['logQueryError', 'logQuerySlow', 'logSchemaBuild', 'logMigration', 'log']) logger[name] = () => {}
-const source = new DataSource({ type: 'postgres', host, port, username: user, database, entities: [Order, Plain], logger, logging: true })
+// Called between the SELECT and the UPDATE of save().
+let beforeUpdate = () => {}
+class Subscriber {
+    beforeUpdate() {
+        return beforeUpdate()
+    }
+}
+EventSubscriber()(Subscriber)
+const source = new DataSource({ subscribers: [Subscriber], type: 'postgres', host, port, username: user, database, entities: [Order, Plain], logger, logging: true })
 await source.initialize()
 after(() => source.destroy())
 await source.synchronize()
@@ -58,6 +66,15 @@ test('TypeORM: save() of a stale object reads the row, finds that the version di
     assert.equal((await rejection(orders.save(order))).driverError.code, 'ID004')
     assert.match(statements[0], /^SELECT .* FROM "orders"/)
     assert.match(lastUpdate(), /SET "note" = \$1, "version" = \$2 WHERE "id" = \$3 RETURNING "version"/)
+})
+
+test('TypeORM: a change between the SELECT and the UPDATE of save() is overwritten', async () => {
+    const order = await saved(orders, 11)
+    beforeUpdate = () => sql("UPDATE orders SET note = 'other' WHERE id = 11")
+    order.note = 'mine'
+    await orders.save(order)
+    beforeUpdate = () => {}
+    assert.deepEqual(await sql('SELECT note, version FROM orders WHERE id = 11'), [{ note: 'mine', version: 3 }])
 })
 
 test('TypeORM: a lock and an optimistic lock in one transaction compare', async () => {
