@@ -44,7 +44,7 @@ COMMENT ON TRIGGER idem_definitions_truncated ON idem_machines IS 'Makes every s
 CREATE FUNCTION idem_machine_define(name text, definition jsonb)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_define(text, jsonb) IS
-'Defines a state machine, or replaces it for every session at once: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables; looks at all their rows, whatever their privileges and policies, but not at temporary tables of other sessions and foreign partitions. Operators.
+'Defines a state machine, or replaces it for every session at once: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables; looks at all their rows, whatever their privileges and policies, but not at temporary tables of other sessions, foreign partitions and tables whose guard is not valid. Operators.
 Errors: 22004 an argument is null; 22023 name empty or over 255 bytes, definition not of that form, no initial state, a state that is empty, unknown, listed twice or cannot be reached, or that the enum of an attached column lacks; 23514 rows of an attached table hold a state that is no longer there; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_machine_drop(name text)
@@ -56,11 +56,17 @@ CREATE FUNCTION idem_state_guard() RETURNS trigger LANGUAGE c VOLATILE PARALLEL 
 COMMENT ON FUNCTION idem_state_guard() IS
 'The trigger that idem_machine_attach puts on a table. Errors, to whoever writes the row: ID003 a new row in a state that is not initial, a transition that the machine does not have, or a state that is null; 42703 the state column was renamed; 42704 the machine is gone; 42P10 a log is wanted, and the key is gone.';
 
-CREATE FUNCTION idem_machine_attach(target regclass, state_column name, machine text, log boolean DEFAULT false)
+CREATE FUNCTION idem_machine_attach(target regclass, state_column name, machine text, log boolean DEFAULT false, validate boolean DEFAULT true)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_machine_attach(regclass, name, text, boolean) IS
-'Lets a state machine guard a column: from now on rows start in an initial state and change it by a transition of the machine, whatever client changes them. log: write each move to idem_transition_log. Runs as the caller and needs what CREATE TRIGGER needs.
-Errors: 0A000 the column is part of the partition key, or has a nondeterministic collation; 22004 an argument is null; 22023 the column''s enum lacks a state; 23514 rows hold something else than a state; 42501 the caller may not create triggers on the table; 42703 no such column; 42704 no such machine; 42710 the column has a machine; 42804 the column is not text, varchar or an enum; 42809 not a table, or a partition; 42P01 no such table; 42P10 a log is wanted, and the table has no key; 25006 in a read-only transaction.';
+COMMENT ON FUNCTION idem_machine_attach(regclass, name, text, boolean, boolean) IS
+'Lets a state machine guard a column: from now on rows start in an initial state and change it by a transition of the machine, whatever client changes them. log: write each move to idem_transition_log. validate => false: do not look at the rows that are there, which may be in any state until their next move; then idem_machine_validate looks at them. Runs as the caller and needs what CREATE TRIGGER needs.
+Errors: 0A000 the column is part of the partition key, or has a nondeterministic collation; 22004 target, state_column or machine is null; 22023 the column''s enum lacks a state; 23514 rows hold something else than a state; 42501 the caller may not create triggers on the table; 42703 no such column; 42704 no such machine; 42710 the column has a machine; 42804 the column is not text, varchar or an enum; 42809 not a table, or a partition; 42P01 no such table; 42P10 a log is wanted, and the table has no key; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_machine_validate(target regclass, state_column name)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_machine_validate(regclass, name) IS
+'Looks at all rows of a table whose machine was attached with validate => false, and records that their states are states of the machine (idem_guards.is_valid). Writers go on meanwhile; other definitions and attachments of machines wait. Again: no-op. Runs as the caller and needs the privilege TRIGGER.
+Errors: 22004 an argument is null; 22023 the column''s enum lacks a state; 23514 rows hold something else than a state; 42501 the caller may not create triggers on the table; 42703 no such column; 42704 the column has no machine; 42809 not a table; 42P01 no such table; 55000 the guard is disabled; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_machine_detach(target regclass, state_column name)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

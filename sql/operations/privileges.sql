@@ -27,7 +27,7 @@ SET search_path = pg_catalog, pg_temp AS $$
       FROM members JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
     UNION ALL
     SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
-           CASE WHEN relname = 'idem_stats' THEN 'application'
+           CASE WHEN relname IN ('idem_stats', 'idem_guards') THEN 'application'
                 WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables') THEN 'operator'
                 WHEN relname = 'idem_transition_log' THEN 'named'
                 ELSE 'owner' END,

@@ -38,6 +38,10 @@ CREATE TABLE parted (id int PRIMARY KEY, state text) PARTITION BY RANGE (id);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10);
 CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (10) TO (20);
 SELECT idem_machine_attach('orders', 'the state', 'order', true), idem_machine_attach('parted', 'state', 'order') \g /dev/null
+CREATE TABLE legacy (id int PRIMARY KEY, before text, after text);
+INSERT INTO legacy VALUES (1, 'unknown', 'paid');
+SELECT idem_machine_attach('legacy', 'before', 'order', validate => false), idem_machine_attach('legacy', 'after', 'order', validate => false),
+    idem_machine_validate('legacy', 'after'), optimistic_enable('legacy') \g /dev/null
 INSERT INTO orders VALUES (1, 'created');
 UPDATE orders SET "the state" = 'paid';
 INSERT INTO parted VALUES (1, 'created');
@@ -145,6 +149,11 @@ foreach my $database ('from_script', 'from_archive')
     is(sqlstate($target, q{UPDATE parted SET id = 11, state = 'created'}, $database), 'ID003', "$database: of moved rows too");
     is(sqlstate($target, q{UPDATE parted SET id = 11, state = 'shipped'}, $database), '00000', "$database: which may move");
     is(sqlstate($target, q{SELECT idem_machine_drop('order')}, $database), '2BP01', "$database: the machine knows its tables");
+    $answers->(
+        q{SELECT target, kind, column_name, machine, is_enabled, is_valid FROM idem_guards WHERE target = 'legacy'::regclass ORDER BY column_name},
+        lines('legacy|state|after|order|t|t', 'legacy|state|before|order|t|f', 'legacy|version|version||t|t'));
+    is(sqlstate($target, q{UPDATE legacy SET before = 'paid'}, $database), 'ID003', "$database: an old row cannot move on from an unknown state");
+    is(sqlstate($target, q{SELECT idem_machine_validate('legacy', 'before')}, $database), '23514', "$database: and is found by the validation");
     $answers->(
         q{SELECT target, key, state_column, from_state, to_state FROM idem_transition_log ORDER BY at},
         lines(

@@ -144,7 +144,8 @@ my @cases = (
         PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}');
         PERFORM idem_api_key_set('some', 'a secret of thirty-two bytes, so'), idem_api_key_drop('some');
         PERFORM idem_machine_define('some', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
-        PERFORM idem_machine_attach('tracked', 'state', 'some');
+        PERFORM idem_machine_attach('tracked', 'state', 'some', validate => false), idem_machine_validate('tracked', 'state');
+        PERFORM count(*) FROM idem_guards;
         INSERT INTO tracked VALUES (-1, 'a');
         UPDATE tracked SET state = 'b' WHERE value = -1;
         DELETE FROM tracked WHERE value = -1;

@@ -154,6 +154,7 @@ my @calls = (
     [ 'idem_machine_define, another', '', q{SELECT idem_machine_define(:'k', '{"initial": ["a"], "transitions": {"a": ["b"]}}')}, q{SELECT count(*) FROM idem_machines WHERE name LIKE :'p'} ],
     [ 'idem_machine_drop', q{SELECT idem_machine_define(:'k', '{"initial": ["a"], "transitions": {"a": ["b"]}}') \g /dev/null}, q{SELECT idem_machine_drop(:'k')} ],
     [ 'idem_machine_attach, detach', '', q{SELECT idem_machine_attach('plain', 'state', 'm'), idem_machine_detach('plain', 'state')} ],
+    [ 'idem_machine_validate', '', q{SELECT idem_machine_attach('plain', 'state', 'm', validate => false), idem_machine_validate('plain', 'state'), idem_machine_detach('plain', 'state')} ],
     [ 'optimistic_enable, disable', '', q{SELECT optimistic_enable('plain'), optimistic_disable('plain')} ],
     [ 'idem_scope_set', '', q{SELECT idem_scope_set(:'k', '1 h')}, q{SELECT count(*) FROM idem_scopes WHERE scope LIKE :'p'} ],
     [ 'idem_scope_reset', q{SELECT idem_scope_set(:'k', '1 h') \g /dev/null}, q{SELECT idem_scope_reset(:'k', 'ttl', 'owner')} ],

@@ -101,6 +101,7 @@ my @waits = (
         q{SELECT idem_machine_define('m', '{"initial": ["new"], "transitions": {"new": ["old"], "old": ["new"]}}')} ],
     [ 'idem_machine_drop', $lock, '', q{SELECT idem_machine_define('other', '{"initial": ["new"], "transitions": {"new": []}}')}, q{SELECT idem_machine_drop('unused')} ],
     [ 'idem_machine_attach', $lock, '', q{UPDATE plain SET id = 1}, q{SELECT idem_machine_attach('plain', 'state', 'm')} ],
+    [ 'idem_machine_validate', $lock, '', q{LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE}, q{SELECT idem_machine_validate('item', 'state')} ],
     [ 'optimistic_enable', $lock, '', q{UPDATE plain SET id = 1}, q{SELECT optimistic_enable('plain')} ],
     [ 'optimistic_disable', $lock, '', q{SELECT 1 FROM plain}, q{SELECT optimistic_disable('plain')} ],
     [ 'idem_machine_detach', $lock, '', q{SELECT 1 FROM plain}, q{SELECT idem_machine_detach('plain', 'state')} ],

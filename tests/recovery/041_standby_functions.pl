@@ -76,7 +76,7 @@ my @cases = (
         "SELECT conditional_update('item', '{\"id\": 1}', '{\"n\": 5}', '{\"n\": 2}')", "SELECT conditional_adjust('item', '{\"id\": 1}', 'n', 1)", "SELECT pessimistic_lock('item', '{\"id\": 1}')",
         "SELECT * FROM pessimistic_lock_many('item', ARRAY['{\"id\": 1}']::jsonb[])", "SELECT unique_insert('item', '{\"id\": 1}')", "SELECT guarded_insert('item', '{\"id\": 1}', '{id}')",
         "SELECT idem_transition('item', '{\"id\": 1}', NULL, 'paid')", "SELECT idem_machine_define('m2', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')", "SELECT idem_machine_drop('m')",
-        "SELECT idem_machine_attach('plain', 'st', 'm')", "SELECT idem_machine_detach('item', 'st')", "SELECT optimistic_enable('plain')", "SELECT optimistic_disable('item')",
+        "SELECT idem_machine_attach('plain', 'st', 'm')", "SELECT idem_machine_validate('item', 'st')", "SELECT idem_machine_detach('item', 'st')", "SELECT optimistic_enable('plain')", "SELECT optimistic_disable('item')",
         'CALL idem_sweep()', "SELECT idem_http_begin('POST', '/', 'new', 'b')", "SELECT idem_http_scope_set('x', 400)", "SELECT idem_consume('c', 'n')", "SELECT idem_publish('t', '1')",
         "SELECT * FROM idem_outbox_take('t')", "SELECT idem_outbox_ack('{1}', 1)", "SELECT idem_outbox_nack('{1}', 1)", "SELECT idem_outbox_retry('{1}')", "SELECT idem_outbox_discard('{1}')",
         "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_reset('manual', 'on_lease_expiry')", "SELECT idem_scope_drop('manual')",

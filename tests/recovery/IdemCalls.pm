@@ -177,6 +177,8 @@ calls_of($machines,
     'guarded insertion' => [ q{INSERT INTO orders VALUES (9, 'created')}, q{SELECT 'inserted'} ],
     'guarded insertion in a wrong state' => [ q{INSERT INTO orders VALUES (9, 'paid')}, q{SELECT 'inserted'} ],
     'guarded update' => [ q{UPDATE orders SET state = 'shipped' WHERE id = 1}, q{SELECT 'updated'} ]);
+calls_of("$machines idem_guards",
+    'attach without a look at the rows' => [ q{SELECT idem_machine_attach('bare', 'state', 'order', validate => false)}, q{SELECT idem_machine_validate('bare', 'state')}, q{SELECT (column_name, machine, is_valid)::text FROM idem.idem_guards WHERE target = 'public.bare'::regclass} ]);
 calls_of("$machines idem_transition_log",
     'attach with a log' => [ q{SELECT idem_machine_attach('bare', 'state', 'order', log => true)}, q{UPDATE bare SET state = 'paid' WHERE id = 1}, q{SELECT (target, key, from_state, to_state)::text FROM idem.idem_transition_log WHERE target = 'public.bare'} ],
     'logged transition' => [ q{SELECT * FROM idem_transition('logged', '{"id": 1}', NULL, 'paid')}, q{SELECT string_agg((key, state_column, from_state, to_state, at > '2026-01-01')::text, ',' ORDER BY at) FROM idem.idem_transition_log WHERE target = 'public.logged'} ],
@@ -197,6 +199,7 @@ calls_of('',
     'unique duplicate' => q{SELECT (outcome, row_data)::text FROM unique_insert('bare', '{"id": 1, "state": "s"}')},
     'insertion by a lock' => q{SELECT (outcome, row_data)::text FROM guarded_insert('loose', '{"name": "a", "n": 1}', '{name}')});
 
+calls_of('idem_guards', 'guards' => q{SELECT string_agg((relname, kind, column_name, machine, is_enabled, is_valid)::text, ' ' ORDER BY relname) FROM idem.idem_guards JOIN pg_catalog.pg_class c ON c.oid = target});
 calls_of('idem_replicated_tables', 'replicated tables' => q{SELECT (count(*) > 10)::text FROM idem.idem_replicated_tables});
 calls_of('idem_stats', 'statistics' => q{SELECT coalesce(sum(acquired) >= 0, true)::text FROM idem.idem_stats});
 calls_of('',

@@ -1,4 +1,4 @@
-// idem_machine_attach, idem_machine_detach.
+// idem_machine_attach, idem_machine_validate, idem_machine_detach.
 #include "machines/machine_attach.hpp"
 
 #include "machines/state_column.hpp"
@@ -30,10 +30,12 @@ template <typename Visit> bool any_guard(Relation table, Visit visit) {
     return false;
 }
 
+bool guards_column(const Trigger &trigger, const char *column) {
+    return strcmp(trigger.tgargs[GuardArguments::column], column) == 0;
+}
+
 bool has_own_guard(Relation table, const char *column) {
-    return any_guard(table, [&](const Trigger &trigger) {
-        return !trigger.tgisclone && strcmp(trigger.tgargs[GuardArguments::column], column) == 0;
-    });
+    return any_guard(table, [&](const Trigger &trigger) { return !trigger.tgisclone && guards_column(trigger, column); });
 }
 
 // The zero-terminated arguments of a row of pg_trigger.
@@ -82,6 +84,8 @@ List *attachments_of(const char *machine) {
         auto *attachment = static_cast<Attachment *>(palloc(sizeof(Attachment)));
         attachment->table = form->tgrelid;
         attachment->column = pstrdup(argument_of(row, RelationGetDescr(triggers), GuardArguments::column));
+        attachment->is_valid =
+            strcmp(argument_of(row, RelationGetDescr(triggers), GuardArguments::validity), kValidArgument) == 0;
         found = lappend(found, attachment);
     }
     systable_endscan(scan);
@@ -114,10 +118,14 @@ void lock_machines() { table_close(open_member(machines_table, ShareRowExclusive
 namespace {
 
 struct Argument {
-    enum { target, state_column_name, machine, wants_log };
+    enum { target, state_column_name, machine, wants_log, wants_validation };
 };
 
-// Called before anything is locked. CREATE TRIGGER checks again.
+struct Wishes {
+    bool log, validate;
+};
+
+// Called before anything is locked. CREATE TRIGGER checks again, idem_machine_validate does not.
 void check_may_attach(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::target))
         raise_null_argument("target");
@@ -170,31 +178,33 @@ char *free_trigger_name(Relation table, const char *column) {
 
 // The trigger has no WHEN clause: the server would prepare it again in every UPDATE of the table, which costs more than the
 // guard's own comparison of the states.
-char *guard_statement(Relation table, const char *column, const char *machine_name, bool logs) {
+char *guard_statement(Relation table, const char *column, const char *machine_name, Wishes wishes) {
     // The server moves a row to another partition by a deletion and an insertion.
     const char *deletion = table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? " OR DELETE" : "";
-    return psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE%s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%s, %s, %s)",
+    return psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE%s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%s, %s, %s, %s)",
                     quote_identifier(free_trigger_name(table, column)), deletion, target_name(table),
                     qualified_name("idem_state_guard"), quote_literal_cstr(machine_name), quote_literal_cstr(column),
-                    quote_literal_cstr(logs ? kLogArgument : kNoLogArgument));
+                    quote_literal_cstr(wishes.log ? kLogArgument : kNoLogArgument),
+                    quote_literal_cstr(wishes.validate ? kValidArgument : kNotValidArgument));
 }
 
-void check_attachable(Relation table, const StateColumn &column, const char *machine_name, bool logs) {
+void check_attachable(Relation table, const StateColumn &column, const char *machine_name, Wishes wishes) {
     check_not_attached(table, column_name(table, column.number)); // locks the partitions
     check_state_column(table, column);
     refuse_foreign_partitions(table);
-    if (logs)
+    if (wishes.log)
         check_has_key(table);
     const StateNames states = state_names(machine_graph(machine_name));
     check_labels(table, column, machine_name, states);
-    check_rows(table, column, machine_name, states, may_read(table, column.number));
+    if (wishes.validate)
+        check_rows(table, column, machine_name, states, may_read(table, column.number));
 }
 
 // DROP TRIGGER for every guard of the column.
 List *drop_statements(Relation table, const char *column) {
     List *statements = NIL;
     any_guard(table, [&](const Trigger &trigger) {
-        if (!trigger.tgisclone && strcmp(trigger.tgargs[GuardArguments::column], column) == 0)
+        if (!trigger.tgisclone && guards_column(trigger, column))
             statements =
                 lappend(statements, psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger.tgname), target_name(table)));
         return false;
@@ -206,8 +216,83 @@ List *drop_statements(Relation table, const char *column) {
     (void)column_number(table, column); // raises if there is no such column
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
                     errmsg("column \"%s\" of table \"%s\" has no state machine", column, RelationGetRelationName(table)),
-                    table->rd_rel->relispartition ? errhint("Detach it from the partitioned table.") : 0, errtable(table)));
+                    table->rd_rel->relispartition ? errhint("The state machine is attached to the partitioned table.") : 0,
+                    errtable(table)));
     pg_unreachable();
+}
+
+// 55000: rows could change past a guard that does not fire, while they are looked at.
+void require_enabled(Relation table, const char *column) {
+    any_guard(table, [&](const Trigger &trigger) {
+        if (guards_column(trigger, column) && trigger.tgenabled != TRIGGER_FIRES_ON_ORIGIN &&
+            trigger.tgenabled != TRIGGER_FIRES_ALWAYS)
+            ereport(ERROR,
+                    (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                     errmsg("the guard of column \"%s\" of table \"%s\" is disabled", column, RelationGetRelationName(table)),
+                     errhint("Run ALTER TABLE %s ENABLE TRIGGER %s.", target_name(table), quote_identifier(trigger.tgname)),
+                     errtable(table)));
+        return false;
+    });
+}
+
+void require_enabled_everywhere(Relation table, const char *column) {
+    require_enabled(table, column);
+    if (table->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+        return;
+    ListCell *cell;
+    foreach (cell, find_all_inheritors(RelationGetRelid(table), ShareUpdateExclusiveLock, nullptr)) {
+        Relation part = table_open(lfirst_oid(cell), NoLock);
+        require_enabled(part, column);
+        table_close(part, NoLock);
+    }
+}
+
+bytea *arguments_of(const Trigger &trigger) {
+    StringInfoData bytes;
+    initStringInfo(&bytes);
+    for (int i = 0; i < GuardArguments::count; i++) {
+        const char *argument = i == GuardArguments::validity ? kValidArgument : trigger.tgargs[i];
+        appendBinaryStringInfo(&bytes, argument, static_cast<int>(strlen(argument)) + 1);
+    }
+    auto *packed = static_cast<bytea *>(palloc(VARHDRSZ + bytes.len));
+    SET_VARSIZE(packed, VARHDRSZ + bytes.len);
+    memcpy(VARDATA(packed), bytes.data, bytes.len);
+    return packed;
+}
+
+// Writes the catalog itself, as VALIDATE CONSTRAINT does. CREATE OR REPLACE TRIGGER would keep writers away. REQUIRES:
+// ShareUpdateExclusiveLock, so that nobody else changes the trigger. The copies on partitions stay as they are: nothing reads
+// the validity of these.
+void record_valid(Relation table, const Trigger &trigger) {
+    Relation triggers = table_open(TriggerRelationId, RowExclusiveLock);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger.tgoid));
+    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &entry);
+    HeapTuple row = systable_getnext(scan);
+    if (!HeapTupleIsValid(row))
+        elog(ERROR, "could not find trigger %u", trigger.tgoid);
+    int columns[] = {Anum_pg_trigger_tgargs};
+    Datum values[] = {PointerGetDatum(arguments_of(trigger))};
+    bool nulls[] = {false};
+    HeapTuple changed = heap_modify_tuple_by_cols(row, RelationGetDescr(triggers), 1, columns, values, nulls);
+    CatalogTupleUpdate(triggers, &changed->t_self, changed);
+    systable_endscan(scan);
+    table_close(triggers, RowExclusiveLock);
+    CacheInvalidateRelcache(table);
+    CommandCounterIncrement();
+}
+
+bool is_valid(const Trigger &trigger) { return strcmp(trigger.tgargs[GuardArguments::validity], kValidArgument) == 0; }
+
+void validate(Relation table, const char *column_name, const Trigger &trigger) {
+    require_enabled_everywhere(table, column_name); // locks the partitions
+    const char *machine = trigger.tgargs[GuardArguments::machine];
+    (void)guarded_column(table, column_name); // raises if there is no such column any more
+    const StateColumn column = state_column(table, column_name);
+    const StateNames states = state_names(machine_graph(machine));
+    check_labels(table, column, machine, states);
+    check_rows(table, column, machine, states, may_read(table, column.number));
+    record_valid(table, trigger);
 }
 
 } // namespace
@@ -218,8 +303,8 @@ SQL_FUNCTION(idem_machine_attach) {
     using namespace idem;
     check_may_attach(fcinfo);
     const char *machine_name = machine_argument(fcinfo, Argument::machine);
-    if (PG_ARGISNULL(Argument::wants_log))
-        raise_null_argument("log");
+    const Wishes wishes{!PG_ARGISNULL(Argument::wants_log) && PG_GETARG_BOOL(Argument::wants_log),
+                        PG_ARGISNULL(Argument::wants_validation) || PG_GETARG_BOOL(Argument::wants_validation)};
     prevent_unless_writable("idem_machine_attach()");
     lock_machines();
     Relation table = open_target(fcinfo, Argument::target, ShareRowExclusiveLock);
@@ -227,12 +312,35 @@ SQL_FUNCTION(idem_machine_attach) {
     if (PG_ARGISNULL(Argument::state_column_name))
         raise_null_argument("state_column");
     const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(Argument::state_column_name)));
-    check_attachable(table, column, machine_name, PG_GETARG_BOOL(Argument::wants_log));
+    check_attachable(table, column, machine_name, wishes);
     warn_of_children(table, "idem_machine_attach");
-    const char *statement =
-        guard_statement(table, column_name(table, column.number), machine_name, PG_GETARG_BOOL(Argument::wants_log));
+    const char *statement = guard_statement(table, column_name(table, column.number), machine_name, wishes);
     table_close(table, NoLock);
     run_as_caller(statement);
+    PG_RETURN_VOID();
+}
+
+// The rows that are there are compared with the machine as it is. The lock on machines keeps idem_machine_define from
+// redefining it meanwhile: it does not look at the rows of a guard that is not valid.
+SQL_FUNCTION(idem_machine_validate) {
+    using namespace idem;
+    check_may_attach(fcinfo);
+    if (PG_ARGISNULL(Argument::state_column_name))
+        raise_null_argument("state_column");
+    const char *column = NameStr(*PG_GETARG_NAME(Argument::state_column_name));
+    prevent_unless_writable("idem_machine_validate()");
+    lock_machines();
+    Relation table = open_target(fcinfo, Argument::target, ShareUpdateExclusiveLock);
+    const bool is_attached = any_guard(table, [&](const Trigger &trigger) {
+        if (trigger.tgisclone || !guards_column(trigger, column))
+            return false;
+        if (!is_valid(trigger))
+            validate(table, column, trigger);
+        return true;
+    });
+    if (!is_attached)
+        raise_not_attached(table, column);
+    table_close(table, NoLock);
     PG_RETURN_VOID();
 }
 

@@ -7,15 +7,20 @@ namespace idem {
 
 // The arguments of a guard's trigger, by number.
 struct GuardArguments {
-    enum { machine, column, log, count };
+    enum { machine, column, log, validity, count };
 };
 inline constexpr const char *kLogArgument = "log";
 inline constexpr const char *kNoLogArgument = "no log";
+// Whether the rows that were there before the guard are known to be in states of the machine. The guard itself does not look
+// at it. The view idem_guards reads it, too.
+inline constexpr const char *kValidArgument = "valid";
+inline constexpr const char *kNotValidArgument = "not valid";
 
 // A column that a machine is attached to. Partitions of its table are not listed.
 struct Attachment {
     Oid table;
     char *column;
+    bool is_valid;
 };
 
 // All columns that the machine is attached to now, as pointers to Attachment in the order of the tables' OIDs.

@@ -62,7 +62,9 @@ void check_attached_table(const Attachment &attachment, const char *machine, con
     if (is_still_attached(attachment, machine) && number != InvalidAttrNumber && holds_states(table, number)) {
         const StateColumn column = state_column(table, attachment.column);
         check_labels(table, column, machine, states);
-        check_rows(table, column, machine, states, true);
+        // Rows of a guard that is not valid may be in any state, as before.
+        if (attachment.is_valid)
+            check_rows(table, column, machine, states, true);
     }
     table_close(table, NoLock);
 }

@@ -34,7 +34,8 @@ void check_state_column(Relation table, const StateColumn &column);
 void check_labels(Relation table, const StateColumn &column, const char *machine, const StateNames &states);
 
 // 23514 when a row now holds NULL or a value that is no state. `shows_values`: the error says which. Foreign partitions are not
-// read. REQUIRES: a lock that keeps writers away, also from partitions; no temporary table of another session.
+// read. REQUIRES: a lock, also on the partitions, that keeps writers away, or ShareUpdateExclusiveLock and a guard that is
+// enabled; no temporary table of another session.
 void check_rows(Relation table, const StateColumn &column, const char *machine, const StateNames &states, bool shows_values);
 
 } // namespace idem

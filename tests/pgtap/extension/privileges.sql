@@ -155,7 +155,7 @@ SELECT is(
     (SELECT string_agg(format('%s: %s', role, views), '; ' ORDER BY role)
        FROM (SELECT role, string_agg(relname, ' ' ORDER BY relname) AS views FROM relations r, unnest('{tap_nobody,tap_user,tap_operator}'::name[]) AS role
               WHERE relkind = 'v' AND has_table_privilege(role, r.oid, 'SELECT') GROUP BY role) v),
-    'tap_operator: idem_dead_letters idem_replicated_tables idem_stats idem_sweep_progress; tap_user: idem_stats', 'views_are_readable_through_the_grants');
+    'tap_operator: idem_dead_letters idem_guards idem_replicated_tables idem_stats idem_sweep_progress; tap_user: idem_guards idem_stats', 'views_are_readable_through_the_grants');
 SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0

@@ -67,7 +67,10 @@ SELECT throws_ok($$ SELECT idem_machine_attach('attach.t', 's', 'attach:none') $
 SELECT throws_ok($$ SELECT idem_machine_attach(NULL, 's', 'attach:m') $$, '22004', NULL, 'null_target');
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.t', NULL, 'attach:m') $$, '22004', NULL, 'null_column');
 SELECT throws_ok($$ SELECT idem_machine_attach('attach.t', 's', NULL) $$, '22004', NULL, 'null_machine');
-SELECT throws_ok($$ SELECT idem_machine_attach('attach.t', 's', 'attach:m', NULL) $$, '22004', NULL, 'null_log');
+CREATE TABLE attach.defaults (s text);
+SELECT idem_machine_attach('attach.defaults', 's', 'attach:m', NULL, NULL);
+SELECT is((SELECT array_agg(encode(tgargs, 'escape')) FROM pg_trigger WHERE tgrelid = 'attach.defaults'::regclass),
+    '{attach:m\\000s\\000no log\\000valid\\000}', 'null_log_and_validate_are_not_given');
 SELECT throws_ok($$ SELECT idem_machine_attach(1::regclass, 's', 'attach:m') $$, '42P01', NULL, 'no_such_table');
 CREATE VIEW attach.v AS SELECT * FROM attach.t;
 CREATE MATERIALIZED VIEW attach.mv AS SELECT * FROM attach.t;

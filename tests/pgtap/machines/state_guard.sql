@@ -183,7 +183,7 @@ SELECT idem_machine_detach('guard.p', 's');
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET s = 'anything', k = 1 + k % 4 WHERE id = 1 $$), 'ok', 'detached');
 
 -- Called by hand.
-CREATE TRIGGER wrong BEFORE INSERT ON guard.refers FOR EACH ROW EXECUTE FUNCTION idem_state_guard('guard:m', 'id', 'no log');
+CREATE TRIGGER wrong BEFORE INSERT ON guard.refers FOR EACH ROW EXECUTE FUNCTION idem_state_guard('guard:m', 'id', 'no log', 'valid');
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.refers DEFAULT VALUES $$), '39P01', 'guard_as_a_before_trigger');
 DROP TRIGGER wrong ON guard.refers;
 

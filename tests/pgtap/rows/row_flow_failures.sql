@@ -132,7 +132,7 @@ CREATE STATISTICS failures.evil_statistics ON (failures.evil(1)), s FROM failure
 SELECT idem_machine_attach('failures.bait', 's', 'failures:m');
 -- And a guard by hand on a column that can hold no state.
 CREATE TABLE failures.numbers (id int PRIMARY KEY, n int);
-CREATE TRIGGER hand AFTER INSERT OR UPDATE ON failures.numbers FOR EACH ROW EXECUTE FUNCTION idem_state_guard('failures:m', 'n', 'no log');
+CREATE TRIGGER hand AFTER INSERT OR UPDATE ON failures.numbers FOR EACH ROW EXECUTE FUNCTION idem_state_guard('failures:m', 'n', 'no log', 'valid');
 RESET ROLE;
 -- The server would fold such expressions if it planned a statement on the table.
 SET LOCAL failures.armed = 'yes';

@@ -22,6 +22,23 @@ SELECT * FROM idem_transition('orders', '{"id": 9}', NULL, 'paid');
 SELECT idem_machine_mermaid('order');
 SELECT idem_machine_drop('order');
 
+-- A table with a history.
+CREATE TABLE tickets (id bigint PRIMARY KEY, state text);
+INSERT INTO tickets VALUES (1, 'created'), (2, 'payed');
+SELECT idem_machine_attach('tickets', 'state', 'order', validate => false);
+UPDATE tickets SET state = 'paid' WHERE id = 2;
+SELECT idem_machine_validate('tickets', 'state');
+SELECT * FROM (VALUES ('orders'::regclass, 'state', 'state'::name), ('tickets', 'state', 'state')) AS expected (target, kind, column_name)
+EXCEPT SELECT target, kind, column_name FROM idem_guards WHERE is_enabled;
+BEGIN;
+ALTER TABLE tickets DISABLE TRIGGER idem_state_state;
+UPDATE tickets SET state = 'paid' WHERE id = 2;
+ALTER TABLE tickets ENABLE TRIGGER idem_state_state;
+COMMIT;
+SELECT idem_machine_validate('tickets', 'state');
+SELECT target, kind, column_name, machine, is_enabled, is_valid FROM idem_guards ORDER BY target::text;
+DROP TABLE tickets;
+
 -- Inheritance: each table has a guard of its own.
 CREATE TABLE express () INHERITS (orders);
 INSERT INTO express VALUES (3, 'delivered');
