@@ -152,8 +152,9 @@ row_result conditional_update(const target &at, const std::string &table, const 
 
 adjust_result conditional_adjust(const target &at, const std::string &table, const std::string &key, const std::string &column,
                                  const std::string &delta, const bounds &within) {
-    row_result done = detail::row_of(
-        at.call({&conditional_adjust_statement, {table, key, column, delta, within.minimum, within.maximum}, {key}}));
+    row_result done = detail::row_of(at.call({&conditional_adjust_statement,
+                                              {table, key, column, delta, within.minimum.value_or("-infinity"), within.maximum},
+                                              {key}}));
     return {done.outcome, std::move(done.row)};
 }
 

@@ -8,7 +8,7 @@ CREATE FUNCTION optimistic_enable(target regclass, version_column name DEFAULT '
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION optimistic_enable(regclass, name) IS
 'Gives a table a version column (bigint NOT NULL DEFAULT 1, if it is missing) and the trigger that keeps it honest. Again for the same column: no-op. The trigger does not fire for logical replication''s apply, nor with session_replication_role = replica.
-Errors: 22004 an argument is null; 428C9 the column is generated; 42501 not the owner; 42804 the column is not smallint, integer or bigint; 42809 not a table; 55000 the column allows nulls, or another column is guarded already.';
+Errors: 22004 target is null; 428C9 the column is generated; 42501 not the owner; 42804 the column is not smallint, integer or bigint; 42809 not a table; 55000 the column allows nulls, or another column is guarded already.';
 
 CREATE FUNCTION optimistic_disable(target regclass)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -32,14 +32,14 @@ CREATE FUNCTION conditional_adjust(target regclass, key jsonb, column_name name,
                                    maximum numeric DEFAULT NULL, OUT outcome text, OUT value numeric)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION conditional_adjust(regclass, jsonb, name, numeric, numeric, numeric) IS
-'Adds delta to a number if the sum stays within minimum and maximum (null: no bound). outcome adjusted with the new value, out_of_range with the current one, or not_found.
+'Adds delta to a number if the sum stays within minimum (not given: 0; -infinity: none) and maximum (not given: none). outcome adjusted with the new value, out_of_range with the current one, or not_found.
 Errors: as optimistic_update; 22003 the column''s type cannot hold the sum; 22004 the number is null; 22023 delta is not finite or would be rounded, minimum is greater than maximum; 42804 the column is not a number.';
 
 CREATE FUNCTION pessimistic_lock(target regclass, key jsonb, wait interval DEFAULT NULL, OUT outcome text, OUT row_data jsonb)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION pessimistic_lock(regclass, jsonb, interval) IS
 'Locks the row with this key (SELECT ... FOR UPDATE) until the transaction ends, and reads it. outcome locked (with the row), busy (somebody else holds it) or not_found.
-wait: how long to wait for another holder; null: without bound, 0: not at all. It bounds each wait for a lock, as lock_timeout does.
+wait: how long to wait for another holder; not given: without limit, as SELECT FOR UPDATE does; 0: not at all. It bounds each wait for a lock, as lock_timeout does.
 Errors: as optimistic_update; 22023 wait is negative or infinite; and those of any lock wait (40P01, 55P03, 57014).';
 
 CREATE FUNCTION pessimistic_lock_many(target regclass, keys jsonb[], wait interval DEFAULT NULL, OUT outcome text, OUT row_data jsonb)

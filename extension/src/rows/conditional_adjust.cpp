@@ -98,6 +98,14 @@ bool is_less(Numeric a, Numeric b) {
     return DatumGetBool(DirectFunctionCall2(numeric_lt, NumericGetDatum(a), NumericGetDatum(b)));
 }
 
+// Not given: 0. '-infinity': there is none, and the result is nullptr.
+Numeric minimum_argument(FunctionCallInfo fcinfo) {
+    const Numeric minimum = bound(fcinfo, Argument::minimum, "minimum");
+    if (minimum == nullptr)
+        return int64_to_numeric(0);
+    return numeric_is_inf(minimum) && is_less(minimum, int64_to_numeric(0)) ? nullptr : minimum;
+}
+
 // The s of numeric(p, s), from the type modifier as the server packs it.
 int32 scale_of(int32 typmod) { return (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024; }
 
@@ -145,7 +153,7 @@ SQL_FUNCTION(conditional_adjust) {
     const AttrNumber column = column_argument(fcinfo, Argument::column_name, call.table, "column_name");
     if (PG_ARGISNULL(Argument::delta))
         raise_null_argument("delta");
-    const Numeric least = bound(fcinfo, Argument::minimum, "minimum"), most = bound(fcinfo, Argument::maximum, "maximum");
+    const Numeric least = minimum_argument(fcinfo), most = bound(fcinfo, Argument::maximum, "maximum");
     if (least != nullptr && most != nullptr && is_less(most, least))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("minimum must not be greater than maximum")));
     const char *name = column_name(call.table, column);

@@ -11,6 +11,11 @@ struct Argument {
     enum { target, key, wait };
 };
 
+// Not given: without limit, as SELECT FOR UPDATE does.
+core::Micros lock_wait_argument(FunctionCallInfo fcinfo) {
+    return PG_ARGISNULL(Argument::wait) ? core::kForever : wait_argument(fcinfo, Argument::wait);
+}
+
 const char *outcome_of(Locked locked) {
     switch (locked) {
     case Locked::locked:
@@ -199,7 +204,7 @@ void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until,
 SQL_FUNCTION(pessimistic_lock) {
     PreventCommandIfParallelMode("pessimistic_lock()");
     const RowObject object = row_object_argument(fcinfo, Argument::key, "key");
-    const core::Micros wait_until = wait_argument(fcinfo, Argument::wait);
+    const core::Micros wait_until = lock_wait_argument(fcinfo);
     Relation table = open_target_within(fcinfo, Argument::target, wait_until);
     if (table == nullptr)
         return make_answer(fcinfo, outcome_of(Locked::busy), row_column(nullptr));
@@ -215,7 +220,7 @@ SQL_FUNCTION(pessimistic_lock_many) {
     PreventCommandIfParallelMode("pessimistic_lock_many()");
     if (PG_ARGISNULL(Argument::key))
         raise_null_argument("keys");
-    const core::Micros wait_until = wait_argument(fcinfo, Argument::wait);
+    const core::Micros wait_until = lock_wait_argument(fcinfo);
     const WantedRows wanted = wanted_rows(PG_GETARG_ARRAYTYPE_P(Argument::key));
     Relation table = open_target_within(fcinfo, Argument::target, wait_until);
     constexpr Oid kTypes[] = {TEXTOID, JSONBOID};

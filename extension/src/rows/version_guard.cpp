@@ -20,6 +20,8 @@ bool is_guard(const Trigger &trigger, Oid function) {
            TRIGGER_FOR_ROW(trigger.tgtype) && TRIGGER_FOR_BEFORE(trigger.tgtype) && TRIGGER_FOR_UPDATE(trigger.tgtype);
 }
 
+constexpr const char *kVersionColumn = "version"; // unless another one is given
+
 struct Guard {
     const char *trigger; // its name; nullptr: there is no guard
     const char *column;
@@ -88,8 +90,7 @@ int64 most_of(Oid type) {
                     after.is_null ? errdetail("The row has version %lld; the update sets it to null.", (long long)before.number)
                                   : errdetail("The row has version %lld; the update sets it to %lld.", (long long)before.number,
                                               (long long)after.number),
-                    errhint("Read the row again, and update it with its version plus one or without naming the version."),
-                    errtablecol(table, column)));
+                    errhint("Read the row again, and repeat the change on what it holds now."), errtablecol(table, column)));
     pg_unreachable();
 }
 
@@ -154,10 +155,8 @@ const char *required_version_column(Relation table) {
 } // namespace idem
 
 SQL_FUNCTION(optimistic_enable) {
-    if (PG_ARGISNULL(1))
-        raise_null_argument("version_column");
     prevent_unless_writable("optimistic_enable()");
-    const char *column = NameStr(*PG_GETARG_NAME(1));
+    const char *column = PG_ARGISNULL(1) ? kVersionColumn : NameStr(*PG_GETARG_NAME(1));
     const bool add = !PG_ARGISNULL(0) && get_attnum(PG_GETARG_OID(0), column) == InvalidAttrNumber;
     Relation table = open_own_target(fcinfo, 0, add ? AccessExclusiveLock : ShareRowExclusiveLock);
     const char *name = target_name(table), *enabled = guarded_version_column(table);

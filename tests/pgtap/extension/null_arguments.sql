@@ -7,6 +7,7 @@ SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 -- Routines with optional arguments, and values for the others.
 CREATE TEMP TABLE calls (name text, required text);
 INSERT INTO calls VALUES
+    ('conditional_adjust', $$'null_rows', '{"id": 1}', 'quantity', 1$$),
     ('idem_allow', $$'null:', 1, 5$$),
     ('idem_api_key_set', $$'null:', 'sixteen bytes or more'$$),
     ('idem_assert_fence', $$'null:lock', %fence%$$),
@@ -16,6 +17,7 @@ INSERT INTO calls VALUES
     ('idem_hit', $$'null:'$$),
     ('idem_lock', $$'null:other'$$),
     ('idem_lock_renew', $$'null:lock', %fence%$$),
+    ('idem_machine_attach', $$'null_rows', 'state', 'null:'$$),
     ('idem_outbox_nack', $$'{1}', 1$$),
     ('idem_outbox_take', $$'null:'$$),
     ('idem_publish', $$'null:', '{}'$$),
@@ -26,7 +28,11 @@ INSERT INTO calls VALUES
     ('idem_token_redeem', 'idem_token_issue()'),
     ('idem_token_rotate_secret', ''),
     ('idem_unlock', $$'null:lock', %fence%$$),
-    ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$);
+    ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$),
+    ('optimistic_enable', $$'null_rows'$$),
+    ('pessimistic_lock', $$'null_rows', '{"id": 1}'$$),
+    ('pessimistic_lock_many', $$'null_rows', ARRAY['{"id": 1}']::jsonb[]$$),
+    ('unique_insert', $$'null_rows', '{"id": 2, "quantity": 1, "state": "a"}'$$);
 CREATE TEMP TABLE optional AS
     SELECT p.proname::text AS name,
            -- The scope of these is to come.
@@ -39,6 +45,9 @@ CREATE TEMP TABLE optional AS
 -- A procedure commits, which no function may (2D000).
 BEGIN;
 CREATE ROLE tap_null;
+CREATE TABLE public.null_rows (id int PRIMARY KEY, quantity int NOT NULL, state text NOT NULL);
+INSERT INTO null_rows VALUES (1, 1, 'a');
+SELECT idem_machine_define('null:', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
 SELECT idem_lock('null:lock', '1 hour') AS fence \gset
 SELECT coalesce(string_agg(format('%s %s', statement, state), '; '), 'none') AS others
   FROM calls JOIN optional USING (name),

@@ -1,7 +1,7 @@
 -- conditional_adjust: adds to a number within bounds, in one statement. No oversell, and the last unit can be sold.
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
-SELECT plan(57);
+SELECT plan(58);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_adjust CASCADE;
 CREATE SCHEMA row_adjust;
@@ -43,7 +43,8 @@ SELECT is(pg_temp.adjusted('''quantity'', 5, 0, 5'), 'adjusted 5', 'maximum_can_
 SELECT is(pg_temp.adjusted('''quantity'', 1, 0, 5'), 'out_of_range 5', 'and_not_passed');
 SELECT is(pg_temp.adjusted('''quantity'', -3, minimum => 2'), 'adjusted 2', 'minimum_can_be_reached');
 SELECT is(pg_temp.adjusted('''quantity'', -1, minimum => 2'), 'out_of_range 2', 'and_not_passed_either');
-SELECT is(pg_temp.adjusted('''quantity'', -5, minimum => NULL'), 'adjusted -3', 'null_minimum_is_no_bound');
+SELECT is(pg_temp.adjusted('''quantity'', -5, minimum => NULL, maximum => NULL'), 'out_of_range 2', 'null_bounds_are_not_given');
+SELECT is(pg_temp.adjusted('''quantity'', -5, minimum => ''-infinity'''), 'adjusted -3', 'minus_infinity_is_no_minimum');
 SELECT is(pg_temp.adjusted('''quantity'', 1'), 'out_of_range -3', 'value_outside_the_bounds_has_to_get_inside');
 SELECT is(pg_temp.adjusted('''quantity'', 4'), 'adjusted 1', 'and_may');
 SELECT is(pg_temp.adjusted('''quantity'', 0'), 'adjusted 1', 'nothing_can_be_added');
@@ -89,7 +90,7 @@ SELECT is(
     (SELECT string_agg(format('%s: %s, not %s', arguments, state, code), '; ')
        FROM (VALUES ('''small'', 1', '22003'), ('''big'', 1', '22003'), ('''quantity'', 2147483646', '22003'),
            ('''quantity'', 1e30', '22003'), ('''money'', 9999990', '22003'),
-                    ('''small'', -65536, NULL', '22003'), ('''coarse'', 1e39', '22003'), ('''approx'', 1e309',
+                    ('''small'', -65536, ''-infinity''', '22003'), ('''coarse'', 1e39', '22003'), ('''approx'', 1e309',
                         '22003')) AS bad (arguments, code),
             pg_temp.adjusted(arguments) AS state
       WHERE state <> code),

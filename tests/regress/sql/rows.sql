@@ -10,9 +10,18 @@ SELECT * FROM optimistic_update('item', '{"sku": "A-9"}', 1, '{"name": "?"}');
 UPDATE item SET name = 'oak desk' WHERE id = 2;
 UPDATE item SET name = 'old desk', version = 1 WHERE id = 2;
 SELECT version FROM item WHERE id = 2;
+SELECT count(*) = 1 AS guarded FROM idem_guards WHERE target = 'item'::regclass AND kind = 'version' AND is_enabled;
 
-SELECT * FROM conditional_update('item', '{"id": 2}', '{"name": "oak desk"}', '{"name": "pine desk"}');
-SELECT * FROM conditional_update('item', '{"id": 2}', '{"name": "oak desk"}', '{"name": "pine desk"}');
+-- An ORM that saves all columns of an object, and what prevents that it undoes a change.
+UPDATE item SET quantity = 4 WHERE id = 2;
+UPDATE item SET sku = 'A-2', name = 'elm desk', quantity = 5, version = 2 WHERE id = 2;
+WITH saved AS (UPDATE item SET sku = 'A-2', name = 'elm desk', quantity = 5 WHERE id = 2 AND version = 2 RETURNING 1) SELECT count(*) FROM saved;
+SELECT outcome, version FROM optimistic_update('item', '{"id": 2}', 2, '{"name": "elm desk", "quantity": 5}');
+UPDATE item SET sku = 'A-2', name = 'elm desk', quantity = 5 WHERE id = 2;
+SELECT name, quantity, version FROM item WHERE id = 2;
+
+SELECT * FROM conditional_update('item', '{"id": 2}', '{"name": "elm desk"}', '{"name": "pine desk"}');
+SELECT * FROM conditional_update('item', '{"id": 2}', '{"name": "elm desk"}', '{"name": "pine desk"}');
 
 SELECT * FROM conditional_adjust('item', '{"id": 1}', 'quantity', -2);
 SELECT * FROM conditional_adjust('item', '{"id": 1}', 'quantity', -1);
