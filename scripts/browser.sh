@@ -26,8 +26,6 @@ scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {
     tail -n 40 "$kept/build.log" >&2
     exit 1
 }
-# shellcheck source=tests/examples/helper.bash
-source tests/examples/helper.bash
 status=0
 npm_ci tests/browser >"$kept/npm.log" || status=$?
 if [ "$status" -eq 69 ]; then

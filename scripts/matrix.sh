@@ -10,8 +10,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
-root=$PWD
-source tests/examples/helper.bash
 
 die() { echo "matrix.sh: $*" >&2; exit 1; }
 

@@ -59,7 +59,7 @@ function manager(): EntityManager
     $configuration->setMetadataDriverImpl(new AttributeDriver([__DIR__]));
     $configuration->setProxyDir(sys_get_temp_dir());
     $configuration->setProxyNamespace('Proxies');
-    $configuration->setAutoGenerateProxyClasses(Doctrine\Common\Proxy\AbstractProxyFactory::AUTOGENERATE_EVAL);
+    $configuration->setAutoGenerateProxyClasses(Doctrine\ORM\Proxy\ProxyFactory::AUTOGENERATE_EVAL);
     return new EntityManager(DriverManager::getConnection($connection, $configuration), $configuration);
 }
 
