@@ -47,7 +47,7 @@ struct IdemBegin final : Requester {
     pqxx::connection connection;
 
     IdemBegin() {
-        connection.prepare("begin", "SELECT outcome, response FROM idem_begin($1, wait => NULL)");
+        connection.prepare("begin", "SELECT outcome, response FROM idem_begin($1, wait => '10 min')");
         connection.prepare("order", kOrder);
         connection.prepare("complete", "SELECT idem_complete($1, $2, 201)");
     }

@@ -1,6 +1,6 @@
 # 64 clients make one and the same request at once; whoever is first takes a second over it (a quick run: 0.3 s), the others want its
 # response. Looked at is what a duplicate still waits once the first of all 64 has heard of the commit, and its whole time.
-# `idem_begin` with `wait => NULL`, `raw_on_conflict` and `plpgsql` wait for the transaction that has the key, `advisory_lock` queues up,
+# `idem_begin` with `wait => '10 min'`, `raw_on_conflict` and `plpgsql` wait for the transaction that has the key, `advisory_lock` queues up,
 # one after the other.
 # `idem_execute` never waits and is asked again every 10 ms; `redis_polling` is SET NX, the order in PostgreSQL, SET of the response, and GET
 # every 10 ms (`bench/storm_contenders.hpp`). All go over loopback TCP, fsync on.

@@ -27,7 +27,8 @@ struct entry {
 constexpr entry table[] = {
     {"ID001", raise<stale_fence>},     {"ID002", raise<mismatch>},
     {"ID003", raise<not_allowed>},     {"ID004", raise<stale_version>},
-    {"ID005", raise<in_flight>},       {"40001", raise<transient>},
+    {"ID005", raise<in_flight>},       {"ID006", raise<done_before>},
+    {"25P01", raise<bad_input>},       {"40001", raise<transient>},
     {"40P01", raise<transient>},       {"55P03", raise<busy>},
     {"57014", raise<cancelled>},       {"25006", raise<read_only>},
     {"25P02", raise<rolled_back>},     {"42501", raise<denied>},

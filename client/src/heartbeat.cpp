@@ -21,9 +21,10 @@ constexpr statement renew_key_statement{
     true};
 constexpr statement renew_lock_statement{
     "idem_lock_renew", "SELECT @idem@.idem_lock_renew($1, $2::pg_catalog.int8, $3::pg_catalog.interval, $4)", true};
-constexpr statement completed_statement{
-    "idem_completed",
-    "SELECT 1 FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner AND state OPERATOR(pg_catalog.=) 'completed'", true};
+constexpr statement completed_statement{"idem_completed",
+                                        "SELECT 1 FROM @idem@.idem_lookup($1, $3) WHERE @idem@.idem_is_owner($1, $2, $3) AND "
+                                        "state OPERATOR(pg_catalog.=) 'completed'",
+                                        true};
 
 // Short: renewals run one after the other, and blocked ones must not delay the rest.
 milliseconds lock_timeout_for(milliseconds lease) { return std::clamp(lease / 100, milliseconds(2), milliseconds(50)); }

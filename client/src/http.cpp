@@ -122,7 +122,7 @@ bool claims_key(const http_request &request) {
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait) {
     return {&begin_statement,
             {request.method, request.route, request.idempotency_key, bytea_text(request.body), interval_text(lease),
-             interval_text(wait.bound), interval_text(request.ttl), request.scope},
+             wait_text(wait), interval_text(request.ttl), request.scope},
             about(request)};
 }
 

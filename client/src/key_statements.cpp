@@ -7,7 +7,7 @@ namespace {
 // The columns of a ticket except its lease; and the fingerprint of a request, from $2 to $4.
 #define TICKET                                                                                                                 \
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "              \
-    "recovery_point, pg_catalog.ceil(1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM retry_after))::pg_catalog.int8, "
+    "recovery_point, retry_after_ms, "
 #define FINGERPRINT                                                                                                            \
     "CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "                                                     \
     "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) "                                 \
@@ -24,7 +24,9 @@ constexpr statement begin_statement{
 // Repeatable: after a lost answer the key finds the first run.
 constexpr statement execute_statement{
     "idem_execute",
-    TICKET "NULL FROM @idem@.idem_execute($1, $6, pg_catalog.to_jsonb($7::pg_catalog.text[]), " FINGERPRINT ", $5::pg_catalog.interval, $8)", true};
+    TICKET "NULL FROM @idem@.idem_execute($1, $6, pg_catalog.to_jsonb($7::pg_catalog.text[]), " FINGERPRINT
+           ", $5::pg_catalog.interval, $8)",
+    true};
 
 #undef TICKET
 #undef FINGERPRINT
@@ -51,7 +53,7 @@ parameter fingerprint_of(const request &about) {
 command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait) {
     return {&begin_statement,
             {about.key(), fingerprint_of(about), about.json(), about.text(), interval_text(about.ttl()), lease, owner,
-             interval_text(wait.bound), about.scope()},
+             wait_text(wait), about.scope()},
             {about.key(), about.scope()}};
 }
 

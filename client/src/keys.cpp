@@ -16,6 +16,8 @@ constexpr detail::words<4> kStates{"in_progress", "completed", "released", "in_d
 
 constexpr statement claim_statement{
     "idem_claim", "SELECT @idem@.idem_claim($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
+constexpr statement must_claim_statement{
+    "idem_must_claim", "SELECT @idem@.idem_must_claim($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
 constexpr statement try_claim_statement{
     "idem_try_claim", "SELECT @idem@.idem_try_claim($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
 constexpr statement serialize_statement{"idem_serialize",
@@ -23,17 +25,19 @@ constexpr statement serialize_statement{"idem_serialize",
 constexpr statement hit_statement{"idem_hit",
                                   "SELECT @idem@.idem_hit($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
 constexpr statement forget_statement{"idem_forget", "SELECT @idem@.idem_forget($1::pg_catalog.text, $2::pg_catalog.text)"};
+constexpr statement owner_statement{
+    "idem_is_owner_of", "SELECT @idem@.idem_is_owner($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)", true};
 // Times as microseconds: as text they would depend on the session's DateStyle and TimeZone.
 constexpr statement lookup_statement{
     "idem_lookup",
-    "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, recovery_point, is_owner, "
+    "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, recovery_point, "
     "CASE WHEN pg_catalog.isfinite(created_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
     "created_at)) END, "
     "CASE WHEN pg_catalog.isfinite(expires_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
     "expires_at)) END, "
     "CASE WHEN pg_catalog.isfinite(lease_until) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
     "lease_until)) END "
-    "FROM @idem@.idem_lookup($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)",
+    "FROM @idem@.idem_lookup($1::pg_catalog.text, $2::pg_catalog.text)",
     true};
 
 parameter one(const target &at, const command &command) { return at.call(command).at(0).at(0); }
@@ -51,6 +55,10 @@ const char *name(key_state state) noexcept { return detail::word_of(kStates, sta
 
 bool claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
     return one(at, {&claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}) == "t";
+}
+
+void must_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
+    at.call({&must_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}});
 }
 
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
@@ -74,9 +82,12 @@ std::int64_t hit(const target &at, const std::string &key, const std::optional<d
     return detail::to_integer(one(at, {&hit_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
 }
 
-std::optional<key_info> lookup(const target &at, const std::string &key, const std::optional<std::string> &owner,
-                               const std::string &scope) {
-    detail::rows found = at.call({&lookup_statement, {key, owner, scope}, {key, scope}});
+bool is_owner(const target &at, const std::string &key, const std::string &owner, const std::string &scope) {
+    return one(at, {&owner_statement, {key, owner, scope}, {key, scope}}) == "t";
+}
+
+std::optional<key_info> lookup(const target &at, const std::string &key, const std::string &scope) {
+    detail::rows found = at.call({&lookup_statement, {key, scope}, {key, scope}});
     if (found.empty())
         return std::nullopt;
     row &one = found[0];
@@ -89,10 +100,9 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
                     one.at(3) == "t",
                     static_cast<int>(detail::to_integer(one.at(4))),
                     std::move(one.at(5)),
-                    time_of(one.at(7)).value(),
-                    time_of(one.at(8)),
-                    time_of(one.at(9)),
-                    one.at(6) == "t"};
+                    time_of(one.at(6)).value(),
+                    time_of(one.at(7)),
+                    time_of(one.at(8))};
 }
 
 bool forget(const target &at, const std::string &key, const std::string &scope) {

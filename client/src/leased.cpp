@@ -21,7 +21,7 @@ constexpr statement checkpoint_statement{"idem_checkpoint",
 constexpr statement release_statement{"idem_release", "SELECT FROM @idem@.idem_release($1, $2::pg_catalog.int8, $3)", true};
 constexpr statement lookup_statement{"idem_lookup_outcome",
                                      "SELECT state, attempt, status_code, response::pg_catalog.text, response_omitted "
-                                     "FROM @idem@.idem_lookup($1, $2, $3) WHERE is_owner",
+                                     "FROM @idem@.idem_lookup($1, $3) WHERE @idem@.idem_is_owner($1, $2, $3)",
                                      true};
 
 // Of a claim that asks for the scope's lease, until idem_renew tells how long that is.

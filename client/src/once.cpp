@@ -14,7 +14,7 @@ namespace detail {
 
 namespace {
 
-constexpr statement lookup_statement{"idem_lookup_own", "SELECT is_owner FROM @idem@.idem_lookup($1, $2, $3)", true};
+constexpr statement owner_statement{"idem_is_owner", "SELECT @idem@.idem_is_owner($1, $2, $3)", true};
 
 } // namespace
 
@@ -30,10 +30,8 @@ std::optional<answer> once_flow::begin() {
     }
     if (claimed.outcome == key_outcome::completed) {
         bool own = false;
-        if (flow_.commit_unknown()) {
-            const rows known = tx().call({&lookup_statement, {request_.key(), owner_, request_.scope()}});
-            own = !known.empty() && known[0][0] == "t";
-        }
+        if (flow_.commit_unknown())
+            own = tx().call({&owner_statement, {request_.key(), owner_, request_.scope()}}).at(0).at(0) == "t";
         flow_.cancel();
         return answer_of(claimed, !own);
     }

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <unistd.h>
 
+#include "bounded.hpp"
 #include "session.hpp"
 
 namespace idem::detail {
@@ -12,6 +13,8 @@ parameter interval_text(const std::optional<std::chrono::milliseconds> &duration
         return std::nullopt;
     return std::to_string(duration->count()) + " milliseconds";
 }
+
+parameter wait_text(const patience &wait) { return interval_text(wait.bound.value_or(kLongestDuration)); }
 
 std::string array_text(const std::vector<parameter> &elements) {
     std::string text = "{";

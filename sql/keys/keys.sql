@@ -5,7 +5,13 @@ RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_claim(text, interval, text) IS
 'Claims a key for this transaction. True: it is yours, do the work; it counts as done when you commit. False: the work of this key has committed. Waits for an uncommitted holder.
 ttl: how long the key stays unique (default: the scope''s, else idem.default_ttl).
-Errors: 22004 key or scope is null; 22023 key empty or over 1024 bytes, scope over 255 bytes, ttl not positive; 25006 fresh key in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the answer rests on a row the snapshot cannot see; 42501 scope of another owner; ID005 the key is leased or in doubt; and those of any lock wait (40P01, 55P03, 57014).';
+NULL for ttl or scope: not given. Under autocommit it means at most once: the key is done when the statement is, whether or not the work follows.
+Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 bytes, ttl not positive; 25006 fresh key in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the answer rests on a row the snapshot cannot see; 42501 scope of another owner; ID005 the key is leased or in doubt; and those of any lock wait (40P01, 55P03, 57014).';
+
+CREATE FUNCTION idem_must_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_must_claim(text, interval, text) IS
+'As idem_claim, but a duplicate is an error: for batches of statements that cannot branch, which it rolls back. Always true. Errors as idem_claim; ID006 the work of this key has committed.';
 
 CREATE FUNCTION idem_try_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS idem_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -22,8 +28,8 @@ CREATE FUNCTION idem_begin(key text, fingerprint bytea DEFAULT NULL, ttl interva
 RETURNS idem_ticket LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_begin(text, bytea, interval, interval, text, interval, text) IS
 'Claims a key, and answers with what is known of it. Without lease: for this transaction, as idem_claim. With lease: commit, do the work outside, then idem_complete or idem_release with the fence.
-fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (0: not at all, NULL: without bound).
-Call it as SELECT * FROM idem_begin(...); (idem_begin(...)).* would claim once per column. Errors as idem_claim, without ID005; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
+fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (default: not at all); an uncommitted one cannot be looked up yet: ask again, or wait.
+Call it as SELECT * FROM idem_begin(...); (idem_begin(...)).* would claim once per column. Errors as idem_claim, without ID005; 25P01 without a lease and alone in its transaction; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
 
 CREATE FUNCTION idem_checkpoint(key text, recovery_point text, fence bigint, scope text DEFAULT '')
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -37,25 +43,30 @@ COMMENT ON FUNCTION idem_renew(text, bigint, interval, text) IS
 
 CREATE FUNCTION idem_complete(key text, response jsonb DEFAULT NULL, status_code integer DEFAULT NULL, fence bigint DEFAULT NULL,
                               scope text DEFAULT '')
-RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_complete(text, jsonb, integer, bigint, text) IS
-'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. Retention counts anew. The same again is a no-op. A response over the limit is not stored, with a warning.
-Errors: ID001 stale fence, or without fence not this transaction''s claim.';
+'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. Retention counts anew. The same again is a no-op. True; false: completed, but the response was over the limit and is not stored, with a warning.
+Errors: ID001 stale fence, or without fence not this transaction''s claim (is autocommit on?).';
 
 CREATE FUNCTION idem_release(key text, fence bigint, scope text DEFAULT '')
-RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_release(text, bigint, text) IS
-'Gives a leased key back undone; the next claim gets it at once, as another attempt. Errors: ID001 stale fence; 22004 fence is null.';
+'Gives a leased key back undone; the next claim gets it at once, as another attempt. Always true. Errors: ID001 stale fence; 22004 fence is null.';
 
-CREATE FUNCTION idem_lookup(key text, owner text DEFAULT NULL, scope text DEFAULT '')
+CREATE FUNCTION idem_lookup(key text, scope text DEFAULT '')
 RETURNS SETOF idem_key_info LANGUAGE c VOLATILE PARALLEL SAFE ROWS 1 AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_lookup(text, text, text) IS
-'What became of a key, as this snapshot sees it (this transaction''s own claims included). No row: no live committed key. Writes nothing, never waits; works on a hot standby.';
+COMMENT ON FUNCTION idem_lookup(text, text) IS
+'What became of a key, as this snapshot sees it (this transaction''s own claims included). No row: no live committed key; its holder may be at work and not have committed, so no row does not mean free. Writes nothing, never waits; works on a hot standby.';
+
+CREATE FUNCTION idem_is_owner(key text, owner text, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_is_owner(text, text, text) IS
+'Whether the live key was claimed with this owner, as this snapshot sees it: what to ask after a COMMIT whose reply was lost. False also when there is no live committed key, or it has no owner. Writes nothing, never waits; works on a hot standby. Error: 22004 key or owner is null.';
 
 CREATE FUNCTION idem_serialize(key text, scope text DEFAULT '')
-RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_serialize(text, text) IS
-'Queues up: until this transaction ends, others that ask for the same key wait. Claims nothing. Keys are told apart by a 64-bit hash; a collision would only make two transactions wait for each other''s end.';
+'Queues up: until this transaction ends, others that ask for the same key wait. Claims nothing. Always true. Keys are told apart by a 64-bit hash; a collision would only make two transactions wait for each other''s end. Error: 25P01 alone in its transaction.';
 
 CREATE FUNCTION idem_forget(key text, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

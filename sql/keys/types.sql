@@ -13,7 +13,7 @@ CREATE TYPE idem_ticket AS (
     response         jsonb,
     response_omitted boolean,
     recovery_point   text,
-    retry_after      interval
+    retry_after_ms   integer
 );
 COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(...).';
 COMMENT ON COLUMN idem_ticket.outcome IS 'What the caller is to do.';
@@ -24,7 +24,7 @@ COMMENT ON COLUMN idem_ticket.status_code IS 'Status code stored with the respon
 COMMENT ON COLUMN idem_ticket.response IS 'The stored response; outcome completed (idem_execute: also acquired).';
 COMMENT ON COLUMN idem_ticket.response_omitted IS 'True when the response was too large to be stored, or was removed: the work is done, its response is not here.';
 COMMENT ON COLUMN idem_ticket.recovery_point IS 'Where the last attempt said it had come to (idem_checkpoint).';
-COMMENT ON COLUMN idem_ticket.retry_after IS 'What is left of the holder''s lease; outcome in_flight. NULL when the holder''s transaction has not ended: then nobody can tell.';
+COMMENT ON COLUMN idem_ticket.retry_after_ms IS 'Milliseconds that are left of the holder''s lease, rounded up, at most 2147483647; outcome in_flight. NULL when the holder''s transaction has not ended: then nobody can tell.';
 
 CREATE TYPE idem_key_info AS (
     state            text,
@@ -35,8 +35,7 @@ CREATE TYPE idem_key_info AS (
     recovery_point   text,
     created_at       timestamptz,
     expires_at       timestamptz,
-    lease_until      timestamptz,
-    is_owner         boolean
+    lease_until      timestamptz
 );
 COMMENT ON TYPE idem_key_info IS 'A key as idem_lookup shows it. Neither the fence nor the owner: those are the holder''s credentials.';
 COMMENT ON COLUMN idem_key_info.state IS 'in_progress, completed, released or in_doubt.';
@@ -48,4 +47,3 @@ COMMENT ON COLUMN idem_key_info.recovery_point IS 'Where the attempt said it had
 COMMENT ON COLUMN idem_key_info.created_at IS 'When this attempt was claimed.';
 COMMENT ON COLUMN idem_key_info.expires_at IS 'When the retention ends; infinity: never.';
 COMMENT ON COLUMN idem_key_info.lease_until IS 'When the holder''s lease ends, or ended; leased mode only.';
-COMMENT ON COLUMN idem_key_info.is_owner IS 'Whether the owner given to idem_lookup is the one that claimed the key.';

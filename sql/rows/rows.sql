@@ -40,7 +40,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION pessimistic_lock(regclass, jsonb, interval) IS
 'Locks the row with this key (SELECT ... FOR UPDATE) until the transaction ends, and reads it. outcome locked (with the row), busy (somebody else holds it) or not_found.
 wait: how long to wait for another holder; not given: without limit, as SELECT FOR UPDATE does; 0: not at all. It bounds each wait for a lock, as lock_timeout does.
-Errors: as optimistic_update; 22023 wait is negative or infinite; and those of any lock wait (40P01, 55P03, 57014).';
+Errors: as optimistic_update; 25P01 alone in its transaction; 22023 wait is negative or infinite; and those of any lock wait (40P01, 55P03, 57014).';
 
 CREATE FUNCTION pessimistic_lock_many(target regclass, keys jsonb[], wait interval DEFAULT NULL, OUT outcome text, OUT row_data jsonb)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME';

@@ -36,7 +36,7 @@ TEST_F(Inbox, OneEffectPerConsumerAndMessage) {
     EXPECT_FALSE(handle("mail"));
     EXPECT_TRUE(handle("stock"));
     EXPECT_EQ(effects(id_), 2);
-    EXPECT_TRUE(idem::lookup(db_, "mail:" + id_, std::nullopt, "inbox"));
+    EXPECT_TRUE(idem::lookup(db_, "mail:" + id_, "inbox"));
 }
 
 TEST_F(Inbox, EightWorkersOneEffect) {

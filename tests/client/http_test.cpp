@@ -147,7 +147,7 @@ TEST_F(Http, MethodsThatClaimNoKeyRunEveryTime) {
         EXPECT_EQ(handle(request).status, 201) << method;
     }
     EXPECT_EQ(effects(key_), 6);
-    EXPECT_FALSE(idem::lookup(db_, key_, std::nullopt, post().scope));
+    EXPECT_FALSE(idem::lookup(db_, key_, post().scope));
 }
 
 TEST_F(Http, LeasedModeHasAFence) {

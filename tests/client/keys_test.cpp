@@ -55,12 +55,12 @@ TEST_F(Keys, HitCounts) {
 }
 
 TEST_F(Keys, LookupReturnsTheStateOfAKey) {
-    EXPECT_FALSE(lookup(db_, key_, std::nullopt, scope_));
+    EXPECT_FALSE(lookup(db_, key_, scope_));
     const auto before = std::chrono::system_clock::now();
     idem::once(db_, idem::request{key_}.in(scope_).keep(std::chrono::hours(2)), [](idem::transaction &) {
         return idem::response{201, R"({"a": 1})"};
     });
-    const std::optional<idem::key_info> known = lookup(db_, key_, "somebody", scope_);
+    const std::optional<idem::key_info> known = lookup(db_, key_, scope_);
     ASSERT_TRUE(known);
     EXPECT_EQ(known->state, idem::key_state::completed);
     EXPECT_STREQ(name(known->state), "completed");
@@ -68,23 +68,37 @@ TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_EQ(known->status_code, 201);
     EXPECT_FALSE(known->omitted);
     EXPECT_EQ(known->attempt, 1);
-    EXPECT_FALSE(known->recovery_point || known->lease_until || known->is_owner);
+    EXPECT_FALSE(known->recovery_point || known->lease_until);
     EXPECT_LT(std::chrono::abs(known->created_at - before), std::chrono::minutes(1));
     ASSERT_TRUE(known->expires_at);
     EXPECT_LT(std::chrono::abs(*known->expires_at - known->created_at - std::chrono::hours(2)), std::chrono::minutes(1));
 }
 
+TEST_F(Keys, ADuplicateOfMustClaimIsAnError) {
+    must_claim(db_, key_);
+    try {
+        must_claim(db_, key_);
+        ADD_FAILURE() << "claimed twice";
+    } catch (const idem::done_before &e) {
+        EXPECT_EQ(e.sqlstate(), "ID006");
+        EXPECT_EQ(e.key(), key_);
+    }
+}
+
+TEST_F(Keys, SerializingOnAClientIsRefused) { EXPECT_THROW(serialize(db_, key_), idem::bad_input); }
+
 TEST_F(Keys, LookupShowsALeaseAndItsOwner) {
     test::ask("SELECT idem.idem_checkpoint($1, 'half', fence) FROM idem.idem_begin($1, lease => '1 hour', owner => 'me', "
               "ttl => '2 hours')",
               {key_});
-    const std::optional<idem::key_info> known = lookup(db_, key_, "me");
+    const std::optional<idem::key_info> known = lookup(db_, key_);
     ASSERT_TRUE(known);
     EXPECT_EQ(known->state, idem::key_state::in_progress);
     EXPECT_EQ(known->recovery_point, "half");
     EXPECT_TRUE(known->lease_until);
-    EXPECT_TRUE(known->is_owner);
-    EXPECT_FALSE(lookup(db_, key_, "you")->is_owner);
+    EXPECT_TRUE(is_owner(db_, key_, "me"));
+    EXPECT_FALSE(is_owner(db_, key_, "you"));
+    EXPECT_FALSE(is_owner(db_, key_ + " absent", "me"));
     EXPECT_THROW(claim(db_, key_), idem::in_flight);
 }
 

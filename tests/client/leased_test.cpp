@@ -25,7 +25,7 @@ using test::eventually;
 using test::leave_effect;
 using test::unique_key;
 
-constexpr char kState[] = "SELECT state FROM idem.idem_lookup($1, NULL, $2)";
+constexpr char kState[] = "SELECT state FROM idem.idem_lookup($1, $2)";
 
 std::string state_of(const std::string &key, const std::string &scope = "", const std::string &at = test::dsn()) {
     return ask(kState, {key, scope}, at);

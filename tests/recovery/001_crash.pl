@@ -119,10 +119,10 @@ SQL
 stop_immediately();
 is($node->safe_psql('postgres', q{SELECT idem_try_claim('prepared')}), 'in_flight', 'prepared: its key is in flight');
 is(sqlstate($node, q{SET lock_timeout = '50ms'; SELECT idem_claim('prepared')}), '55P03', 'prepared: a claim waits for it');
-is(sqlstate($node, q{SET lock_timeout = '50ms'; SELECT idem_serialize('queue')}), '55P03', 'prepared: the queue waits for it');
+is(sqlstate($node, q{SET lock_timeout = '50ms'; BEGIN; SELECT idem_serialize('queue'); COMMIT}), '55P03', 'prepared: the queue waits for it');
 $node->safe_psql('postgres', q{COMMIT PREPARED 'holder'});
 is($node->safe_psql('postgres', q{SELECT idem_try_claim('prepared')}), 'completed', 'prepared: committed at last');
-is(sqlstate($node, q{SET lock_timeout = '50ms'; SELECT idem_serialize('queue')}), '00000', 'prepared: the queue goes on');
+is(sqlstate($node, q{SET lock_timeout = '50ms'; BEGIN; SELECT idem_serialize('queue'); COMMIT}), '00000', 'prepared: the queue goes on');
 
 is_growing('no fence is given out twice, in the order in which they were given', @fences);
 is( $node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, $round) AS n WHERE idem_claim('claimed-' || n)"),

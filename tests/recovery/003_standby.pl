@@ -51,7 +51,7 @@ sub answers
 
 answers(q{SELECT state, attempt FROM idem_lookup('claimed')}, 'completed|1');
 answers(q{SELECT state, response FROM idem_lookup('paid')}, 'completed|[{"amount": 5}]');
-answers(q{SELECT state, is_owner FROM idem_lookup('leased', 'nonce')}, 'in_progress|t');
+answers(q{SELECT state, idem_is_owner('leased', 'nonce') FROM idem_lookup('leased')}, 'in_progress|t');
 answers(q{SELECT count(*) FROM idem_lookup('absent')}, '0');
 answers(q{SELECT count(*) FROM idem_lookup('open')}, '0');
 answers(q{SELECT idem_claim('claimed')}, 'f');
@@ -61,8 +61,8 @@ answers(q{SELECT outcome, response FROM idem_begin('paid', idem_fingerprint_text
 answers(q{SELECT outcome, response FROM idem_begin('paid', lease => '1 min')}, 'completed|[{"amount": 5}]');
 answers(q{SELECT outcome, response FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch|');
 answers(q{SELECT outcome, response FROM idem_execute('paid', 'SELECT 6 AS amount')}, 'completed|[{"amount": 5}]');
-answers(q{SELECT outcome, attempt, retry_after > '0' FROM idem_begin('leased')}, 'in_flight|1|t');
-answers(q{SELECT outcome FROM idem_begin('leased', wait => NULL)}, 'in_flight');
+answers(q{SELECT outcome, attempt, retry_after_ms > 0 FROM idem_begin('leased')}, 'in_flight|1|t');
+answers(q{SELECT outcome FROM idem_begin('leased', wait => '10 min')}, 'in_flight');
 answers(q{SELECT idem_try_claim('leased')}, 'in_flight');
 answers(q{SELECT outcome FROM idem_begin('doubtful', scope => 'manual')}, 'in_doubt');
 
@@ -92,7 +92,7 @@ foreach my $refused (
     q{SELECT idem_claim_many(ARRAY['claimed', 'absent'])},
     q{SELECT idem_begin('absent')},
     q{SELECT idem_begin('absent', lease => '1 min')},
-    q{SELECT idem_begin('open', wait => NULL)},
+    q{SELECT idem_begin('open', wait => '10 min')},
     q{SELECT idem_begin('lapsed', lease => '1 min')},
     q{SELECT idem_begin('leased', lease => '1 min', owner => 'nonce')},
     q{SELECT idem_execute('absent', 'SELECT 1 AS one')},

@@ -102,7 +102,7 @@ foreach my $database ('from_script', 'from_archive')
     $answers->(
         "SELECT idem_lock('locked') IS NULL, idem_lock('locked', '1 h', 'nonce') = $fences[3], idem_lock_renew('locked', $fences[3])",
         't|t|t');
-    is(sqlstate($target, "SELECT idem_assert_fence('locked', $fences[3])", $database), '00000',
+    is(sqlstate($target, "BEGIN; SELECT idem_assert_fence('locked', $fences[3]); COMMIT", $database), '00000',
         "$database: the holder of a lock may write");
     $answers->("SELECT idem_unlock('locked', $fences[3]), idem_claim('locked')", 't|t');
 

@@ -91,18 +91,22 @@ SELECT $schema.idem_scope_set('scoped', max_response_size => 1000, owner => 'cli
 SET ROLE client;
 SELECT $schema.idem_claim('k'), $schema.idem_claim('k'), $schema.idem_try_claim('k'), $schema.idem_try_claim('try');
 SELECT $schema.idem_claim_many('{k,a,b,a}');
+BEGIN;
 SELECT outcome, attempt FROM $schema.idem_begin('t', $schema.idem_fingerprint('{"a": 1}'));
+COMMIT;
 SELECT outcome FROM $schema.idem_begin('t', $schema.idem_fingerprint('{"a": 2}'));
 SELECT outcome, attempt, fence FROM $schema.idem_begin('l', lease => '1 min', owner => 'nonce', scope => 'scoped') \\gset
 \\echo :outcome :attempt
 SELECT FROM $schema.idem_checkpoint('l', 'charged', :fence, 'scoped');
 SELECT FROM $schema.idem_renew('l', :fence, scope => 'scoped');
-SELECT state, recovery_point, is_owner FROM $schema.idem_lookup('l', 'nonce', 'scoped');
+SELECT state, recovery_point, $schema.idem_is_owner('l', 'nonce', 'scoped') FROM $schema.idem_lookup('l', 'scoped');
 SELECT FROM $schema.idem_complete('l', '{"paid": 1}', 201, :fence, 'scoped');
 SELECT outcome, status_code, response FROM $schema.idem_begin('l', scope => 'scoped');
 SELECT outcome, fence FROM $schema.idem_begin('r', lease => '1 min') \\gset
 SELECT FROM $schema.idem_release('r', :fence);
+BEGIN;
 SELECT outcome, attempt FROM $schema.idem_begin('r');
+COMMIT;
 SELECT outcome, fence FROM $schema.idem_begin('d', lease => '1 ms', scope => 'scoped') \\gset
 SELECT FROM pg_catalog.pg_sleep(0.01);
 SELECT outcome FROM $schema.idem_begin('d', scope => 'scoped');
@@ -111,7 +115,9 @@ SELECT outcome, response FROM $schema.idem_begin('d', scope => 'scoped');
 SELECT outcome, response FROM $schema.idem_execute('e', 'INSERT INTO app.orders VALUES (\$1) RETURNING id', '["one"]');
 SELECT outcome, response FROM $schema.idem_execute('p', 'SELECT pg_catalog.current_setting(\$1) AS path', '["search_path"]');
 SELECT $schema.idem_hit('k'), $schema.idem_hit('k', '1 h'), $schema.idem_hit('k', scope => 'scoped');
+BEGIN;
 SELECT FROM $schema.idem_serialize('k');
+COMMIT;
 SELECT $schema.idem_key('a', 1, true), $schema.idem_key('a:b', 'c');
 SELECT $schema.idem_forget('k'), $schema.idem_forget('k'), $schema.idem_claim('k');
 SELECT $schema.idem_scope_drop('scoped'), $schema.idem_scope_drop('scoped');

@@ -60,7 +60,7 @@ SQL
 
 race('begin', 150, <<'SQL');
 \set k :k + 1
-INSERT INTO acks SELECT 'key-' || :k FROM idem_begin('key-' || :k, wait => NULL) WHERE outcome = 'acquired';
+INSERT INTO acks SELECT 'key-' || :k FROM idem_begin('key-' || :k, wait => '10 min') WHERE outcome = 'acquired';
 SQL
 
 race('execute', 150, <<'SQL');

@@ -18,7 +18,7 @@ CREATE TABLE inside (who text);
 -- Takes the lock, notes who else is in, frees the lock; each in a transaction of its own.
 CREATE PROCEDURE visit(who text) LANGUAGE plpgsql AS $$
 DECLARE
-    fence bigint := idem_lock('room', '10 min', wait => NULL);
+    fence bigint := idem_lock('room', '10 min', wait => '10 min');
 BEGIN
     COMMIT;
     INSERT INTO inside VALUES (who);
@@ -75,7 +75,7 @@ foreach my $round (1 .. 20)
 {
     $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
     my $waiter = start_waiting('waiter',
-        q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => NULL)) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
+        q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
     my $freed = $node->safe_psql('postgres', "SELECT idem_unlock('door', $fence) \\g /dev/null\nSELECT clock_timestamp()");
     $waiter->query_safe("UPDATE woken SET freed = '$freed' WHERE freed IS NULL");
     $waiter->quit;
@@ -97,7 +97,7 @@ foreach my $round (1 .. 20)
 {
     $node->safe_psql('postgres', q{SELECT idem_lock('door', '60 ms') \g /dev/null
         WITH l AS MATERIALIZED (SELECT lease_until FROM idem_locks WHERE key = 'door'),
-             t AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => NULL), lease_until FROM l)
+             t AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min'), lease_until FROM l)
         INSERT INTO woken SELECT clock_timestamp(), lease_until FROM t});
 }
 ($least, $median) = least_and_median('freed');
@@ -108,7 +108,7 @@ cmp_ok($median, '<', 100, "and $median ms in the middle");
 # A lease that is made shorter is waited for no longer than it lasts.
 $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
 my $sooner = start_waiting('waiter',
-    q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => NULL)) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
+    q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
 my $shortened = $node->safe_psql('postgres', "SELECT idem_lock_renew('door', $fence, '1 ms') \\g /dev/null\nSELECT clock_timestamp()");
 $sooner->query_safe('SELECT 1');
 $sooner->quit;
@@ -120,7 +120,7 @@ my @delays;
 foreach my $round (1 .. 10)
 {
     $fence = $node->safe_psql('postgres', "SELECT fence FROM idem_begin('key $round', lease => '10 min')");
-    my $waiter = start_waiting('waiter', "INSERT INTO woken SELECT clock_timestamp() FROM idem_begin('key $round', wait => NULL)", 'Extension');
+    my $waiter = start_waiting('waiter', "INSERT INTO woken SELECT clock_timestamp() FROM idem_begin('key $round', wait => '10 min')", 'Extension');
     my $freed = $node->safe_psql('postgres', "SELECT idem_complete('key $round', fence => $fence) \\g /dev/null\nSELECT clock_timestamp()");
     $waiter->query_safe('SELECT 1');
     push @delays, $node->safe_psql('postgres', "SELECT extract(epoch FROM max(at) - '$freed') * 1000 FROM woken");
@@ -131,7 +131,7 @@ cmp_ok($delays[5], '<', 25, "the one who waits for a key is woken, too ($delays[
 
 # An unlock that is prepared wakes the waiter, which then waits for that transaction.
 $fence = $node->safe_psql('postgres', q{SELECT idem_lock('safe', '10 min')});
-my $waiter = start_waiting('waiter', q{SELECT idem_lock('safe', '10 min', wait => NULL)}, 'Extension');
+my $waiter = start_waiting('waiter', q{SELECT idem_lock('safe', '10 min', wait => '10 min')}, 'Extension');
 $node->safe_psql('postgres', "BEGIN; SELECT idem_unlock('safe', $fence); PREPARE TRANSACTION 'unlock'");
 await('waiter', 'Lock');
 $node->safe_psql('postgres', q{COMMIT PREPARED 'unlock'});
@@ -139,8 +139,8 @@ $waiter->query_safe('SELECT 1');
 is($node->safe_psql('postgres', q{SELECT idem_lock('safe') IS NULL}), 't', 'woken by an unlock that was prepared');
 
 # A waiter that is killed leaves the queue.
-my $head = start_waiting('head', q{SELECT idem_lock('safe', '10 min', wait => NULL)}, 'Extension');
-my $next = start_waiting('next', q{SELECT idem_lock('safe', '10 min', wait => NULL)}, 'Lock');
+my $head = start_waiting('head', q{SELECT idem_lock('safe', '10 min', wait => '10 min')}, 'Extension');
+my $next = start_waiting('next', q{SELECT idem_lock('safe', '10 min', wait => '10 min')}, 'Lock');
 $node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'head'});
 await('next', 'Extension');
 eval { $head->quit };
@@ -164,7 +164,7 @@ is($node->safe_psql('postgres', q{SELECT idem_lock('held') IS NULL}), 't', 'afte
 push @fences, $node->safe_psql('postgres', q{SELECT idem_lock('open', '1 h')});
 is($node->safe_psql('postgres', "SELECT idem_lock_renew('held', $fences[0], '1 h')"), 't', 'and its holder goes on');
 is($node->safe_psql('postgres', "SELECT idem_lock('held', '1 h', 'owner') = $fences[0]"), 't', 'also by its name');
-is(sqlstate($node, "SELECT idem_assert_fence('held', $fences[0])"), '00000', 'and may write');
+is(sqlstate($node, "BEGIN; SELECT idem_assert_fence('held', $fences[0]); COMMIT"), '00000', 'and may write');
 is(sqlstate($node, "SELECT idem_assert_fence('open', $fences[1])"), 'ID001', 'but not with a fence that was never committed');
 
 # A standby, then promoted.
@@ -175,7 +175,7 @@ $standby->start;
 push @fences, $node->safe_psql('postgres', q{SELECT idem_lock('moved', '1 h')});
 push @fences, $node->safe_psql('postgres', q{SELECT idem_lock('lapsed', '1 ms')});
 $node->wait_for_catchup($standby, 'replay', $node->lsn('flush'));
-foreach my $refused ("idem_lock('new')", "idem_lock('held', wait => NULL)", "idem_lock_renew('held', $fences[0])",
+foreach my $refused ("idem_lock('new')", "idem_lock('held', wait => '10 min')", "idem_lock_renew('held', $fences[0])",
     "idem_unlock('held', $fences[0])", "idem_unlock('held', 1)", "idem_assert_fence('held', $fences[0])")
 {
     is(sqlstate($standby, "SELECT $refused"), '25006', "refused on the standby: $refused");
@@ -183,7 +183,7 @@ foreach my $refused ("idem_lock('new')", "idem_lock('held', wait => NULL)", "ide
 $node->stop('immediate');
 $standby->promote;
 is($standby->safe_psql('postgres', q{SELECT idem_lock('moved') IS NULL}), 't', 'on the promoted standby the lock is held');
-is(sqlstate($standby, "SELECT idem_assert_fence('held', $fences[0])"), '00000', 'and its holder may write');
+is(sqlstate($standby, "BEGIN; SELECT idem_assert_fence('held', $fences[0]); COMMIT"), '00000', 'and its holder may write');
 is($standby->safe_psql('postgres', "SELECT idem_lock_renew('moved', $fences[3])"), 't', 'and renew');
 push @fences, $standby->safe_psql('postgres', q{SELECT idem_lock('lapsed', '1 h')});
 push @fences, $standby->safe_psql('postgres', q{SELECT idem_lock('new', '1 h')});

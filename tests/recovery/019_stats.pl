@@ -40,7 +40,7 @@ my @counted = (
     [ 'bulk', q{SELECT count(*) FROM idem_claim_many((SELECT array_agg(i::text) FROM generate_series(1, 5000) i), scope => '%1$s')}, '5000|0|0|0|0|0|0|0' ],
     [ 'mixed', q{SELECT outcome FROM idem_begin('b', lease => '1 us', scope => '%1$s');
                  SELECT pg_sleep(0.01); SELECT * FROM idem_claim_many('{a,b,c}', scope => '%1$s')}, '3|0|0|0|0|1|0|0' ],
-    [ 'begin', q{SELECT idem_begin('k', 'x', scope => '%1$s'), idem_begin('k', 'x', scope => '%1$s');
+    [ 'begin', q{BEGIN; SELECT idem_begin('k', 'x', scope => '%1$s'), idem_begin('k', 'x', scope => '%1$s'); COMMIT;
                  SELECT idem_begin('k', 'y', scope => '%1$s')}, '1|1|0|0|1|0|0|0' ],
     [ 'execute', q{SELECT idem_execute('k', 'SELECT 1', scope => '%1$s'), idem_execute('k', 'SELECT 1', scope => '%1$s')}, '1|1|0|0|0|0|0|0' ],
     [ 'lease', q{SELECT idem_begin('k', lease => '1 h', scope => '%1$s'); SELECT idem_begin('k', lease => '1 h', scope => '%1$s')}, '1|0|1|0|0|0|0|0' ],

@@ -140,7 +140,7 @@ answers(
 answers($subscriber, q{SELECT outcome FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch');
 answers($subscriber, q{SELECT jsonb_array_length(response) FROM idem_begin('large')}, '3000');
 answers($subscriber, q{SELECT state, status_code FROM idem_lookup('completed')}, 'completed|201');
-answers($subscriber, q{SELECT state, recovery_point, is_owner FROM idem_lookup('leased', 'nonce')}, 'in_progress|charged|t');
+answers($subscriber, q{SELECT state, recovery_point, idem_is_owner('leased', 'nonce') FROM idem_lookup('leased')}, 'in_progress|charged|t');
 answers($subscriber, q{SELECT count(*) FROM idem_lookup('copied')}, '0');
 answers($subscriber, q{SELECT count(*) FROM idem_lookup('taken back')}, '0');
 answers($subscriber, q{SELECT idem_try_claim('prepared')}, 'in_flight');
@@ -238,7 +238,7 @@ my $marks = run_block();
 $publisher->stop;
 run_block($marks);
 refuses($subscriber, "SELECT idem_complete('leased', '{}', 200, $fences[0])", '00000');
-refuses($subscriber, "SELECT idem_assert_fence('locked', $fences[3])", '00000');
+refuses($subscriber, "BEGIN; SELECT idem_assert_fence('locked', $fences[3]); COMMIT", '00000');
 push @fences, split /\n/, $subscriber->safe_psql('postgres', <<'SQL');
 SELECT fence FROM idem_begin('lapsed', lease => '1 min');
 SELECT fence FROM idem_begin('new', lease => '1 min');

@@ -38,15 +38,15 @@ my @waits = (
     [ 'idem_claim_many', $lock, '', q{SELECT idem_claim('m')}, q{SELECT idem_claim_many(ARRAY['a', 'm', 'z'])} ],
     [ 'idem_claim_many, a run of new keys first', $lock, '', q{SELECT idem_claim('r99')},
         q{SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'r' || n FROM generate_series(10, 99) AS n))} ],
-    [ 'idem_begin', $lock, '', q{SELECT idem_claim('b')}, q{SELECT idem_begin('b', wait => NULL)} ],
+    [ 'idem_begin', $lock, '', q{SELECT idem_claim('b')}, q{SELECT idem_begin('b', wait => '10 min')} ],
     [ 'idem_begin, bounded', $lock, '', q{SELECT idem_claim('bb')}, q{SELECT idem_begin('bb', wait => '10 min')} ],
-    [ 'idem_begin, leased', $lock, '', q{SELECT idem_claim('bl')}, q{SELECT idem_begin('bl', lease => '1 min', wait => NULL)} ],
-    [ 'idem_begin of a lease', $nap, q{SELECT fence FROM idem_begin('l', lease => '1 d')}, q{SELECT 1}, q{SELECT idem_begin('l', wait => NULL)},
+    [ 'idem_begin, leased', $lock, '', q{SELECT idem_claim('bl')}, q{SELECT idem_begin('bl', lease => '1 min', wait => '10 min')} ],
+    [ 'idem_begin of a lease', $nap, q{SELECT fence FROM idem_begin('l', lease => '1 d')}, q{SELECT 1}, q{SELECT idem_begin('l', wait => '10 min')},
         q{SELECT idem_release('l', $1)} ],
     [ 'idem_begin of a lease, bounded', $nap, q{SELECT fence FROM idem_begin('lb', lease => '1 d')}, q{SELECT 1}, q{SELECT idem_begin('lb', wait => '10 min')},
         q{SELECT idem_release('lb', $1)} ],
     [ 'idem_begin of a takeover', $lock, q{SELECT fence FROM idem_begin('t', lease => '1 us')}, q{SELECT idem_begin('t', lease => '1 min')},
-        q{SELECT idem_begin('t', lease => '1 min', wait => NULL)} ],
+        q{SELECT idem_begin('t', lease => '1 min', wait => '10 min')} ],
     [ 'idem_checkpoint', $lock, q{SELECT fence FROM idem_begin('c1', lease => '1 d')}, q{SELECT idem_renew('c1', $1)}, q{SELECT idem_checkpoint('c1', 'p', $1)} ],
     [ 'idem_renew', $lock, q{SELECT fence FROM idem_begin('c2', lease => '1 d')}, q{SELECT idem_checkpoint('c2', 'p', $1)}, q{SELECT idem_renew('c2', $1)} ],
     [ 'idem_complete', $lock, q{SELECT fence FROM idem_begin('c3', lease => '1 d')}, q{SELECT idem_renew('c3', $1)}, q{SELECT idem_complete('c3', '{}', 200, $1)} ],
@@ -57,7 +57,7 @@ my @waits = (
         q{SELECT idem_resolve('d', 'released', scope => 'manual')} ],
     [ 'idem_hit', $lock, '', q{SELECT idem_hit('h')}, q{SELECT idem_hit('h')} ],
     [ 'idem_consume', $lock, '', q{SELECT idem_consume('me', 'm')}, q{SELECT idem_consume('me', 'm')} ],
-    [ 'idem_http_begin', $lock, '', q{SELECT idem_http_begin('POST', '/', 'h')}, q{SELECT idem_http_begin('POST', '/', 'h', wait => NULL)} ],
+    [ 'idem_http_begin', $lock, '', q{SELECT idem_http_begin('POST', '/', 'h')}, q{SELECT idem_http_begin('POST', '/', 'h', wait => '10 min')} ],
     [ 'idem_http_complete', $lock, q{SELECT fence FROM idem_http_begin('POST', '/', 'hc', lease => '1 d')}, q{SELECT idem_http_complete('hc', 200, NULL, NULL, $1)},
         q{SELECT idem_http_complete('hc', 201, NULL, NULL, $1)} ],
     [ 'idem_allow', $lock, '', q{SELECT idem_allow('door', 1e-3, 5)}, q{SELECT idem_allow('door', 1e-3, 5)} ],
@@ -68,14 +68,14 @@ my @waits = (
     [ 'idem_publish to a locked table', $lock, '', q{LOCK TABLE idem_outbox}, q{SELECT idem_publish('ack', '{}')} ],
     [ 'idem_serialize', $lock, '', q{SELECT idem_serialize('s')}, q{SELECT idem_serialize('s')} ],
 
-    [ 'idem_lock of an uncommitted one', $lock, '', q{SELECT idem_lock('u')}, q{SELECT idem_lock('u', wait => NULL)} ],
+    [ 'idem_lock of an uncommitted one', $lock, '', q{SELECT idem_lock('u')}, q{SELECT idem_lock('u', wait => '10 min')} ],
     [ 'idem_lock of an uncommitted one, bounded', $lock, '', q{SELECT idem_lock('ub')}, q{SELECT idem_lock('ub', wait => '10 min')} ],
-    [ 'idem_lock, head of the queue', $nap, q{SELECT idem_lock('q', '1 d')}, q{SELECT 1}, q{SELECT idem_lock('q', wait => NULL)}, q{SELECT idem_unlock('q', $1)} ],
+    [ 'idem_lock, head of the queue', $nap, q{SELECT idem_lock('q', '1 d')}, q{SELECT 1}, q{SELECT idem_lock('q', wait => '10 min')}, q{SELECT idem_unlock('q', $1)} ],
     [ 'idem_lock, head of the queue, bounded', $nap, q{SELECT idem_lock('qb', '1 d')}, q{SELECT 1}, q{SELECT idem_lock('qb', wait => '10 min')},
         q{SELECT idem_unlock('qb', $1)} ],
-    [ 'idem_lock, further back', $lock, q{SELECT idem_lock('qf', '1 d')}, 'head', q{SELECT idem_lock('qf', wait => NULL)}, q{SELECT idem_unlock('qf', $1)} ],
+    [ 'idem_lock, further back', $lock, q{SELECT idem_lock('qf', '1 d')}, 'head', q{SELECT idem_lock('qf', wait => '10 min')}, q{SELECT idem_unlock('qf', $1)} ],
     [ 'idem_lock, further back, bounded', $lock, q{SELECT idem_lock('qg', '1 d')}, 'head', q{SELECT idem_lock('qg', wait => '10 min')}, q{SELECT idem_unlock('qg', $1)} ],
-    [ 'idem_lock of an asserted one', $lock, q{SELECT idem_lock('a', '1 us')}, q{SELECT idem_assert_fence('a', $1)}, q{SELECT idem_lock('a', wait => NULL)} ],
+    [ 'idem_lock of an asserted one', $lock, q{SELECT idem_lock('a', '1 us')}, q{SELECT idem_assert_fence('a', $1)}, q{SELECT idem_lock('a', wait => '10 min')} ],
     [ 'idem_lock of an asserted one, bounded', $lock, q{SELECT idem_lock('ab', '1 us')}, q{SELECT idem_assert_fence('ab', $1)},
         q{SELECT idem_lock('ab', wait => '10 min')} ],
     [ 'idem_unlock of an asserted one', $lock, q{SELECT idem_lock('au', '1 d')}, q{SELECT idem_assert_fence('au', $1)}, q{SELECT idem_unlock('au', $1)} ],
@@ -214,7 +214,8 @@ foreach my $wait (@waits)
     }
     $node->safe_psql('postgres', $free) if $free;
     $holder->quit;
-    is(sqlstate($node, "SET statement_timeout = '20s'; SET idem.default_lease = '1ms'; $call"), '00000', "$name: then it goes through")
+    my $last = $call =~ /^CALL/ ? $call : "BEGIN; $call; COMMIT";
+    is(sqlstate($node, "SET statement_timeout = '20s'; SET idem.default_lease = '1ms'; $last"), '00000', "$name: then it goes through")
       unless $call =~ /idem_sweep\(1/;
 }
 

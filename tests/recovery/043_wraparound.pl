@@ -60,7 +60,7 @@ sub check
     is(ask("SELECT idem_claim('before')"), 'f', "$round: an old key is a duplicate");
     is(ask("SELECT outcome FROM idem_begin('leased', lease => '1 s')"), 'in_flight', "$round: an old lease lives");
     is(ask("SELECT fence FROM idem_begin('leased', lease => '1 day', owner => 'me')"), $fence, "$round: its owner gets it back");
-    is(sqlstate($node, "SELECT idem_assert_fence('lock', $lock)"), '00000', "$round: an old lock is held");
+    is(sqlstate($node, "BEGIN; SELECT idem_assert_fence('lock', $lock); COMMIT"), '00000', "$round: an old lock is held");
     is(ask("SELECT idem_hit('counter')"), ++$hits, "$round: a counter goes on");
     is(ask("SELECT idem_claim('$round')"), 't', "$round: a new key");
     is(ask("SELECT count(*) FROM idem_claim_many('{" . join(',', @rounds) . "}')"), 0, "$round: all rounds' keys are duplicates");

@@ -24,15 +24,15 @@ my @cases = (
     [ "SELECT idem_execute('execute', 'SELECT 1 AS a')", "SELECT outcome FROM idem_execute('execute', 'SELECT 1 AS a')", 'in_flight', 'acquired' ],
     [ "SELECT idem_lock('lock')", "SELECT idem_lock('lock') IS NULL", 't', 'f' ],
     [ "SELECT idem_assert_fence('asserted', $asserted)", "SELECT idem_unlock('asserted', $asserted)", '57014', 't' ],
-    [ "SELECT idem_serialize('s')", "SELECT idem_serialize('s')", '57014', '' ],
+    [ "SELECT idem_serialize('s')", "BEGIN; SELECT idem_serialize('s'); COMMIT", '57014', 't' ],
     [ "SELECT idem_hit('hit')", "SELECT idem_hit('hit')", '57014', '1' ],
     [ "SELECT idem_allow('rate', 0.001, 1)", "SELECT allowed FROM idem_allow('rate', 0.001, 1)", '57014', 't' ],
     [ "SELECT idem_token_redeem('$token', 's')", "SELECT idem_token_redeem('$token', 's')", 'in_flight', 'accepted' ],
     [ "SELECT idem_consume('c', 'm')", "SELECT idem_consume('c', 'm')", '57014', 't' ],
-    [ "SELECT idem_http_begin('POST', '/', 'http')", "SELECT action, status FROM idem_http_begin('POST', '/', 'http')", 'reject|409', 'run|' ],
+    [ "SELECT idem_http_begin('POST', '/', 'http')", "BEGIN; SELECT action, status FROM idem_http_begin('POST', '/', 'http'); COMMIT", 'reject|409', 'run|' ],
     [ "SELECT * FROM idem_outbox_take('t')", "SELECT count(*) FROM idem_outbox_take('t')", '0', '1' ],
     [ "SELECT guarded_insert('item', '{\"id\": 2}', '{id}')", "SELECT outcome FROM guarded_insert('item', '{\"id\": 2}', '{id}')", '57014', 'inserted' ],
-    [ "SELECT pessimistic_lock('item', '{\"id\": 1}')", "SELECT outcome FROM pessimistic_lock('item', '{\"id\": 1}', '0')", 'busy', 'locked' ],
+    [ "SELECT pessimistic_lock('item', '{\"id\": 1}')", "BEGIN; SELECT outcome FROM pessimistic_lock('item', '{\"id\": 1}', '0'); COMMIT", 'busy', 'locked' ],
     [ "SET idem.outbox_notify = off; SELECT idem_publish('u', '1')", "SELECT count(*) FROM idem_outbox_take('u')", '0', '0' ]);
 
 sub answer

@@ -1,1 +1,3 @@
+BEGIN;
 SELECT * FROM plain_stock WHERE id = :id FOR UPDATE;
+COMMIT;

@@ -8,6 +8,7 @@
 //   ├─ stale_version        ID004  the row has another version by now
 //   ├─ in_flight            ID005  another holder is not done; retry_after() says when to retry
 //   ├─ in_doubt             ID005  a holder vanished, and the scope's policy leaves the decision to an operator
+//   ├─ done_before          ID006  the key's work has committed, from must_claim
 //   ├─ busy                 55P03  a row lock or a lease lock is held by another caller
 //   ├─ not_found            P0002  there is no such row
 //   ├─ transient            40001, 40P01: a retry may succeed; thrown when the retries are used up
@@ -19,7 +20,7 @@
 //   ├─ denied               42501  a privilege is missing
 //   ├─ read_only            25006  a standby or a READ ONLY transaction
 //   ├─ cancelled            57014  the statement was cancelled, by a user or by statement_timeout
-//   └─ bad_input            22*, 23*, 42*: a request that can never succeed
+//   └─ bad_input            22*, 23*, 42*, 25P01: a request that can never succeed
 //
 // Errors of the caller's own statements are not translated: they remain libpqxx's exceptions.
 #pragma once
@@ -97,6 +98,9 @@ struct not_installed : error {
     using error::error;
 };
 struct denied : error {
+    using error::error;
+};
+struct done_before : error {
     using error::error;
 };
 struct read_only : error {

@@ -44,7 +44,6 @@ struct key_info {
     time created_at;                 ///< of this attempt
     std::optional<time> expires_at;  ///< nothing: never
     std::optional<time> lease_until; ///< leased mode only
-    bool is_owner;                   ///< whether it was claimed with the given owner
 };
 
 /// True: the key is new, and its work is to be done in this transaction. False: that work has committed. Waits for a holder
@@ -52,6 +51,9 @@ struct key_info {
 /// scope's.
 bool claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
            const std::string &scope = "");
+/// The same, but a duplicate throws done_before (ID006).
+void must_claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
+                const std::string &scope = "");
 /// The same without waiting: in_flight instead.
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                       const std::string &scope = "");
@@ -63,9 +65,10 @@ void serialize(const target &at, const std::string &key, const std::string &scop
 /// Counts a use of the key. Returns how often it was used within its ttl, this time included.
 std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                  const std::string &scope = "");
-/// Returns nothing if there is no live committed key.
-std::optional<key_info> lookup(const target &at, const std::string &key, const std::optional<std::string> &owner = std::nullopt,
-                               const std::string &scope = "");
+/// Returns nothing if there is no live committed key. Its holder may be at work and not have committed.
+std::optional<key_info> lookup(const target &at, const std::string &key, const std::string &scope = "");
+/// Whether the live committed key was claimed with this owner: the answer after a COMMIT whose reply was lost.
+bool is_owner(const target &at, const std::string &key, const std::string &owner, const std::string &scope = "");
 /// Deletes a key, so that its work can be done again. True: there was a live key. For operators.
 bool forget(const target &at, const std::string &key, const std::string &scope = "");
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <idem/error.hpp>
+#include <idem/request.hpp>
 
 namespace idem::detail {
 
@@ -38,6 +39,8 @@ using rows = std::vector<row>;
 
 /// Milliseconds as the text of an interval; std::nullopt stays NULL.
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);
+/// The longest wait as the text of an interval; without a bound, a hundred years.
+parameter wait_text(const patience &wait);
 /// The text of an array.
 std::string array_text(const std::vector<parameter> &elements);
 /// Throws error (XX000) when the answer is not an integer.

@@ -143,7 +143,7 @@ SQL_FUNCTION(idem_http_begin) {
     const text *route = required_text(fcinfo, Argument::route, "route");
     ClaimRequest request{};
     request.function = "idem_http_begin()";
-    request.scope = scope_argument(fcinfo, Argument::scope);
+    request.scope = required_scope_argument(fcinfo, Argument::scope);
     apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     if (!PG_ARGISNULL(Argument::lease))
         request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
@@ -157,7 +157,9 @@ SQL_FUNCTION(idem_http_begin) {
         return reject(request.scope, HttpRefusal::malformed_key);
     request.fingerprint = request_fingerprint(fcinfo, method, route);
     request.records_doubt = true;
-    return answer_to(request.scope, claim_key(request));
+    const Claimed claimed = claim_key(request);
+    expect_work_after_claim(fcinfo, request, claimed);
+    return answer_to(request.scope, claimed);
 }
 
 SQL_FUNCTION(idem_http_key) {

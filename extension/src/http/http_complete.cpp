@@ -30,7 +30,7 @@ SQL_FUNCTION(idem_http_complete) {
     HolderCall call{};
     call.function = "idem_http_complete()";
     call.change = core::Change::complete;
-    call.scope = scope_argument(fcinfo, Argument::scope);
+    call.scope = required_scope_argument(fcinfo, Argument::scope);
     call.policy = scope_policy(call.scope);
     if (PG_ARGISNULL(Argument::idempotency_key)) // the method needs no key
         PG_RETURN_VOID();

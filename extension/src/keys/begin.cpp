@@ -25,5 +25,7 @@ SQL_FUNCTION(idem_begin) {
         request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     request.records_doubt = true;
     request.wait_until = wait_argument(fcinfo, Argument::wait);
-    return make_ticket(claim_key(request));
+    const Claimed claimed = claim_key(request);
+    expect_work_after_claim(fcinfo, request, claimed);
+    return make_ticket(claimed);
 }

@@ -5,6 +5,7 @@
 #include "keys/patience.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
+#include "server/transaction_block.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
 
@@ -139,6 +140,12 @@ void count_outcome(const ClaimRequest &request, Outcome outcome) {
     stats::count(request.scope, kCounter[static_cast<int>(outcome)]);
 }
 
+void expect_work_after_claim(FunctionCallInfo fcinfo, const ClaimRequest &request, const Claimed &claimed) {
+    if (is_granted(claimed.outcome) && request.lease == 0)
+        expect_work_after(fcinfo, request.function,
+                          "Send BEGIN before it, give a lease, or use idem_execute(). Is autocommit on?");
+}
+
 void raise_if_held(const Claimed &claimed, const text *key) {
     if (claimed.outcome == Outcome::in_doubt)
         ereport(
@@ -169,14 +176,28 @@ ClaimRequest transactional_request(FunctionCallInfo fcinfo, const char *function
     return request;
 }
 
+// Returns false for a duplicate. Waits for an uncommitted holder.
+bool claim_or_wait(ClaimRequest *request) {
+    request->waits_for_commit = true;
+    const Claimed claimed = claim_key(*request);
+    raise_if_held(claimed, request->key);
+    return is_granted(claimed.outcome);
+}
+
 } // namespace
 
 SQL_FUNCTION(idem_claim) {
     ClaimRequest request = transactional_request(fcinfo, "idem_claim()");
-    request.waits_for_commit = true;
-    const Claimed claimed = claim_key(request);
-    raise_if_held(claimed, request.key);
-    PG_RETURN_BOOL(is_granted(claimed.outcome));
+    PG_RETURN_BOOL(claim_or_wait(&request));
+}
+
+SQL_FUNCTION(idem_must_claim) {
+    ClaimRequest request = transactional_request(fcinfo, "idem_must_claim()");
+    if (!claim_or_wait(&request))
+        ereport(ERROR,
+                (errcode(ERRCODE_IDEM_DONE_BEFORE), errmsg("key \"%s\" was claimed before", text_to_cstring(request.key)),
+                 errdetail("Its work has committed."), errhint("Roll back; nothing is left to do.")));
+    PG_RETURN_BOOL(true);
 }
 
 SQL_FUNCTION(idem_try_claim) {

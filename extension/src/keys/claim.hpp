@@ -28,6 +28,10 @@ inline bool is_granted(core::Outcome outcome) {
     return outcome == core::Outcome::acquired || outcome == core::Outcome::taken_over;
 }
 
+// Calls expect_work_after (server/transaction_block.hpp) if the claim was granted and ends with the transaction. REQUIRES: the
+// caller completes nothing itself.
+void expect_work_after_claim(FunctionCallInfo fcinfo, const ClaimRequest &request, const Claimed &claimed);
+
 // Raises ID005 when the key is in flight or in doubt, for functions that cannot return these outcomes.
 void raise_if_held(const Claimed &claimed, const text *key);
 

@@ -151,9 +151,7 @@ bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
 
 } // namespace idem
 
-SQL_FUNCTION(idem_fingerprint) {
-    PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0)));
-}
+SQL_FUNCTION(idem_fingerprint) { PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0))); }
 
 SQL_FUNCTION(idem_fingerprint_text) {
     const std::string_view utf8 = as_utf8(PG_GETARG_TEXT_PP(0));

@@ -16,7 +16,14 @@ using core::Change;
 using core::ChangeDecision;
 using core::State;
 
-[[noreturn]] void raise_stale(const text *key) {
+[[noreturn]] void raise_stale(const text *key, bool has_fence) {
+    if (!has_fence)
+        ereport(
+            ERROR,
+            (errcode(ERRCODE_IDEM_STALE_FENCE), errmsg("key \"%s\" was not claimed by this transaction", text_to_cstring(key)),
+             errdetail("Without a fence, a response is attached to a claim of the same transaction."),
+             errhint("Claim and complete in one transaction, on one connection; a leased key needs its fence. Is autocommit "
+                     "on?")));
     ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE), errmsg("key \"%s\" is not held with this fence", text_to_cstring(key)),
                     errdetail("It was taken over, settled, released or removed meanwhile, or never claimed."),
                     errhint("Roll back; begin the key again to learn what became of it.")));
@@ -113,7 +120,7 @@ bool try_change_as_holder(const HolderCall &call) {
 
 void change_as_holder(const HolderCall &call) {
     if (!try_change_as_holder(call))
-        raise_stale(call.key);
+        raise_stale(call.key, call.has_fence);
 }
 
 namespace {
@@ -156,8 +163,7 @@ SQL_FUNCTION(idem_checkpoint) {
 
 SQL_FUNCTION(idem_renew) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
-    const idem::core::Micros span =
-        PG_ARGISNULL(2) ? call.policy.lease : idem::lease_of(PG_GETARG_INTERVAL_P(2), "lease");
+    const idem::core::Micros span = PG_ARGISNULL(2) ? call.policy.lease : idem::lease_of(PG_GETARG_INTERVAL_P(2), "lease");
     call.lease_until = idem::deadline_after(idem::clock_now(), span, "lease");
     idem::change_as_holder(call);
     PG_RETURN_TIMESTAMPTZ(call.lease_until);
@@ -167,11 +173,11 @@ SQL_FUNCTION(idem_complete) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_complete()", idem::Change::complete, 3, 4);
     call.response = idem::response_arguments(fcinfo, 1, 2);
     idem::change_as_holder(call);
-    PG_RETURN_VOID();
+    PG_RETURN_BOOL(idem::is_stored(call.response, call.policy));
 }
 
 SQL_FUNCTION(idem_release) {
     const idem::HolderCall call = idem::holder_call(fcinfo, "idem_release()", idem::Change::release, 1, 2);
     idem::change_as_holder(call);
-    PG_RETURN_VOID();
+    PG_RETURN_BOOL(true);
 }

@@ -108,6 +108,10 @@ KeyRow changed_key_row(const KeyRow &stored, ClaimWrite write, const ClaimReques
 
 int response_size(const Jsonb *body) { return static_cast<int>(VARSIZE(body) - VARHDRSZ); }
 
+bool is_stored(const Response &response, const ScopePolicy &policy) {
+    return response.body == nullptr || response_size(response.body) <= policy.max_response_size;
+}
+
 void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now) {
     // The retention restarts, with the length that the claim set.
     const core::Micros expires_at = row->time(KeyColumn::expires_at);
@@ -126,7 +130,7 @@ void set_completed(KeyRow *row, const Response &response, const ScopePolicy &pol
     row->set_null(KeyColumn::response_omitted);
     if (response.body == nullptr)
         return;
-    if (response_size(response.body) <= policy.max_response_size) {
+    if (is_stored(response, policy)) {
         row->set(KeyColumn::response, PointerGetDatum(response.body));
         return;
     }

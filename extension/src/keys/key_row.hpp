@@ -25,6 +25,9 @@ struct Response {
 // The bytes of a response as the limit counts them: the jsonb value, not compressed.
 int response_size(const Jsonb *body);
 
+// Whether the response is within the scope's limit, and so can be replayed.
+bool is_stored(const Response &response, const ScopePolicy &policy);
+
 // Makes `row` completed with this response. A body over the scope's limit is left out, with a warning.
 void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now);
 

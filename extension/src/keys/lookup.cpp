@@ -21,7 +21,6 @@ struct InfoColumn {
         created_at,
         expires_at,
         lease_until,
-        is_owner,
         count
     };
 };
@@ -50,7 +49,7 @@ struct Info {
     }
 };
 
-void put_info(const AnswerRows &rows, const KeyRow &row, const text *owner) {
+void put_info(const AnswerRows &rows, const KeyRow &row) {
     Info info;
     info.values[InfoColumn::state] = CStringGetTextDatum(state_name(state_of(row)));
     info.copy(InfoColumn::status_code, row, KeyColumn::status_code);
@@ -61,27 +60,43 @@ void put_info(const AnswerRows &rows, const KeyRow &row, const text *owner) {
     info.copy(InfoColumn::created_at, row, KeyColumn::created_at);
     info.copy(InfoColumn::expires_at, row, KeyColumn::expires_at);
     info.copy(InfoColumn::lease_until, row, KeyColumn::lease_until);
-    info.values[InfoColumn::is_owner] = BoolGetDatum(is_owner(row, owner));
     put_answer_row(rows, info.values, info.nulls);
+}
+
+// Finds the live key that the snapshot sees. Returns false if there is none.
+bool find_live(const KeyTable &table, const text *scope, const text *key, const ScopePolicy &policy, KeyRow *row) {
+    const Probe found = probe_snapshot(table, scope, key);
+    if (found.presence != Presence::found)
+        return false;
+    *row = read_row(table, found);
+    const core::KeyFacts facts = facts_of(*row, found.own_transaction, policy.manual_on_lease_expiry);
+    return !core::is_expired(facts, clock_now());
 }
 
 } // namespace
 
 SQL_FUNCTION(idem_lookup) {
     const text *key = key_argument(fcinfo, 0);
-    const text *owner = optional_text(fcinfo, 1);
-    const text *scope = scope_argument(fcinfo, 2);
+    const text *scope = scope_argument(fcinfo, 1);
     const ScopePolicy policy = scope_policy(scope);
     static_assert(key_info_type.count == InfoColumn::count);
     const AnswerRows rows = begin_answer_rows(fcinfo, key_info_type);
     const KeyTable table = open_keys(Access::read, KeySpace::keys);
-    const Probe found = probe_snapshot(table, scope, key);
-    if (found.presence == Presence::found) {
-        const KeyRow row = read_row(table, found);
-        const core::KeyFacts facts = facts_of(row, found.own_transaction, policy.manual_on_lease_expiry);
-        if (!core::is_expired(facts, clock_now()))
-            put_info(rows, row, owner);
-    }
+    KeyRow row;
+    if (find_live(table, scope, key, policy, &row))
+        put_info(rows, row);
     close_keys(table);
     return Datum{0};
+}
+
+SQL_FUNCTION(idem_is_owner) {
+    const text *key = key_argument(fcinfo, 0);
+    const text *owner = required_text(fcinfo, 1, "owner");
+    const text *scope = scope_argument(fcinfo, 2);
+    const ScopePolicy policy = scope_policy(scope);
+    const KeyTable table = open_keys(Access::read, KeySpace::keys);
+    KeyRow row;
+    const bool owns = find_live(table, scope, key, policy, &row) && is_owner(row, owner);
+    close_keys(table);
+    PG_RETURN_BOOL(owns);
 }

@@ -1,6 +1,7 @@
 // idem_serialize: transactions that name the same key run one after the other.
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
+#include "server/transaction_block.hpp"
 #include "server/value_lock.hpp"
 
 SQL_FUNCTION(idem_serialize) {
@@ -11,5 +12,6 @@ SQL_FUNCTION(idem_serialize) {
     const uint64 hash = hash_of(scope, key);
     PreventCommandIfParallelMode("idem_serialize()");
     lock_value(ValueLock::serialize, hash);
-    PG_RETURN_VOID();
+    expect_work_after(fcinfo, "idem_serialize()");
+    PG_RETURN_BOOL(true);
 }

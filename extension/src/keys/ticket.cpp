@@ -1,5 +1,6 @@
 #include "keys/ticket.hpp"
 
+#include "core/duration.hpp"
 #include "keys/key_types.hpp"
 
 namespace idem {
@@ -8,7 +9,18 @@ namespace {
 
 // Columns of the type, in order.
 struct TicketColumn {
-    enum { outcome, fence, attempt, lease_until, status_code, response, response_omitted, recovery_point, retry_after, count };
+    enum {
+        outcome,
+        fence,
+        attempt,
+        lease_until,
+        status_code,
+        response,
+        response_omitted,
+        recovery_point,
+        retry_after_ms,
+        count
+    };
 };
 
 struct Ticket {
@@ -48,8 +60,8 @@ void show(Ticket *ticket, const Claimed &claimed) {
         ticket->set(TicketColumn::response_omitted, BoolGetDatum(!row.is_null(KeyColumn::response_omitted)));
         break;
     case core::Outcome::in_flight:
-        ticket->set(TicketColumn::retry_after,
-                    interval_of(Max(row.time(KeyColumn::lease_until) - claimed.at, core::Micros{0})));
+        ticket->set(TicketColumn::retry_after_ms,
+                    Int32GetDatum(core::milliseconds(Max(row.time(KeyColumn::lease_until) - claimed.at, core::Micros{0}))));
         [[fallthrough]];
     case core::Outcome::in_doubt:
         ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);
@@ -66,12 +78,6 @@ Datum composite_of(const Ticket &ticket) {
 }
 
 } // namespace
-
-Datum interval_of(core::Micros span) {
-    auto *interval = static_cast<Interval *>(palloc0(sizeof(Interval)));
-    interval->time = span;
-    return IntervalPGetDatum(interval);
-}
 
 Datum make_ticket(const Claimed &claimed) {
     Ticket ticket(claimed.outcome);

@@ -11,7 +11,4 @@ Datum make_ticket(const Claimed &claimed);
 // The ticket of work that this call has done. It has the response, even one that was too large to store.
 Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted);
 
-// A span of time as an interval of that many microseconds.
-Datum interval_of(core::Micros span);
-
 } // namespace idem

@@ -8,6 +8,7 @@
 #include "keys/wake_up.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
+#include "server/transaction_block.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
 #include "storage/key_store.hpp"
@@ -148,5 +149,6 @@ SQL_FUNCTION(idem_assert_fence) {
     scope_policy(scope); // checks the right to use the scope
     prevent_unless_writable("idem_assert_fence()");
     assert_fence(scope, name, fence);
+    expect_work_after(fcinfo, "idem_assert_fence()");
     PG_RETURN_BOOL(true);
 }

@@ -6,6 +6,7 @@
 #include "server/extension.hpp"
 #include "server/pg.hpp"
 #include "server/settings.hpp"
+#include "server/transaction_block.hpp"
 #include "statistics/stats.hpp"
 #include "storage/member.hpp"
 
@@ -98,6 +99,7 @@ void _PG_init() {
     idem::extension_initialize();
     idem::members_initialize();
     idem::row_statement_initialize();
+    idem::transaction_block_initialize();
     idem::worker_initialize();
 }
 

@@ -2,6 +2,7 @@
 #include "rows/row_lock.hpp"
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
+#include "server/transaction_block.hpp"
 
 namespace {
 
@@ -213,6 +214,8 @@ SQL_FUNCTION(pessimistic_lock) {
     RowResult result{};
     const Locked outcome = lock_one(run, call, wait_until, &result);
     end_run(call);
+    if (outcome == Locked::locked)
+        expect_work_after(fcinfo, "pessimistic_lock()");
     return make_answer(fcinfo, outcome_of(outcome), row_column(outcome == Locked::locked ? result.row : nullptr));
 }
 
@@ -238,5 +241,6 @@ SQL_FUNCTION(pessimistic_lock_many) {
         const bool nulls[] = {false, row.row == nullptr};
         put_answer_row(rows, values, nulls);
     }
+    expect_work_after(fcinfo, "pessimistic_lock_many()");
     return Datum{0};
 }

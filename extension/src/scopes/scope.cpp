@@ -204,6 +204,10 @@ ScopePolicy policy_of(const CachedScope &scope) {
 } // namespace
 
 const text *scope_argument(FunctionCallInfo fcinfo, int arg) {
+    return PG_ARGISNULL(arg) ? cstring_to_text("") : required_scope_argument(fcinfo, arg);
+}
+
+const text *required_scope_argument(FunctionCallInfo fcinfo, int arg) {
     const text *scope = required_text(fcinfo, arg, "scope");
     const auto bytes = VARSIZE_ANY_EXHDR(scope);
     if (bytes > kMaxScopeBytes)

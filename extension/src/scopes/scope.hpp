@@ -49,7 +49,10 @@ core::Micros shortest_response_ttl();
 
 [[noreturn]] void raise_scope_denied(const text *scope);
 
-// Argument `arg` of the call as a scope name: 22004 when NULL, 22023 over 255 bytes.
+// The optional argument `arg` of the call as a scope name, '' when NULL: 22023 over 255 bytes.
 const text *scope_argument(FunctionCallInfo fcinfo, int arg);
+
+// As scope_argument, but 22004 when NULL.
+const text *required_scope_argument(FunctionCallInfo fcinfo, int arg);
 
 } // namespace idem

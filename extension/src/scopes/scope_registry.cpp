@@ -190,7 +190,7 @@ const char *assignments(const Names &names) {
 } // namespace
 
 SQL_FUNCTION(idem_scope_set) {
-    check_scope_access(scope_argument(fcinfo, Argument::scope));
+    check_scope_access(required_scope_argument(fcinfo, Argument::scope));
     check_values(fcinfo);
     prevent_unless_writable("idem_scope_set()");
     write_scope(fcinfo, kSet, kArgumentTypes, Argument::count);
@@ -198,7 +198,7 @@ SQL_FUNCTION(idem_scope_set) {
 }
 
 SQL_FUNCTION(idem_http_scope_set) {
-    check_scope_access(scope_argument(fcinfo, HttpArgument::scope));
+    check_scope_access(required_scope_argument(fcinfo, HttpArgument::scope));
     check_http_values(fcinfo);
     prevent_unless_writable("idem_http_scope_set()");
     write_scope(fcinfo, kHttpSet, kHttpArgumentTypes, HttpArgument::count);
@@ -206,7 +206,7 @@ SQL_FUNCTION(idem_http_scope_set) {
 }
 
 SQL_FUNCTION(idem_scope_reset) {
-    const text *name = scope_argument(fcinfo, 0);
+    const text *name = required_scope_argument(fcinfo, 0);
     const Names names = names_argument(fcinfo, 1);
     check_scope_access(name);
     check_settings(names);
@@ -215,7 +215,7 @@ SQL_FUNCTION(idem_scope_reset) {
 }
 
 SQL_FUNCTION(idem_scope_drop) {
-    const text *name = scope_argument(fcinfo, 0);
+    const text *name = required_scope_argument(fcinfo, 0);
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
     PG_RETURN_BOOL(change_row(name, psprintf(kDrop, member_name(scopes_table))));

@@ -94,11 +94,11 @@ core::Micros deadline_after(core::Micros now, core::Micros span, const char *nam
 
 core::Micros wait_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
-        return core::kForever;
+        return 0;
     const core::Micros span = span_of(PG_GETARG_INTERVAL_P(arg), "wait");
     if (span < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative"),
-                        errhint("Use '0' not to wait, NULL to wait without bound.")));
+                        errhint("Use '0' not to wait.")));
     return span == 0 ? 0 : deadline_after(clock_now(), span, "wait");
 }
 

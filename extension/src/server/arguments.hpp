@@ -42,8 +42,8 @@ core::Micros lease_of(const Interval *interval, const char *name);
 // `now + span` as a timestamp: 22023 when it exceeds the largest timestamp.
 core::Micros deadline_after(core::Micros now, core::Micros span, const char *name);
 
-// The argument `wait` as the time until which the call may wait. 0 means no wait; core::kForever (the argument is NULL) means
-// no limit. 22023 when negative.
+// The optional argument `wait` as the time until which the call may wait; 0, also when it is NULL, means no wait. 22023 when
+// negative.
 core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 
 // Database time in microseconds, as a timestamptz; 'infinity' is core::kForever.

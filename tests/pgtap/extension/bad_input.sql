@@ -1,24 +1,26 @@
 -- Bad input is an error with its SQLSTATE, in every function. Each test lists the calls that answered otherwise.
 \ir ../include/helpers.psql
-SELECT plan(21);
+SELECT plan(23);
 CALL pg_temp.clean('bad:');
 
 -- Every function that takes a key and a scope; %1$s is the key, %2$s the scope.
 CREATE TEMP TABLE keyed (call text);
 INSERT INTO keyed VALUES
     ('idem_claim(%1$s, scope => %2$s)'),
+    ('idem_must_claim(%1$s, scope => %2$s)'),
     ('idem_try_claim(%1$s, scope => %2$s)'),
     ('idem_claim_many(ARRAY[%1$s], scope => %2$s)'),
     ('idem_claim_many(ARRAY[''bad:first'', %1$s], scope => %2$s)'),
     ('idem_begin(%1$s, scope => %2$s)'),
     ('idem_begin(%1$s, lease => ''1 s'', owner => ''o'', scope => %2$s)'),
-    ('idem_begin(%1$s, wait => NULL, scope => %2$s)'),
+    ('idem_begin(%1$s, wait => ''10 min'', scope => %2$s)'),
     ('idem_checkpoint(%1$s, ''x'', 1, %2$s)'),
     ('idem_renew(%1$s, 1, scope => %2$s)'),
     ('idem_complete(%1$s, scope => %2$s)'),
     ('idem_complete(%1$s, fence => 1, scope => %2$s)'),
     ('idem_release(%1$s, 1, %2$s)'),
     ('idem_lookup(%1$s, scope => %2$s)'),
+    ('idem_is_owner(%1$s, ''o'', scope => %2$s)'),
     ('idem_execute(%1$s, ''SELECT 1'', scope => %2$s)'),
     ('idem_hit(%1$s, scope => %2$s)'),
     ('idem_serialize(%1$s, %2$s)'),
@@ -37,7 +39,10 @@ SELECT is(pg_temp.others('22023', ''''''), NULL, 'empty_key');
 SELECT is(pg_temp.others('22023', 'repeat(''x'', 1025)'), NULL, 'key_of_1025_bytes');
 SELECT is(pg_temp.others('22023', 'repeat(''ż'', 512) || ''x'''), NULL, 'key_of_513_letters_and_1025_bytes');
 SELECT is(pg_temp.others('22023', 'repeat(''x'', 1000000)'), NULL, 'key_of_a_megabyte');
-SELECT is(pg_temp.others('22004', '''k''', 'NULL'), NULL, 'null_scope');
+SELECT is((SELECT string_agg(call, '; ') FROM keyed WHERE pg_temp.state_of('SELECT * FROM idem.' || format(call, '''bad:k''', 'NULL')) NOT IN ('ok', 'ID001', 'ID005', 'ID006', '55000')),
+    NULL, 'null_scope_is_not_given');
+SELECT is((SELECT string_agg(idem_claim('bad:null scope', scope => scope)::text, ' ') FROM unnest(ARRAY[NULL, '']) AS scope), 'true false', 'and_so_is_the_empty_one');
+SELECT is((SELECT outcome FROM idem_begin('bad:null scope', NULL, NULL, NULL, NULL, NULL, NULL)), 'completed', 'all_optional_arguments_may_be_null');
 SELECT is(pg_temp.others('22023', '''k''', 'repeat(''x'', 256)'), NULL, 'scope_of_256_bytes');
 SELECT is(pg_temp.others('22023', '''k''', 'repeat(''ż'', 127) || ''xx'''), NULL, 'scope_of_129_letters_and_256_bytes');
 
@@ -137,7 +142,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 SELECT is(
     (SELECT string_agg(coalesce(message, '(none)'), '; ')
-       FROM unnest(ARRAY['idem_claim(NULL)', 'idem_claim('''')', 'idem_claim(repeat(''x'', 1025))', 'idem_claim(''k'', scope => NULL)',
+       FROM unnest(ARRAY['idem_claim(NULL)', 'idem_claim('''')', 'idem_claim(repeat(''x'', 1025))', 'idem_claim(''k'', scope => repeat(''x'', 256))',
                          'idem_claim(''k'', ''0'')', 'idem_begin(''k'', lease => ''0'')', 'idem_begin(''k'', wait => ''-1 s'')',
                          'idem_begin(''k'', ''\x'')', 'idem_key(1.5::float8)', 'idem_key(NULL)',
                          'idem_renew(''bad:k'', 1)', 'idem_complete(''bad:k'')', 'idem_resolve(''bad:k'', ''released'')',

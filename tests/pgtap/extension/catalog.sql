@@ -25,13 +25,12 @@ $$;
 
 SELECT is(pg_temp.columns_of('idem_ticket'),
     'outcome idem_outcome, fence bigint, attempt integer, lease_until timestamp with time zone, status_code integer, '
-    'response jsonb, response_omitted boolean, recovery_point text, retry_after interval',
+    'response jsonb, response_omitted boolean, recovery_point text, retry_after_ms integer',
     'ticket_has_the_columns_of_the_contract');
 
 SELECT is(pg_temp.columns_of('idem_key_info'),
     'state text, status_code integer, response jsonb, response_omitted boolean, attempt integer, recovery_point text, '
-    'created_at timestamp with time zone, expires_at timestamp with time zone, lease_until timestamp with time zone, '
-    'is_owner boolean',
+    'created_at timestamp with time zone, expires_at timestamp with time zone, lease_until timestamp with time zone',
     'lookup_type_has_neither_fence_nor_owner');
 
 SELECT is(pg_temp.columns_of('idem_http_answer'), 'action text, status integer, headers jsonb, body jsonb, fence bigint',
@@ -49,13 +48,15 @@ SELECT set_has(
         6, 'idem_ticket'),
        ('idem_checkpoint', 'key text, recovery_point text, fence bigint, scope text', 1, 'void'),
        ('idem_renew', 'key text, fence bigint, lease interval, scope text', 2, 'timestamp with time zone'),
-       ('idem_complete', 'key text, response jsonb, status_code integer, fence bigint, scope text', 4, 'void'),
-       ('idem_release', 'key text, fence bigint, scope text', 1, 'void'),
-       ('idem_lookup', 'key text, owner text, scope text', 2, 'SETOF idem_key_info'),
+       ('idem_complete', 'key text, response jsonb, status_code integer, fence bigint, scope text', 4, 'boolean'),
+       ('idem_release', 'key text, fence bigint, scope text', 1, 'boolean'),
+       ('idem_lookup', 'key text, scope text', 1, 'SETOF idem_key_info'),
+       ('idem_is_owner', 'key text, owner text, scope text', 1, 'boolean'),
+       ('idem_must_claim', 'key text, ttl interval, scope text', 2, 'boolean'),
        ('idem_execute', 'key text, statement text, args jsonb, fingerprint bytea, ttl interval, scope text',
         4, 'idem_ticket'),
        ('idem_hit', 'key text, ttl interval, scope text', 2, 'bigint'),
-       ('idem_serialize', 'key text, scope text', 1, 'void'),
+       ('idem_serialize', 'key text, scope text', 1, 'boolean'),
        ('idem_lock', 'name text, ttl interval, owner text, wait interval, scope text', 4, 'bigint'),
        ('idem_lock_renew', 'name text, fence bigint, ttl interval, scope text', 2, 'boolean'),
        ('idem_unlock', 'name text, fence bigint, scope text', 1, 'boolean'),

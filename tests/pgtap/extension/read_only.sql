@@ -26,7 +26,7 @@ SELECT is(idem_try_claim('readonly:done'), 'completed', 'try_of_a_committed_key'
 SELECT is((SELECT count(*) FROM idem_claim_many('{readonly:done,readonly:executed,readonly:done}')), 0::bigint, 'many_committed_keys');
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed", "status_code": 200, "response": "x"}', 'replay')
   FROM idem_begin('readonly:done', idem_fingerprint('1')) t;
-SELECT is((SELECT outcome FROM idem_begin('readonly:done', lease => '1 hour', wait => NULL)), 'completed', 'leased_replay');
+SELECT is((SELECT outcome FROM idem_begin('readonly:done', lease => '1 hour', wait => '10 min')), 'completed', 'leased_replay');
 SELECT is((SELECT outcome FROM idem_begin('readonly:done', idem_fingerprint('2'))), 'mismatch', 'mismatch');
 SELECT is((SELECT outcome FROM idem_begin('readonly:live')), 'in_flight', 'in_flight');
 SELECT is((SELECT outcome FROM idem_begin('readonly:live', lease => '1 hour', owner => 'other')), 'in_flight', 'leased_in_flight');

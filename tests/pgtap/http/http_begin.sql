@@ -133,7 +133,9 @@ SELECT is((SELECT string_agg(format('%s: %s', call, state), ' | ')
                   pg_temp.state_of('SELECT idem_http_begin(' || call || ')') AS state
             WHERE state <> expected), NULL, 'bad_arguments');
 SELECT is(pg_temp.state_of($$ SELECT idem_http_begin('POST', '/', 'http:nulls', NULL, NULL, NULL, NULL) $$), 'ok', 'lease_wait_and_ttl_may_be_null');
+BEGIN;
 SELECT action FROM idem_http_begin('POST', '/', 'http:ttl', ttl => '1 hour') \gset
+COMMIT;
 SELECT is((SELECT expires_at - created_at FROM idem_lookup('http:ttl')), '1 hour', 'ttl_counts');
 
 -- Who may, and where.

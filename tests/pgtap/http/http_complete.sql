@@ -78,8 +78,10 @@ RESET client_min_messages;
 SELECT is(length(body #>> '{}'), 500000, 'long_body_is_replayed_whole') FROM pg_temp.replay('reply:long', 200, NULL, to_jsonb(repeat('x', 500000)));
 
 -- Completed without a response, or by other functions.
+BEGIN;
 SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL)::idem.idem_http_answer, 'work_without_a_response_is_204')
   FROM idem_http_begin('POST', '/', 'reply:claimed') AS first, idem_http_begin('POST', '/', 'reply:claimed') r;
+COMMIT;
 SELECT is((SELECT string_agg(format('%s %s %s', r.status, r.headers, r.body), ' | ' ORDER BY n)
              FROM unnest(ARRAY[NULL, '"paid"', '{"headers": 1, "body": 2}', '{"headers": {}, "body": 2, "more": 3}', '[1]', '{"body": 2}']::jsonb[], ARRAY[202, 201, NULL, 200, NULL, 200])
                   WITH ORDINALITY AS c (response, code, n),

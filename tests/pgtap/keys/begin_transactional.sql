@@ -3,15 +3,19 @@
 SELECT plan(26);
 CALL pg_temp.clean('begin:');
 
+BEGIN;
 SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1}', 'fresh_key_is_acquired_without_a_fence')
   FROM idem_begin('begin:a') t;
+COMMIT;
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed"}', 'claim_is_completed_even_without_a_response')
   FROM idem_begin('begin:a') t;
 SELECT is(t.response_omitted, false, 'response_that_never_was_is_not_omitted') FROM idem_begin('begin:a') t;
 SELECT is(idem_claim('begin:a'), false, 'begin_and_claim_share_their_keys');
+BEGIN;
 SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1}', 'arguments_by_name')
   FROM idem_begin(key => 'begin:a', fingerprint => idem_fingerprint('{}'), ttl => '1 hour', lease => NULL,
                   owner => 'nonce', wait => '0', scope => 'begin:scope') t;
+COMMIT;
 
 -- The response commits with the claim and is replayed.
 BEGIN;
@@ -50,25 +54,33 @@ SELECT is(idem_claim('begin:own'), false, 'own_begin_claimed_again');
 SELECT idem_complete('begin:own', '"done"');
 SELECT is((SELECT response FROM idem_begin('begin:own')), '"done"', 'own_response_is_replayed_at_once');
 ROLLBACK;
+BEGIN;
 SELECT is((SELECT outcome FROM idem_begin('begin:own')), 'acquired', 'rollback_gives_the_claim_back');
+COMMIT;
 
 -- Lease rows met by a transactional begin.
 SELECT fence AS fence FROM idem_begin('begin:leased', lease => '1 hour', owner => 'me') \gset
 SELECT is(pg_temp.ticket(t) - 'recovery_point',
-    '{"outcome": "in_flight", "attempt": 1, "lease_until": "set", "retry_after": "set"}',
+    '{"outcome": "in_flight", "attempt": 1, "lease_until": "set", "retry_after_ms": "set"}',
     'owner_of_a_lease_cannot_begin_without_one') FROM idem_begin('begin:leased', owner => 'me') t;
 SELECT idem_checkpoint('begin:leased', 'charged', :fence);
 SELECT idem_renew('begin:leased', :fence, '1 ms');
 CALL pg_temp.sleep('5 ms');
+BEGIN;
 SELECT is(pg_temp.ticket(t), '{"outcome": "taken_over", "attempt": 2, "recovery_point": "charged"}',
     'transactional_takeover_has_no_fence') FROM idem_begin('begin:leased', owner => 'me') t;
+COMMIT;
 SELECT is((SELECT state FROM idem_lookup('begin:leased')), 'completed', 'transactional_takeover_is_completed_at_commit');
 
 -- A retention ends.
+BEGIN;
 SELECT outcome FROM idem_begin('begin:expired', idem_fingerprint('1'), ttl => '10 ms');
+COMMIT;
 CALL pg_temp.sleep('20 ms');
+BEGIN;
 SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1}', 'expired_key_takes_any_request')
   FROM idem_begin('begin:expired', idem_fingerprint('2')) t;
+COMMIT;
 SELECT is((SELECT outcome FROM idem_begin('begin:expired', idem_fingerprint('1'))), 'mismatch',
     'expired_key_forgets_its_fingerprint');
 

@@ -1,6 +1,6 @@
 -- idem_claim: every state of the key that it can meet in one session. Statements commit one by one.
 \ir ../include/helpers.psql
-SELECT plan(27);
+SELECT plan(31);
 CALL pg_temp.clean('claim:');
 
 SELECT is(idem_claim('claim:a'), true, 'fresh_key_is_new');
@@ -60,6 +60,13 @@ SELECT ok((SELECT expires_at - created_at BETWEEN interval '3599 s' AND interval
                   AND seconds BETWEEN -1 AND 0.001
              FROM idem_lookup('claim:expired'), pg_temp.seconds_from_now(created_at) AS seconds),
     'expired_key_has_a_new_retention');
+
+-- A duplicate as an error, for batches that cannot branch.
+SELECT is(idem_must_claim('claim:must'), true, 'must_claim_of_a_new_key');
+SELECT throws_ok($$ SELECT idem_must_claim('claim:must') $$, 'ID006', 'key "claim:must" was claimed before', 'must_claim_of_a_duplicate');
+SELECT is(idem_must_claim('claim:must', NULL, 'claim:scope'), true, 'must_claim_in_another_scope');
+SELECT idem_begin('claim:must leased', lease => '1 h');
+SELECT throws_ok($$ SELECT idem_must_claim('claim:must leased') $$, 'ID005', NULL, 'must_claim_of_a_leased_key');
 
 CALL pg_temp.clean('claim:');
 SELECT * FROM finish();

@@ -25,7 +25,7 @@ INSERT INTO quiet_call VALUES
     ('try', 'SELECT idem_try_claim(''quiet:done'')'),
     ('claim_many', 'SELECT * FROM idem_claim_many(''{quiet:m1,quiet:done,quiet:m3,quiet:m2,quiet:m1}'')'),
     ('replay', 'SELECT * FROM idem_begin(''quiet:done'', idem_fingerprint(''1''))'),
-    ('leased_replay', 'SELECT * FROM idem_begin(''quiet:done'', lease => ''1 hour'', owner => ''me'', wait => NULL)'),
+    ('leased_replay', 'SELECT * FROM idem_begin(''quiet:done'', lease => ''1 hour'', owner => ''me'', wait => ''10 min'')'),
     ('mismatch', 'SELECT * FROM idem_begin(''quiet:done'', idem_fingerprint(''2''))'),
     ('in_flight', 'SELECT * FROM idem_begin(''quiet:live'', lease => ''1 hour'', owner => ''other'')'),
     ('in_flight_of_a_waiter', 'SELECT * FROM idem_begin(''quiet:live'', wait => ''20 ms'')'),

@@ -1,10 +1,10 @@
 -- idem_lookup: one row for a live committed key, none otherwise; neither fence nor owner.
 \ir ../include/helpers.psql
-SELECT plan(20);
+SELECT plan(21);
 CALL pg_temp.clean('lookup:');
 
 CREATE FUNCTION pg_temp.info(i idem.idem_key_info) RETURNS jsonb LANGUAGE sql AS $$
-    SELECT jsonb_strip_nulls(to_jsonb(i) - '{response_omitted,is_owner}'::text[]
+    SELECT jsonb_strip_nulls(to_jsonb(i) - 'response_omitted'
         || jsonb_build_object('created_at', CASE WHEN i.created_at IS NOT NULL THEN 'set' END,
                               'expires_at', CASE WHEN i.expires_at IS NOT NULL THEN 'set' END,
                               'lease_until', CASE WHEN i.lease_until IS NOT NULL THEN 'set' END))
@@ -22,12 +22,13 @@ SELECT idem_checkpoint('lookup:a', 'charged', :fence);
 SELECT is(pg_temp.info(i) -> 'recovery_point', '"charged"', 'recovery_point') FROM idem_lookup('lookup:a') i;
 
 -- Whose is it?
-SELECT is(is_owner, true, 'holder_is_the_owner') FROM idem_lookup('lookup:a', 'me');
-SELECT is(is_owner, false, 'another_is_not') FROM idem_lookup('lookup:a', 'ME');
-SELECT ok(is_owner IS NOT TRUE, 'who_gives_no_owner_is_not') FROM idem_lookup('lookup:a');
+SELECT is(idem_is_owner('lookup:a', 'me'), true, 'holder_is_the_owner');
+SELECT is(idem_is_owner('lookup:a', 'ME'), false, 'another_is_not');
+SELECT is(idem_is_owner('lookup:a', 'me', 'lookup:other scope'), false, 'nor_in_another_scope');
 SELECT outcome FROM idem_begin('lookup:nobody', lease => '1 min');
-SELECT ok(is_owner IS NOT TRUE, 'nobody_owns_a_key_without_owner') FROM idem_lookup('lookup:nobody', NULL);
-SELECT ok(is_owner IS NOT TRUE, 'empty_owner_is_not_nobody') FROM idem_lookup('lookup:nobody', '');
+SELECT is(idem_is_owner('lookup:nobody', ''), false, 'nobody_owns_a_key_without_owner');
+SELECT is(idem_is_owner('lookup:none', 'me'), false, 'nobody_owns_no_key');
+SELECT is(pg_temp.state_of($$ SELECT idem_is_owner('lookup:a', NULL) $$), '22004', 'owner_is_required');
 
 SELECT idem_complete('lookup:a', '{"x": 1}', 200, :fence);
 SELECT is(pg_temp.info(i) - 'recovery_point',
@@ -36,10 +37,11 @@ SELECT is(pg_temp.info(i) - 'recovery_point',
 SELECT is(response_omitted, false, 'stored_response_is_not_omitted') FROM idem_lookup('lookup:a');
 
 -- A client that lost the reply to its COMMIT looks whether it was its own.
+BEGIN;
 SELECT outcome FROM idem_begin('lookup:commit', owner => 'nonce');
-SELECT is(is_owner, true, 'owner_of_a_committed_claim_knows_it_again')
-  FROM idem_lookup(key => 'lookup:commit', owner => 'nonce', scope => '');
-SELECT is(is_owner, false, 'another_client_does_not') FROM idem_lookup('lookup:commit', 'other');
+COMMIT;
+SELECT is(idem_is_owner(key => 'lookup:commit', owner => 'nonce', scope => NULL), true, 'owner_of_a_committed_claim_knows_it_again');
+SELECT is(idem_is_owner('lookup:commit', 'other'), false, 'another_client_does_not');
 
 SELECT fence FROM idem_begin('lookup:released', lease => '1 min') \gset
 SELECT idem_release('lookup:released', :fence);

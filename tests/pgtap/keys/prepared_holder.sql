@@ -37,14 +37,14 @@ SELECT is((SELECT outcome FROM idem_begin('prepared:a', wait => '100 ms')), 'in_
 SELECT is((SELECT count(*) FROM idem_lookup('prepared:a')), 0::bigint, 'uncommitted_key_is_not_found');
 SELECT is(pg_temp.blocked($$ SELECT idem_claim('prepared:a') $$), '55P03', 'claim_waits');
 SELECT is(pg_temp.blocked($$ SELECT * FROM idem_claim_many('{prepared:beside,prepared:a}') $$), '55P03', 'claim_many_waits');
-SELECT is(pg_temp.blocked($$ SELECT * FROM idem_begin('prepared:a', wait => NULL) $$), '55P03', 'begin_without_bound_waits');
+SELECT is(pg_temp.blocked($$ SELECT * FROM idem_begin('prepared:a', wait => '10 min') $$), '55P03', 'begin_without_bound_waits');
 SELECT is(pg_temp.blocked($$ SELECT * FROM idem_begin('prepared:a', lease => '1 s', wait => '10 s') $$), '55P03',
     'lock_timeout_counts_within_a_bounded_wait');
 SELECT is(pg_temp.blocked($$ SELECT idem_forget('prepared:a') $$), '55P03', 'forget_waits');
 SELECT is(idem_try_claim('prepared:beside'), 'acquired', 'interrupted_batch_claimed_nothing');
 SET statement_timeout = '100 ms';
 SELECT is(pg_temp.state_of($$ SELECT idem_claim('prepared:a') $$), '57014', 'wait_of_a_claim_can_be_cancelled');
-SELECT is(pg_temp.state_of($$ SELECT * FROM idem_begin('prepared:a', wait => NULL) $$), '57014', 'wait_of_a_begin_can_be_cancelled');
+SELECT is(pg_temp.state_of($$ SELECT * FROM idem_begin('prepared:a', wait => '10 min') $$), '57014', 'wait_of_a_begin_can_be_cancelled');
 RESET statement_timeout;
 BEGIN READ ONLY;
 SELECT is(idem_try_claim('prepared:a'), 'in_flight', 'in_flight_in_a_read_only_transaction');

@@ -53,7 +53,9 @@ ROLLBACK;
 SELECT is((SELECT response FROM idem_begin('redact:back')), '"x"', 'rolled_back_it_is_there');
 
 -- HTTP.
+BEGIN;
 SELECT action FROM idem_http_begin('POST', '/', 'redact:http', scope => 'redact:http');
+COMMIT;
 BEGIN;
 SELECT action FROM idem_http_begin('POST', '/', 'redact:shop', '1', scope => 'redact:http');
 SELECT idem_http_complete('redact:shop', 201, '{"Location": "/users/ada"}', '{"name": "Ada"}', scope => 'redact:http');

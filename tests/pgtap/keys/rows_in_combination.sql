@@ -28,7 +28,9 @@ COMMIT;
 SELECT fence FROM idem_begin('rows:4', idem_fingerprint('1'), lease => '1 h') \gset released_
 SELECT idem_release('rows:4', :released_fence);
 SELECT is((SELECT outcome::text FROM idem_begin('rows:4', idem_fingerprint('2'))), 'mismatch', 'released_key_with_another_fingerprint');
+BEGIN;
 SELECT is((SELECT outcome::text FROM idem_begin('rows:4', idem_fingerprint('1'))), 'acquired', 'released_key_with_its_fingerprint');
+COMMIT;
 
 -- In doubt, the holder may complete, and nothing else.
 SELECT fence FROM idem_begin('rows:5', lease => '1 ms', scope => 'rows-manual') \gset doubt_
@@ -51,7 +53,9 @@ SELECT pg_sleep(0.005);
 SELECT fence FROM idem_begin('rows:7', ttl => '2 h', lease => '1 h') \gset second_
 SELECT ok(expires_at - clock_timestamp() BETWEEN '1:59' AND '2:00', 'retention_of_the_takeover') FROM idem_lookup('rows:7');
 SELECT idem_release('rows:7', :second_fence);
+BEGIN;
 SELECT is((SELECT outcome::text FROM idem_begin('rows:7', ttl => '3 h')), 'acquired', 'released_and_begun_again');
+COMMIT;
 SELECT ok(expires_at - clock_timestamp() BETWEEN '2:59' AND '3:00', 'retention_after_a_release') FROM idem_lookup('rows:7');
 
 -- A fingerprint that comes with a later begin counts from then on.

@@ -9,7 +9,9 @@ $$;
 
 SELECT idem_lock('assert:a', '1 hour', 'me') AS a \gset
 SELECT is(pg_temp.asserted('assert:a', :a), 'ok', 'holder_may_go_on');
+BEGIN;
 SELECT is(idem_assert_fence('assert:a', :a), true, 'the_answer_is_true');
+COMMIT;
 SELECT is(pg_temp.asserted('assert:a', :a), 'ok', 'again_and_again');
 SELECT is(pg_temp.asserted('assert:a', :a - 1), 'ID001', 'smaller_fence');
 SELECT is(pg_temp.asserted('assert:a', :a + 1), 'ID001', 'greater_fence');

@@ -104,13 +104,13 @@ SELECT ok(result IS NULL AND took BETWEEN 0.2 AND 3, format('wait_is_used_up: %s
   FROM pg_temp.timed($$ SELECT idem_lock('lock:same', wait => '200 ms') $$);
 SELECT idem_lock('lock:ending', '200 ms') AS ending \gset
 SELECT ok(result::bigint > :ending AND took BETWEEN 0.1 AND 0.9, format('waiter_takes_over_at_the_end_of_the_lease: %s, %s s', result, took))
-  FROM pg_temp.timed($$ SELECT idem_lock('lock:ending', wait => NULL) $$);
+  FROM pg_temp.timed($$ SELECT idem_lock('lock:ending', wait => '10 min') $$);
 RESET statement_timeout;
 
 -- One transaction: its own lock is not waited for, and can be freed and taken again.
 BEGIN;
 SELECT idem_lock('lock:tx') AS first \gset
-SELECT idem_lock('lock:tx', wait => NULL) IS NULL AS waited_not, idem_unlock('lock:tx', :first) AS freed,
+SELECT idem_lock('lock:tx', wait => '10 min') IS NULL AS waited_not, idem_unlock('lock:tx', :first) AS freed,
        idem_lock('lock:tx') > :first AS again \gset
 COMMIT;
 SELECT ok(:'waited_not' AND :'freed' AND :'again', 'one_transaction_locks_unlocks_and_locks');

@@ -47,15 +47,19 @@ SELECT is(pg_temp.brief(pg_temp.many($$ ARRAY['{"id": 1}']::jsonb[], NULL $$)) |
     || pg_temp.brief(pg_temp.many($$ ARRAY['{"id": 1}']::jsonb[], '0' $$)) || ', '
           || pg_temp.brief(pg_temp.many($$ ARRAY['{"id": 1}']::jsonb[], wait => '1 s' $$)), 'locked 1, locked 1, locked 1', 'any_wait');
 SELECT is(pg_temp.brief(pg_temp.many($$ '[7:8]={"{\"id\": 7}","{\"id\": 8}"}' $$)), 'locked 7, locked 8', 'array_with_other_bounds');
+BEGIN;
 SELECT is(
     (SELECT count(*) FROM pessimistic_lock_many('row_lock_many.accounts', (SELECT array_agg(jsonb_build_object('id',
         n % 60 + 1)) FROM generate_series(1, 6000) n)) WHERE outcome = 'locked'),
     5000::bigint, 'thousands_of_keys');
+COMMIT;
+BEGIN;
 SELECT is(
     (SELECT string_agg((row_data ->> 'id') || '=' || n, ' ') FROM pessimistic_lock_many('row_lock_many.accounts',
         (SELECT array_agg(jsonb_build_object('id', n) ORDER BY n DESC) FROM generate_series(1,
             50) n)) WITH ORDINALITY AS l (outcome, row_data, n) WHERE (row_data ->> 'id')::int <> 51 - n),
     NULL, 'answers_are_in_the_order_of_the_array');
+COMMIT;
 
 -- The longest key that an index can have, and the same as the main key of a row that is named by another.
 SELECT format('CREATE TABLE row_lock_many.longest (%s, name text NOT NULL UNIQUE, PRIMARY KEY (%s))',
@@ -64,12 +68,16 @@ SELECT format('CREATE TABLE row_lock_many.longest (%s, name text NOT NULL UNIQUE
 SELECT format('INSERT INTO row_lock_many.longest VALUES (%s, ''one''), (%s, ''two'')', string_agg('1', ', '),
         string_agg(CASE WHEN n < current_setting('max_index_keys')::int THEN '1' ELSE '2' END, ', '))
   FROM generate_series(1, current_setting('max_index_keys')::int) n \gexec
+BEGIN;
 SELECT is((SELECT string_agg(outcome || ' ' || (row_data ->> 'name'), ', ') FROM pessimistic_lock_many('row_lock_many.longest',
         (SELECT array_agg(to_jsonb(l) - 'name' ORDER BY name DESC) FROM row_lock_many.longest l))),
     'locked two, locked one', 'longest_key');
+COMMIT;
+BEGIN;
 SELECT is((SELECT string_agg(outcome || ' ' || (row_data ->> 'name'), ', ')
       FROM pessimistic_lock_many('row_lock_many.longest', ARRAY['{"name": "two"}', '{"name": "one"}']::jsonb[])),
     'locked two, locked one', 'main_key_is_the_longest');
+COMMIT;
 BEGIN;
 SELECT count(*) FROM pessimistic_lock_many('row_lock_many.accounts', ARRAY['{"iban": "iban9"}', '{"id": 2}', '{"id": 9}',
     '{"id": 99}']::jsonb[]);
@@ -123,10 +131,12 @@ CREATE TABLE row_lock_many.parted (id int PRIMARY KEY) PARTITION BY HASH (id);
 CREATE TABLE row_lock_many.parted_0 PARTITION OF row_lock_many.parted FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE row_lock_many.parted_1 PARTITION OF row_lock_many.parted FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 INSERT INTO row_lock_many.parted SELECT generate_series(1, 20);
+BEGIN;
 SELECT is(
     (SELECT string_agg(row_data ->> 'id', ' ' ORDER BY n) FROM pessimistic_lock_many('row_lock_many.parted',
         (SELECT array_agg(jsonb_build_object('id', n) ORDER BY n DESC) FROM generate_series(0,
             5) n)) WITH ORDINALITY AS l (outcome, row_data, n)), '5 4 3 2 1', 'rows_of_a_partitioned_table');
+COMMIT;
 CREATE TABLE row_lock_many.heir () INHERITS (row_lock_many.accounts);
 INSERT INTO row_lock_many.heir VALUES (1, 'heir', 'c', 1), (77, 'heir', 'c', 77);
 SELECT is(pg_temp.brief(pg_temp.many($$ ARRAY['{"id": 77}', '{"id": 1}']::jsonb[] $$)), 'not_found, locked 1',

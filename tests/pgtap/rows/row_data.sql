@@ -23,9 +23,11 @@ INSERT INTO row_data.things VALUES
     (3, 7, 7, 1e-7, 1e300, 1e-20, NULL, NULL, repeat('long ', 3000), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '[]',
      '17', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, DEFAULT, NULL);
 
+BEGIN;
 SELECT is((SELECT row_data FROM pessimistic_lock('row_data.things', jsonb_build_object('id', w.id))), to_jsonb(w),
           'row_' || w.id || '_is_what_to_jsonb_makes_of_it')
   FROM row_data.things w ORDER BY id;
+COMMIT;
 SELECT is((SELECT response FROM idem_execute('rowdata:all', 'SELECT * FROM row_data.things ORDER BY id')),
           (SELECT jsonb_agg(to_jsonb(w) ORDER BY id) FROM row_data.things w), 'stored_rows_are_what_to_jsonb_makes_of_them');
 SELECT is((SELECT response FROM idem_execute('rowdata:none', 'SELECT * FROM row_data.things WHERE false')), '[]', 'no_rows');

@@ -24,7 +24,9 @@ SELECT is(pg_temp.retention('k2', 'scope:unregistered'), 3600::float8, 'setting_
 SELECT idem_claim('k3', scope => 'scope:a');
 SELECT is(pg_temp.retention('k3', 'scope:a'), 7200::float8, 'ttl_of_the_scope_beats_the_setting');
 RESET idem.default_ttl;
+BEGIN;
 SELECT outcome FROM idem_begin('k4', scope => 'scope:a');
+COMMIT;
 SELECT outcome FROM idem_begin('k5', lease => '1 min', scope => 'scope:a');
 SELECT * FROM idem_claim_many('{k6}', scope => 'scope:a');
 SELECT idem_try_claim('k7', scope => 'scope:a');
@@ -63,8 +65,10 @@ SELECT idem_claim('k5', scope => 'scope:forever');
 SELECT is(pg_temp.retention('k5', 'scope:forever'), 3600::float8, 'keep_forever_can_be_ended');
 
 -- Lease: the default of renew only. Begin without a lease stays transactional.
+BEGIN;
 SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1}', 'lease_of_the_scope_does_not_make_a_begin_leased')
   FROM idem_begin('no lease', scope => 'scope:a') t;
+COMMIT;
 SELECT fence AS plain FROM idem_begin('lease', lease => '1 min', scope => 'scope:plain') \gset
 SELECT ok(pg_temp.seconds_from_now(idem_renew('lease', :plain, scope => 'scope:plain')) BETWEEN 25 AND 30, 'default_lease');
 SET idem.default_lease = '2min';

@@ -31,7 +31,7 @@ SELECT is(pg_temp.states($$ idem_begin('altered:k') $$, $$ idem_execute('altered
     'ticket_with_a_column_of_another_type');
 ROLLBACK;
 BEGIN;
-ALTER TYPE idem_ticket DROP ATTRIBUTE retry_after;
+ALTER TYPE idem_ticket DROP ATTRIBUTE retry_after_ms;
 SELECT is(pg_temp.states($$ idem_begin('altered:k') $$, $$ idem_execute('altered:k', 'SELECT 1') $$), '55000 55000',
     'ticket_without_its_last_column');
 ROLLBACK;
