@@ -13,7 +13,7 @@ run_http() {
         PGOPTIONS='-c synchronous_commit=off' alternate 'fresh requests/s' "$load" fresh_http_requests "${http_contenders[@]}"
     done
     refill_with_responses
-    sql -c "UPDATE idem_keys SET response = jsonb_build_object('body', response, 'headers',
+    sql -c "UPDATE idem_keys SET scope = 'bench', response = jsonb_build_object('text', response::text, 'headers',
                 jsonb_build_object('Location', '/orders/4711', 'Content-Type', 'application/json')),
                 fingerprint = idem_fingerprint_bytes(convert_to('POST /orders', 'UTF8') || '\\x00' ||
                     convert_to('{\"customer\": ' || key || ', \"amount\": \"129.90\", \"currency\": \"EUR\"}', 'UTF8'))" \

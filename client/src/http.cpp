@@ -20,20 +20,19 @@ constexpr detail::words<3> kActions{"run", "replay", "reject"};
 // Headers as lines "name:value": the name has no colon, the value no line break.
 constexpr statement begin_statement{
     "idem_http_begin",
-    "SELECT action, status, body::pg_catalog.text, fence, CASE action WHEN 'reject' THEN body OPERATOR(pg_catalog.->>) 'code' "
-    "END, "
+    "SELECT action, status, pg_catalog.encode(body_bytes, 'hex'), fence, CASE action WHEN 'reject' THEN body::pg_catalog.jsonb "
+    "OPERATOR(pg_catalog.->>) 'code' END, "
     "CASE WHEN headers IS NOT NULL THEN (SELECT pg_catalog.string_agg(pg_catalog.concat(h.key, ':', "
     "pg_catalog.translate(v, pg_catalog.concat(pg_catalog.chr(10), pg_catalog.chr(13)), '')), pg_catalog.chr(10)) "
     "FROM pg_catalog.jsonb_each(headers) h, pg_catalog.jsonb_array_elements_text(CASE pg_catalog.jsonb_typeof(h.value) "
     "WHEN 'array' THEN h.value ELSE pg_catalog.jsonb_build_array(h.value) END) v) END "
-    "FROM @idem@.idem_http_begin($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.bytea, "
-    "$5::pg_catalog.interval, $6::pg_catalog.interval, $7::pg_catalog.interval, $8::pg_catalog.text)"};
+    "FROM @idem@.idem_http_begin($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, NULL, "
+    "$5::pg_catalog.bytea, $6::pg_catalog.interval, $7::pg_catalog.interval, $8::pg_catalog.interval)"};
 
-// The body is returned in jsonb's spelling, so that the first response and all replays have the same text.
 constexpr statement complete_statement{
     "idem_http_complete",
-    "SELECT $4::pg_catalog.jsonb::pg_catalog.text, @idem@.idem_http_complete($1::pg_catalog.text, $2::pg_catalog.int4, "
-    "$3::pg_catalog.jsonb, $4::pg_catalog.jsonb, $5::pg_catalog.int8, $6::pg_catalog.text)",
+    "SELECT @idem@.idem_http_complete($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.int4, $4::pg_catalog.jsonb, "
+    "NULL, $5::pg_catalog.bytea, $6::pg_catalog.int8)",
     true}; // equal response, same fence: a no-op
 
 constexpr char kHex[] = "0123456789abcdef";
@@ -46,6 +45,15 @@ std::string bytea_text(const std::string &bytes) {
         text += kHex[static_cast<unsigned char>(c) & 15];
     }
     return text;
+}
+
+// `hex`: as encode() writes it.
+std::string bytes_of(const std::string &hex) {
+    const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    std::string bytes(hex.size() / 2, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<char>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+    return bytes;
 }
 
 void append_json(std::string &json, const std::string &text) {
@@ -112,17 +120,10 @@ const char *name(http_action action) noexcept { return detail::word_of(kActions,
 
 namespace detail {
 
-bool claims_key(const http_request &request) {
-    for (const char *idempotent : {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-        if (request.method == idempotent)
-            return false;
-    return true;
-}
-
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait) {
     return {&begin_statement,
-            {request.method, request.route, request.idempotency_key, bytea_text(request.body), interval_text(lease),
-             wait_text(wait), interval_text(request.ttl), request.scope},
+            {request.scope, request.method, request.route, request.idempotency_key, bytea_text(request.body),
+             interval_text(lease), wait_text(wait), interval_text(request.ttl)},
             about(request)};
 }
 
@@ -131,7 +132,8 @@ http_answer http_answer_of(const rows &answer) {
     http_answer known{outcome_of<http_action>(kActions, columns.at(0))};
     if (columns.at(1))
         known.response.status = static_cast<int>(to_integer(columns[1]));
-    known.response.body = columns.at(2);
+    if (columns.at(2))
+        known.response.body = bytes_of(*columns[2]);
     if (columns.at(3))
         known.fence = to_integer(columns[3]);
     known.code = columns.at(4).value_or("");
@@ -141,12 +143,13 @@ http_answer http_answer_of(const rows &answer) {
 
 command http_complete_step(const http_request &request, const http_response &response,
                            const std::optional<std::int64_t> &fence) {
-    parameter held;
+    parameter held, body;
     if (fence)
         held = std::to_string(*fence);
+    if (response.body)
+        body = bytea_text(*response.body);
     return {&complete_statement,
-            {claims_key(request) ? request.idempotency_key : std::nullopt, std::to_string(response.status),
-             json_of(response.headers), response.body, held, request.scope},
+            {request.scope, request.idempotency_key, std::to_string(response.status), json_of(response.headers), body, held},
             about(request)};
 }
 
@@ -156,9 +159,9 @@ http_answer http_begin(const target &at, const http_request &request, const std:
     return detail::http_answer_of(at.call(detail::http_begin_step(request, lease, request.wait)));
 }
 
-void http_complete(const target &at, const http_request &request, const http_response &response,
+bool http_complete(const target &at, const http_request &request, const http_response &response,
                    const std::optional<std::int64_t> &fence) {
-    at.call(detail::http_complete_step(request, response, fence));
+    return at.call(detail::http_complete_step(request, response, fence)).at(0).at(0) == "t";
 }
 
 } // namespace idem

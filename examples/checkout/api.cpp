@@ -24,9 +24,9 @@ void add_headers(Reply &reply, const char *headers) {
 std::optional<Reply> begin(idem::transaction &tx, const std::string &idem_schema, const Request &request,
                            const std::string &scope) {
     const auto row = one_row(exec_with(tx,
-                                       "SELECT action, status, coalesce(headers, '{}'), coalesce(body::text, '') FROM " +
-                                           idem_schema + ".idem_http_begin($1, $2, $3, convert_to($4, 'UTF8'), scope => $5)",
-                                       {request.method, request.route, request.key, request.body, scope}));
+                                       "SELECT action, status, coalesce(headers, '{}'), coalesce(body, '') FROM " +
+                                           idem_schema + ".idem_http_begin($1, $2, $3, $4, $5)",
+                                       {scope, request.method, request.route, request.key, request.body}));
     if (row[0].c_str() == std::string{"run"})
         return std::nullopt;
     Reply reply{row[1].as<int>(), {}, row[3].c_str(), row[0].c_str() == std::string{"replay"}};
@@ -36,8 +36,8 @@ std::optional<Reply> begin(idem::transaction &tx, const std::string &idem_schema
 
 void complete(idem::transaction &tx, const std::string &idem_schema, const Request &request, const std::string &scope,
               const Reply &reply) {
-    exec_with(tx, "SELECT " + idem_schema + ".idem_http_complete($1, $2, $3, $4, scope => $5)",
-              {request.key, std::to_string(reply.status), json(reply.headers).dump(), reply.body, scope});
+    exec_with(tx, "SELECT " + idem_schema + ".idem_http_complete($1, $2, $3, $4, $5)",
+              {scope, request.key, std::to_string(reply.status), json(reply.headers).dump(), reply.body});
 }
 
 const char *name(const Reply &reply) {

@@ -39,20 +39,20 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
     def plain(self, db, key, item):
         number, = db.execute("INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,)).fetchone()
-        return 201, {"Content-Type": "application/json", "Location": f"/orders/{number}"}, {"order": number}
+        return 201, {"Content-Type": "application/json", "Location": f"/orders/{number}"}, json.dumps({"order": number})
 
     def guarded(self, db, key, item):
         """One order per key, and one answer: claim, order and answer are one transaction."""
         action, status, headers, body = db.execute(
-            "SELECT action, status, headers, body FROM idem.idem_http_begin('POST', '/orders', %s, %s, wait => '5 s')",
-            (key, item.encode())).fetchone()
+            "SELECT action, status, headers, body FROM idem.idem_http_begin('shop', 'POST', '/orders', %s, %s, wait => '5 s')",
+            (key, item)).fetchone()
         if action == "run":
             status, headers, body = self.plain(db, key, item)
-            db.execute("SELECT idem.idem_http_complete(%s, %s, %s, %s)", (key, status, Jsonb(headers), Jsonb(body)))
+            db.execute("SELECT idem.idem_http_complete('shop', %s, %s, %s, %s)", (key, status, Jsonb(headers), body))
         return status, headers, body
 
     def reply(self, status, headers, body):
-        content = json.dumps(body).encode()
+        content = body.encode()
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)

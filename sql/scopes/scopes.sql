@@ -9,6 +9,10 @@ CREATE TABLE idem_scopes (
     max_response_size    integer CHECK (max_response_size >= 0),
     owner                regrole,
     response_ttl         interval,
+    missing_key          text CHECK (missing_key IN ('reject', 'run')),
+    keyed_methods        text[],
+    unstored_statuses    text[],
+    documentation_url    text,
     missing_key_status   integer CHECK (missing_key_status BETWEEN 400 AND 599),
     malformed_key_status integer CHECK (malformed_key_status BETWEEN 400 AND 599),
     mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
@@ -25,12 +29,16 @@ COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller take
 COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
 COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
 COMMENT ON COLUMN idem_scopes.response_ttl IS 'How long responses are kept, from the completion on; the sweep removes older ones, and keeps the keys. NULL: as long as the key.';
+COMMENT ON COLUMN idem_scopes.missing_key IS 'What idem_http_begin says to a request that needs a key and has none: reject or run; NULL: reject.';
+COMMENT ON COLUMN idem_scopes.keyed_methods IS 'The HTTP methods that need a key; NULL: POST and PATCH.';
+COMMENT ON COLUMN idem_scopes.unstored_statuses IS 'The statuses of responses that idem_http_complete does not store, such as 429 or 5xx; NULL: none.';
+COMMENT ON COLUMN idem_scopes.documentation_url IS 'The page on keys that rejections name; NULL: none.';
 COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
 COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
 COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
-COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores; NULL: those that docs/http.md lists.';
+COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores besides Content-Type and Content-Encoding; NULL: those that docs/http.md lists.';
 
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 

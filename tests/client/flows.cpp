@@ -49,11 +49,11 @@ const std::vector<transaction_flow> &transaction_flows() {
          }},
         {"handle_http", "new", "replayed", "replayed",
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return http(db, {"POST", "/orders", s.token}, w, o); // a header cannot contain the word
+             return http(db, {"tests", "POST", "/orders", s.token}, w, o); // a header cannot contain the word
          }},
         {"handle_http_put", "new", "again", nullptr,
-         [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return http(db, {"PUT", "/orders/1", s.token}, w, o);
+         [](idem::client &db, const setting &, const work &w, const idem::flow_options &o) {
+             return http(db, {"tests", "PUT", "/orders/1", std::nullopt}, w, o);
          }},
         {"optimistic", "updated", "again", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {

@@ -29,9 +29,7 @@ std::string header(const idem::http_response &response, const std::string &name)
 class Http : public testing::Test {
   protected:
     idem::http_request post(const std::string &body = "{\"amount\": 5}") {
-        idem::http_request request{"POST", "/orders?a=\xC3\xA9", '"' + key_ + '"', body};
-        request.scope = "it's \"mine\"\\";
-        return request;
+        return {"it's \"mine\"\\", "POST", "/orders?a=\xC3\xA9", '"' + key_ + '"', body};
     }
     idem::http_response handle(const idem::http_request &request) {
         return idem::handle_http(db_, request, [&](idem::transaction &tx) {
@@ -51,8 +49,8 @@ TEST_F(Http, FirstRunsAndOthersReplay) {
     EXPECT_EQ(effects(key_), 1);
     EXPECT_EQ(first.status, 201);
     EXPECT_EQ(again.status, 201);
-    EXPECT_EQ(first.body, "{\"a\": 1.0, \"id\": 7}");
-    EXPECT_EQ(again.body, first.body) << "the first response and every replay have the same body";
+    EXPECT_EQ(first.body, R"({"id":7,  "a": 1.0})");
+    EXPECT_EQ(again.body, first.body) << "the first response and every replay have the same bytes";
     EXPECT_EQ(header(first, "Set-Cookie"), "s=1");
     EXPECT_EQ(header(again, "Set-Cookie"), "");
     EXPECT_EQ(header(first, "Idempotent-Replayed"), "");
@@ -75,6 +73,39 @@ TEST_F(Http, BodyIsAnyBytes) {
     EXPECT_EQ(effects(key_), 1);
 }
 
+TEST_F(Http, ResponsesAreReplayedByteForByte) {
+    for (const std::string &body : {std::string(), std::string("<html>\xC3\xA9</html>\r\n"),
+                                    std::string("{\"b\":[],  \"a\":1}"), std::string("\x1F\x8B\x08\0\xFF\xFE", 6)}) {
+        idem::http_request request = post();
+        request.idempotency_key = unique_key();
+        const auto handler = [&](idem::transaction &) { return idem::http_response{200, {}, body}; };
+        idem::handle_http(db_, request, handler);
+        EXPECT_EQ(idem::handle_http(db_, request, handler).body, body);
+    }
+}
+
+TEST_F(Http, UnstoredStatusIsReturnedAndRunsAgain) {
+    test::ask("SELECT idem.idem_http_scope_set('http unstored', unstored_statuses => '{5xx}')");
+    idem::http_request request = post();
+    request.scope = "http unstored";
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const idem::http_response busy = idem::handle_http(db_, request, [&](idem::transaction &tx) {
+            leave_effect(tx, key_);
+            return idem::http_response{503, {{"Retry-After", "1"}}, "busy"};
+        });
+        EXPECT_EQ(busy.status, 503);
+        EXPECT_EQ(busy.body, "busy");
+        EXPECT_EQ(header(busy, "Idempotent-Replayed"), "");
+    }
+    EXPECT_EQ(effects(key_), 0) << "rolled back";
+    EXPECT_EQ(handle(request).status, 201);
+    EXPECT_EQ(effects(key_), 1);
+    request.idempotency_key = unique_key();
+    const idem::http_answer first = http_begin(db_, request, std::chrono::minutes(1));
+    EXPECT_FALSE(http_complete(db_, request, {503}, first.fence)) << "released";
+    EXPECT_EQ(http_begin(db_, request, std::chrono::minutes(1)).action, http_action::run);
+}
+
 TEST_F(Http, RejectionsAreResponses) {
     idem::http_request missing = post(), malformed = post(), other = post("{}");
     missing.idempotency_key.reset();
@@ -89,7 +120,7 @@ TEST_F(Http, RejectionsAreResponses) {
     EXPECT_EQ(answer.response.status, 422);
     EXPECT_EQ(header(answer.response, "Content-Type"), "application/problem+json");
     EXPECT_NE(answer.response.body->find("\"title\": \"Unprocessable Content\""), std::string::npos);
-    EXPECT_THROW(handle({"NO METHOD", "/", key_}), idem::bad_input);
+    EXPECT_THROW(handle({"web", "NO METHOD", "/", key_}), idem::bad_input);
     EXPECT_STREQ(name(http_action::reject), "reject");
 }
 
@@ -140,14 +171,16 @@ TEST_F(Http, HeaderThatWouldBeTwoIsRefused) {
     EXPECT_EQ(effects(key_), 0);
 }
 
-TEST_F(Http, MethodsThatClaimNoKeyRunEveryTime) {
+TEST_F(Http, MethodsThatNeedNoKeyRunEveryTimeWithoutOne) {
     for (const char *method : {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"}) {
         idem::http_request request = post();
         request.method = method;
+        request.idempotency_key.reset();
         EXPECT_EQ(handle(request).status, 201) << method;
     }
     EXPECT_EQ(effects(key_), 6);
     EXPECT_FALSE(idem::lookup(db_, key_, post().scope));
+    EXPECT_FALSE(http_complete(db_, {post().scope, "GET", "/", std::nullopt}, {200}));
 }
 
 TEST_F(Http, LeasedModeHasAFence) {
@@ -159,12 +192,33 @@ TEST_F(Http, LeasedModeHasAFence) {
     const int left = std::stoi(header(second.response, "Retry-After"));
     EXPECT_TRUE(left > 30 && left <= 60) << left;
     EXPECT_THROW(http_complete(db_, post(), {200}, *first.fence - 1), idem::stale_fence);
-    http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence);
-    http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence);
+    EXPECT_TRUE(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence));
+    EXPECT_TRUE(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence));
     const idem::http_answer third = http_begin(db_, post());
     EXPECT_EQ(third.action, http_action::replay);
     EXPECT_EQ(third.response.body, "1");
     EXPECT_EQ(header(third.response, "ETag"), "x");
+}
+
+// A deferred trigger may raise any SQLSTATE; its error is not taken for a response that is not stored.
+TEST_F(Http, ErrorOfCommitIsAnError) {
+    const std::string name = "deferred_" + idem::detail::make_nonce().substr(0, 8);
+    test::ask("CREATE TABLE " + name + " (id int)");
+    test::ask("CREATE FUNCTION " + name +
+              "() RETURNS trigger LANGUAGE plpgsql AS "
+              "$$ BEGIN RAISE EXCEPTION 'never' USING ERRCODE = '25000'; END $$");
+    test::ask("CREATE CONSTRAINT TRIGGER never AFTER INSERT ON " + name +
+              " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+              "EXECUTE FUNCTION " +
+              name + "()");
+    EXPECT_THROW(idem::handle_http(db_, post(),
+                                   [&](idem::transaction &tx) {
+                                       tx.exec("INSERT INTO " + name + " VALUES (1)");
+                                       return idem::http_response{201};
+                                   }),
+                 idem::response_unstored);
+    test::ask("DROP TABLE " + name);
+    test::ask("DROP FUNCTION " + name);
 }
 
 TEST_F(Http, EightRequestsOneEffect) {

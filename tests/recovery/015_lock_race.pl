@@ -53,7 +53,7 @@ $node->pgbench(
             \set what random(1, 10)
             \set dies random(1, 300)
             BEGIN;
-            SELECT take('lock ' || :name, :ttl, CASE :wait WHEN 0 THEN '0' WHEN 1 THEN '30 ms' END::interval, :client_id) AS fence \gset
+            SELECT take('lock ' || :name, :ttl, CASE :wait WHEN 0 THEN '0' WHEN 1 THEN '30 ms' ELSE '1 min' END::interval, :client_id) AS fence \gset
             \if :dies = 1
                 SELECT die();
             \endif

@@ -75,11 +75,11 @@ my @cases = (
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],
     [ consume => expressions => q{idem_consume('me', 'message ' || i, '1 ms'), idem_consume('me', 'seen')} ],
     [ http => changes => 1, plpgsql => q{
-        PERFORM idem_http_begin('POST', '/pay', '"http-' || i || '"', '\x01', ttl => '1 ms');
-        PERFORM idem_http_complete('http-' || i, 201, '{"Location": "/1", "Set-Cookie": "x"}', '{"id": 1}');
-        PERFORM idem_http_begin('POST', '/pay', 'http-' || i, '\x01'), idem_http_begin('POST', '/other', 'http-' || i, '\x01'),
-                idem_http_begin('POST', '/pay', NULL), idem_http_begin('POST', '/pay', '"'), idem_http_begin('GET', '/pay', NULL),
-                idem_http_begin('POST', '/pay', 'leased'), idem_http_key('"a\"b"; c=1');} ],
+        PERFORM idem_http_begin('web', 'POST', '/pay', '"http-' || i || '"', '\x01', ttl => '1 ms');
+        PERFORM idem_http_complete('web', 'http-' || i, 201, '{"Location": "/1", "Set-Cookie": "x"}', '{"id": 1}');
+        PERFORM idem_http_begin('web', 'POST', '/pay', 'http-' || i, '\x01'), idem_http_begin('web', 'POST', '/other', 'http-' || i, '\x01'),
+                idem_http_begin('web', 'POST', '/pay', NULL), idem_http_begin('web', 'POST', '/pay', '"'), idem_http_begin('web', 'GET', '/pay', NULL),
+                idem_http_begin('web', 'POST', '/pay', 'leased'), idem_http_key('"a\"b"; c=1');} ],
     [ allow => changes => 1, expressions => q{idem_allow('door ' || i, 1000, 5), idem_allow('door ' || i % 100, 1e9, 100),
         idem_allow('closed', 1e-6, 1)} ],
     [ verify => expressions => q{

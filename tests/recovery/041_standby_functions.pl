@@ -36,7 +36,7 @@ my $lock = ask("SELECT idem_lock('L', '1 h', 'me')");
 my $token = ask("SELECT idem_token_issue('s', '1 day')");
 my $redeemed = ask("SELECT idem_token_issue('s', '1 day')");
 ask("SELECT idem_token_redeem('$redeemed', 's')");
-ask("BEGIN; SELECT idem_http_begin('POST', '/', 'http', 'b'); SELECT idem_http_complete('http', 201, '{}', '{}'); COMMIT");
+ask("BEGIN; SELECT idem_http_begin('web', 'POST', '/', 'http', 'b'); SELECT idem_http_complete('web', 'http', 201, '{}', '{}'); COMMIT");
 ask("BEGIN; SELECT idem_claim('prepared'); PREPARE TRANSACTION 'p'");
 my $open = $primary->background_psql('postgres');
 $open->query_safe("BEGIN; SELECT idem_claim('open')");
@@ -59,8 +59,8 @@ my @cases = (
     [ "SELECT state FROM idem_lookup('done')", 'completed' ], [ "SELECT count(*) FROM idem_lookup('open')", '0' ],
     [ "SELECT idem_token_redeem('$redeemed', 's')", 'duplicate' ], [ "SELECT idem_token_redeem('x', 's')", 'invalid' ],
     [ "SELECT length(idem_token_issue('s'))", '82' ], [ "SELECT idem_consume('c', 'm')", 'f' ],
-    [ "SELECT action, status FROM idem_http_begin('POST', '/', 'http', 'b')", 'replay|201' ],
-    [ "SELECT action, status FROM idem_http_begin('POST', '/', 'http', 'c')", 'reject|422' ],
+    [ "SELECT action, status FROM idem_http_begin('web', 'POST', '/', 'http', 'b')", 'replay|201' ],
+    [ "SELECT action, status FROM idem_http_begin('web', 'POST', '/', 'http', 'c')", 'reject|422' ],
     [ "SELECT idem_can_transition('m', 'created', 'paid')", 't' ], [ "SELECT outcome FROM idem_transition('item', '{\"id\": 1}', NULL, 'created')", 'already' ],
     [ "SELECT string_agg(key, ',' ORDER BY key) FROM idem_in_flight()", 'doubt,lapsed,leased' ], [ 'SELECT count(*) > 10 FROM idem_health()', 't' ],
     [ 'SELECT count(*) FROM idem_dead_letters', '0' ], [ "SELECT idem_complete('leased', NULL, NULL, 1)", 'ID001' ],
@@ -77,7 +77,7 @@ my @cases = (
         "SELECT * FROM pessimistic_lock_many('item', ARRAY['{\"id\": 1}']::jsonb[])", "SELECT unique_insert('item', '{\"id\": 1}')", "SELECT guarded_insert('item', '{\"id\": 1}', '{id}')",
         "SELECT idem_transition('item', '{\"id\": 1}', NULL, 'paid')", "SELECT idem_machine_define('m2', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')", "SELECT idem_machine_drop('m')",
         "SELECT idem_machine_attach('plain', 'st', 'm')", "SELECT idem_machine_validate('item', 'st')", "SELECT idem_machine_detach('item', 'st')", "SELECT optimistic_enable('plain')", "SELECT optimistic_disable('item')",
-        'CALL idem_sweep()', "SELECT idem_http_begin('POST', '/', 'new', 'b')", "SELECT idem_http_scope_set('x', 400)", "SELECT idem_consume('c', 'n')", "SELECT idem_publish('t', '1')",
+        'CALL idem_sweep()', "SELECT idem_http_begin('web', 'POST', '/', 'new', 'b')", "SELECT idem_http_scope_set('x', missing_key_status => 400)", "SELECT idem_consume('c', 'n')", "SELECT idem_publish('t', '1')",
         "SELECT * FROM idem_outbox_take('t')", "SELECT idem_outbox_ack('{1}', 1)", "SELECT idem_outbox_nack('{1}', 1)", "SELECT idem_outbox_retry('{1}')", "SELECT idem_outbox_discard('{1}')",
         "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_reset('manual', 'on_lease_expiry')", "SELECT idem_scope_drop('manual')",
         "SELECT idem_grant('pg_monitor')"));

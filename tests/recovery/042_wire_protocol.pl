@@ -80,7 +80,7 @@ send_all($client, run('SELECT 1 / 0'), run("SELECT idem_claim('p4')"), $sync);
 is(state_of('p3') . state_of('p4'), 'completedacquired', 'a Sync ends the transaction: what was before it stays');
 
 is(send_all($client, run("SELECT outcome FROM idem_begin('p5')"), run("INSERT INTO work VALUES ('p5')"), run("SELECT idem_complete('p5', '{}', 201)"), $sync),
-    'acquired ', 'begin, work and complete before one Sync');
+    'acquired t', 'begin, work and complete before one Sync');
 is($node->safe_psql('postgres', "SELECT status_code FROM idem_begin('p5')"), 201, 'the response is stored');
 
 is(send_all($client, run("INSERT INTO work VALUES ('stale')"), run("SELECT idem_complete('p5', '{}', 200, 1)"), $sync), 'ID001', 'a stale fence in a pipeline');

@@ -53,6 +53,8 @@ calls_of($keys,
     'claim of a leased key' => q{SELECT idem_claim('leased')::text},
     'claim in a scope' => q{SELECT idem_claim('done', scope => 'manual')::text},
     'two claims' => [ q{SELECT idem_claim('new')}, q{SELECT idem_claim('new')::text} ],
+    'must claim' => q{SELECT idem_must_claim('new')::text},
+    'must claim a duplicate' => q{SELECT idem_must_claim('done')::text},
     'claim of many' => q{SELECT string_agg(k, ',') FROM idem_claim_many('{done,a,b,a,expired}') k},
     'consume' => q{SELECT (idem_consume('reader', '1')::text, idem_consume('reader', '2')::text)::text},
     'lookup' => q{SELECT (state, status_code, response, response_omitted, attempt, recovery_point)::text FROM idem_lookup('done')},
@@ -125,11 +127,11 @@ calls_of("$keys",
     'claim in the scope of another' => q{SELECT idem_claim('k', scope => 'owned')::text});
 
 calls_of("$leases idem_http_answer",
-    'HTTP begin' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('POST', '/o', '"new"', '1')},
-    'HTTP begin a duplicate' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('POST', '/o', '"http"', '1')},
-    'HTTP begin another request' => q{SELECT (action, status, body ->> 'code')::text FROM idem_http_begin('POST', '/o', '"http"', '2')},
-    'HTTP complete' => [ q{SELECT battery.keep(fence::text) FROM idem_http_begin('POST', '/o', 'new', '1', lease => '1 min')}, q{SELECT idem_http_complete('new', 200, '{}', '{"r": 5}', battery.kept()::bigint)}, q{SELECT (action, status, body)::text FROM idem_http_begin('POST', '/o', 'new', '1')} ],
-    'HTTP complete in its transaction' => [ q{SELECT * FROM idem_http_begin('POST', '/o', 'new', '1')}, q{SELECT idem_http_complete('new', 200, '{}', '{"r": 5}')}, q{SELECT (action, status, body)::text FROM idem_http_begin('POST', '/o', 'new', '1')} ]);
+    'HTTP begin' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('web', 'POST', '/o', '"new"', '1')},
+    'HTTP begin a duplicate' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('web', 'POST', '/o', '"http"', '1')},
+    'HTTP begin another request' => q{SELECT (action, status, body::text::jsonb ->> 'code')::text FROM idem_http_begin('web', 'POST', '/o', '"http"', '2')},
+    'HTTP complete' => [ q{SELECT battery.keep(fence::text) FROM idem_http_begin('web', 'POST', '/o', 'new', '1', lease => '1 min')}, q{SELECT idem_http_complete('web', 'new', 200, '{}', '{"r": 5}', NULL, battery.kept()::bigint)}, q{SELECT (action, status, body)::text FROM idem_http_begin('web', 'POST', '/o', 'new', '1')} ],
+    'HTTP complete in its transaction' => [ q{SELECT * FROM idem_http_begin('web', 'POST', '/o', 'new', '1')}, q{SELECT idem_http_complete('web', 'new', 200, '{}', '{"r": 5}')}, q{SELECT (action, status, body)::text FROM idem_http_begin('web', 'POST', '/o', 'new', '1')} ]);
 
 calls_of($leases,
     'resolve' => [ q{SELECT idem_resolve('doubt', 'completed', '{"r": 9}', scope => 'manual')}, q{SELECT response::text FROM idem_lookup('doubt', scope => 'manual')} ]);
@@ -351,8 +353,8 @@ SELECT idem_claim('done', scope => 'manual');
 SELECT idem_consume('reader', '1');
 SELECT idem_hit('hit', '1 day');
 SELECT idem_api_key_set('shop', '0123456789abcdef0123456789abcdef');
-SELECT action FROM idem_http_begin('POST', '/o', 'http', '1');
-SELECT idem_http_complete('http', 201, '{"Location": "/o/1"}', '{"r": 4}');
+SELECT action FROM idem_http_begin('web', 'POST', '/o', 'http', '1');
+SELECT idem_http_complete('web', 'http', 201, '{"Location": "/o/1"}', '{"r": 4}');
 SELECT allowed FROM idem_allow('rate', 0.001, 3);
 INSERT INTO battery.known SELECT 'leased', fence FROM idem_begin('leased', lease => '20 h', owner => 'me');
 SELECT idem_checkpoint('leased', 'reserved', battery.fence('leased'));

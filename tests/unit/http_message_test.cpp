@@ -8,10 +8,24 @@ namespace {
 using namespace std::string_view_literals;
 
 TEST(HttpMessage, MethodsThatNeedAKey) {
-    for (const char *method : {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-        EXPECT_FALSE(needs_http_key(method)) << method;
-    for (const char *method : {"POST", "PATCH", "CONNECT", "get", "Put", "LOCK", ""})
-        EXPECT_TRUE(needs_http_key(method)) << method;
+    for (const char *method : {"POST", "PATCH"})
+        EXPECT_TRUE(names_http_method(kKeyedMethods, method)) << method;
+    for (const char *method : {"GET", "PUT", "DELETE", "post", "POS", "POST,PATCH", ""})
+        EXPECT_FALSE(names_http_method(kKeyedMethods, method)) << method;
+}
+
+TEST(HttpMessage, StatusPatterns) {
+    for (const char *pattern : {"100", "429", "599", "5xx", "4XX", "2xX"})
+        EXPECT_TRUE(is_http_status_pattern(pattern)) << pattern;
+    for (const char *other : {"", "5", "50", "5x", "5x1", "51x", "099", "600", "xxx", "5000", "5xxx", "5 x", "-1x"})
+        EXPECT_FALSE(is_http_status_pattern(other)) << other;
+    EXPECT_TRUE(matches_http_status("429,5xx", 429));
+    EXPECT_TRUE(matches_http_status("429,5xx", 500));
+    EXPECT_TRUE(matches_http_status("429,5XX", 599));
+    EXPECT_FALSE(matches_http_status("429,5xx", 428));
+    EXPECT_FALSE(matches_http_status("429,5xx", 200));
+    EXPECT_FALSE(matches_http_status("x00,5x1", 500));
+    EXPECT_FALSE(matches_http_status("", 500));
 }
 
 TEST(HttpMessage, TokensAreOfTokenCharacters) {
@@ -30,6 +44,7 @@ TEST(HttpMessage, FieldNamesIgnoreCase) {
     EXPECT_FALSE(names_http_field("", "ETag"));
     EXPECT_TRUE(names_http_field(kNeverStoredFields, "set-COOKIE"));
     EXPECT_TRUE(names_http_field(kStoredFields, "retry-after"));
+    EXPECT_TRUE(names_http_field(kAlwaysStoredFields, "content-encoding"));
 }
 
 TEST(HttpMessage, ValueIsOneLine) {

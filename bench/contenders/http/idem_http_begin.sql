@@ -1,3 +1,3 @@
 BEGIN;
-SELECT * FROM idem_http_begin('POST', '/orders', :key, convert_to('{"customer": ' || :key || ', "amount": "129.90", "currency": "EUR"}', 'UTF8'));
+SELECT * FROM idem_http_begin('bench', 'POST', '/orders', :key, '{"customer": ' || :key || ', "amount": "129.90", "currency": "EUR"}');
 COMMIT;

@@ -14,6 +14,7 @@
 //   ├─ transient            40001, 40P01: a retry may succeed; thrown when the retries are used up
 //   ├─ connection_lost      08*, 57P01…: the connection broke, and nothing was committed
 //   ├─ outcome_unknown      08007  the connection broke during a commit, and no key shows the outcome
+//   ├─ response_unstored    25000  http_complete: the scope does not store responses with this status; roll back, then send it
 //   ├─ rolled_back          25P02  COMMIT was answered with ROLLBACK: an error inside the transaction was ignored
 //   ├─ pool_exhausted       53300  no connection of the pool became free in time
 //   ├─ not_installed        3F000, 42883: the extension, or the called function, is missing from this database
@@ -86,6 +87,9 @@ struct connection_lost : error {
     using error::error;
 };
 struct outcome_unknown : error {
+    using error::error;
+};
+struct response_unstored : error {
     using error::error;
 };
 struct rolled_back : error {

@@ -18,14 +18,14 @@ namespace idem {
 using http_headers = std::vector<std::pair<std::string, std::string>>;
 
 struct http_request {
+    /// The space in which the key is unique. It names the client and the API, because clients choose their keys; not empty.
+    std::string scope;
     std::string method; ///< as received: methods are case-sensitive
     std::string route;  ///< the path with its query, or the name of an operation
     /// The field Idempotency-Key as received, quoted or bare; nothing: it is missing.
     std::optional<std::string> idempotency_key;
     /// The bytes received. Method, route and body are the fingerprint of the key.
     std::string body{};
-    /// The space in which the key is unique; each account should have its own.
-    std::string scope{};
     /// How long key and response are kept. Nothing: the scope's ttl.
     std::optional<duration> ttl{};
     /// How long to wait while another request with this key is in flight, before 409 is the answer. The default is not to wait.
@@ -35,7 +35,7 @@ struct http_request {
 struct http_response {
     int status = 200;
     http_headers headers{};
-    std::optional<std::string> body{}; ///< JSON text; nothing: none
+    std::optional<std::string> body{}; ///< any bytes; nothing: none
 };
 
 enum class http_action {
@@ -61,16 +61,16 @@ struct http_answer {
 /// for an invalid method, denied, read_only. A malformed key is a rejection, not an exception.
 http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease = {});
 
-/// Stores the response of a request that ran. Does nothing if the method claims no key. Only the headers in the scope's list
-/// are stored, never Set-Cookie. One round trip. Throws stale_fence when the key is no longer held; bad_input for a header with
-/// a line break, or a body that is not JSON.
-void http_complete(const target &at, const http_request &request, const http_response &response,
+/// Stores the response of a request that ran, to be replayed byte for byte. Only the headers in the scope's list are stored,
+/// never Set-Cookie. Returns false when the response is not stored: the request has no key; the response is over the scope's
+/// limit; or, in leased mode, its status is one of the scope's unstored_statuses, and the key was released. One round trip.
+/// Throws stale_fence when the key is no longer held; response_unstored in transactional mode for such a status; bad_input for
+/// a stored header with a line break, or an empty scope.
+bool http_complete(const target &at, const http_request &request, const http_response &response,
                    const std::optional<std::int64_t> &fence = {});
 
 namespace detail {
 
-/// Whether a request of this method claims its key: not GET, HEAD, OPTIONS, TRACE, PUT and DELETE.
-bool claims_key(const http_request &request);
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait);
 http_answer http_answer_of(const rows &answer);
 command http_complete_step(const http_request &request, const http_response &response,
@@ -81,14 +81,15 @@ command http_complete_step(const http_request &request, const http_response &res
 /// Runs `handler(transaction &)`, which returns an http_response, once per key. Returns the response to send: the handler's,
 /// the stored one of the first request with that key, or a rejection. The claim, the handler's writes and its response commit
 /// together, before anything is sent. When the handler throws, everything is rolled back, the key is free again, and the caller
-/// receives the exception. A response of any status is stored: throw an exception where a retry should run the handler again.
+/// receives the exception. The same happens, without an exception, for a response whose status is one of the scope's
+/// unstored_statuses: it is returned, and a retry runs the handler again. Every other response is stored.
 ///
 /// The handler may run more than once (a deadlock, a broken connection), but commits once. Two round trips in addition to those
 /// of the handler; one where it does not run.
 ///
 /// When the reply to COMMIT is lost, the request begins again on a new connection. A committed response is replayed (with its
 /// stored headers), else the handler runs again. outcome_unknown is thrown when the retries are used up, and at once for a
-/// request whose method claims no key. Otherwise throws the same errors as http_begin and http_complete.
+/// request without a key. Otherwise throws the same errors as http_begin and http_complete.
 ///
 ///     idem::http_response response = idem::handle_http(db, request, [&](idem::transaction &tx) {
 ///         tx.exec("INSERT INTO orders …");
@@ -110,11 +111,16 @@ http_response handle_http(client &db, const http_request &request, F &&handler, 
             }
             run.earlier_attempts_rolled_back();
             http_response response = handler(run.tx());
-            const auto stored = run.commit({detail::http_complete_step(request, response, std::nullopt)});
-            response.body = stored.at(0).at(0).at(0);
+            try {
+                run.commit({detail::http_complete_step(request, response, std::nullopt)});
+            } catch (const response_unstored &error) {
+                if (error.key().empty()) // not of the step, but of COMMIT: of a deferred trigger
+                    throw;
+                run.cancel();
+            }
             return response;
         },
-        detail::claims_key(request));
+        request.idempotency_key.has_value());
 }
 
 } // namespace idem

@@ -41,10 +41,10 @@ Idempotency-Key: "7f3a9c…"   // the same for each attempt
 
 BEGIN;
 SELECT action, status, headers, body
-  FROM idem_http_begin('POST', '/api/orders', key, body);
+  FROM idem_http_begin(caller, 'POST', '/api/orders', key, body);
                         -- run | replay | reject (400, 409, 422)
 INSERT INTO orders …;   -- only if run
-SELECT idem_http_complete(key, 201, headers, '{"order": …}');
+SELECT idem_http_complete(caller, key, 201, headers, '{"order": …}');
 COMMIT;
 
 // the page's script

@@ -61,6 +61,17 @@ bool same_name(std::string_view left, std::string_view right) {
            std::equal(left.begin(), left.end(), right.begin(), [](char a, char b) { return lower(a) == lower(b); });
 }
 
+// Whether the predicate holds for an item of a comma-separated list.
+template <typename Predicate> bool any_item(std::string_view list, Predicate predicate) {
+    while (!list.empty()) {
+        const std::size_t end = std::min(list.find(','), list.size());
+        if (predicate(list.substr(0, end)))
+            return true;
+        list.remove_prefix(std::min(end + 1, list.size()));
+    }
+    return false;
+}
+
 bool is_token_character(char c) {
     const char folded = lower(c);
     return (folded >= 'a' && folded <= 'z') || (c >= '0' && c <= '9') ||
@@ -73,19 +84,29 @@ bool is_http_token(std::string_view text) noexcept {
     return !text.empty() && std::all_of(text.begin(), text.end(), is_token_character);
 }
 
-bool needs_http_key(std::string_view method) noexcept {
-    constexpr std::string_view kIdempotent[] = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"};
-    return std::find(std::begin(kIdempotent), std::end(kIdempotent), method) == std::end(kIdempotent);
+bool names_http_method(std::string_view methods, std::string_view method) noexcept {
+    return any_item(methods, [method](std::string_view item) { return item == method; });
+}
+
+bool is_http_status_pattern(std::string_view pattern) noexcept {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const auto is_wildcard = [](char c) { return lower(c) == 'x'; };
+    return pattern.size() == 3 && pattern[0] >= '1' && pattern[0] <= '5' &&
+           ((is_digit(pattern[1]) && is_digit(pattern[2])) || (is_wildcard(pattern[1]) && is_wildcard(pattern[2])));
+}
+
+bool matches_http_status(std::string_view patterns, int status) noexcept {
+    const char digits[] = {static_cast<char>('0' + status / 100), static_cast<char>('0' + status / 10 % 10),
+                           static_cast<char>('0' + status % 10)};
+    return any_item(patterns, [&digits](std::string_view pattern) {
+        return is_http_status_pattern(pattern) &&
+               std::equal(pattern.begin(), pattern.end(), std::begin(digits),
+                          [](char item, char digit) { return item == digit || lower(item) == 'x'; });
+    });
 }
 
 bool names_http_field(std::string_view names, std::string_view name) noexcept {
-    while (!names.empty()) {
-        const std::size_t end = std::min(names.find(','), names.size());
-        if (same_name(names.substr(0, end), name))
-            return true;
-        names.remove_prefix(std::min(end + 1, names.size()));
-    }
-    return false;
+    return any_item(names, [name](std::string_view item) { return same_name(item, name); });
 }
 
 bool is_http_field_value(std::string_view value) noexcept {

@@ -1,4 +1,4 @@
-// HTTP messages: the methods that need a key, the header fields that may be stored, and the reason phrases.
+// HTTP messages: the methods that need a key, the header fields and statuses that may be stored, and the reason phrases.
 #pragma once
 
 #include <string_view>
@@ -8,14 +8,27 @@ namespace idem::core {
 // A method or a field name: RFC 9110, section 5.6.2. Methods are case-sensitive, field names are not.
 bool is_http_token(std::string_view text) noexcept;
 
-// Whether a request with this method needs a key to be repeated safely. RFC 9110, section 9.2, calls the other methods safe or
-// idempotent: GET, HEAD, OPTIONS, TRACE, PUT, DELETE.
-bool needs_http_key(std::string_view method) noexcept;
+// The methods that need a key to be repeated safely, unless a scope lists others. RFC 9110, section 9.2, calls the other
+// common methods safe or idempotent.
+inline constexpr std::string_view kKeyedMethods = "POST,PATCH";
+
+// Whether the comma-separated list `methods` contains `method`.
+bool names_http_method(std::string_view methods, std::string_view method) noexcept;
+
+// Whether `pattern` is a status, such as "429", or a class of them, such as "5xx".
+bool is_http_status_pattern(std::string_view pattern) noexcept;
+
+// Whether a pattern of the comma-separated list matches the status, which has three digits.
+bool matches_http_status(std::string_view patterns, int status) noexcept;
 
 // Whether the comma-separated list `names` contains `name`, in any case.
 bool names_http_field(std::string_view names, std::string_view name) noexcept;
 
-inline constexpr std::string_view kStoredFields = "Content-Type,Content-Language,Content-Location,Content-Disposition,Location,"
+// The fields that are stored whatever a scope lists: without them nobody can read the body.
+inline constexpr std::string_view kAlwaysStoredFields = "Content-Type,Content-Encoding";
+
+// The further fields that are stored unless a scope lists others.
+inline constexpr std::string_view kStoredFields = "Content-Language,Content-Location,Content-Disposition,Location,"
                                                   "ETag,Last-Modified,Link,Retry-After";
 
 // Fields that are never stored, whatever a scope lists. A cookie belongs to the client that received it. The connection's

@@ -6,6 +6,6 @@
 namespace idem {
 
 inline constexpr AnswerType http_answer_type = {
-    "idem_http_answer", nullptr, 5, {TEXTOID, INT4OID, JSONBOID, JSONBOID, INT8OID}};
+    "idem_http_answer", nullptr, 6, {TEXTOID, INT4OID, JSONBOID, TEXTOID, BYTEAOID, INT8OID}};
 
 } // namespace idem

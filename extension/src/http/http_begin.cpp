@@ -2,10 +2,10 @@
 #include "core/http_key.hpp"
 #include "core/http_message.hpp"
 #include "http/http_answer.hpp"
+#include "http/http_arguments.hpp"
 #include "http/http_response.hpp"
 #include "keys/claim.hpp"
 #include "keys/fingerprint.hpp"
-#include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/utf8.hpp"
 
@@ -16,21 +16,28 @@ using namespace idem;
 static_assert(core::kMaxHttpKeyBytes == kMaxKeyBytes);
 
 struct Argument {
-    enum { method, route, idempotency_key, body, lease, wait, ttl, scope };
+    enum { scope, method, route, idempotency_key, body, body_bytes, lease, wait, ttl };
 };
 
 struct HttpAnswerColumn {
-    enum { action, status, headers, body, fence, count };
+    enum { action, status, headers, body, body_bytes, fence, count };
 };
 
 struct Answer {
     Datum values[HttpAnswerColumn::count] = {};
-    bool nulls[HttpAnswerColumn::count] = {true, true, true, true, true};
+    bool nulls[HttpAnswerColumn::count] = {true, true, true, true, true, true};
 
     explicit Answer(const char *action) { set(HttpAnswerColumn::action, CStringGetTextDatum(action)); }
     void set(int column, Datum value) {
         values[column] = value;
         nulls[column] = false;
+    }
+    void set_body(const HttpBody &body) {
+        if (body.is_absent())
+            return;
+        if (body.as_text != nullptr)
+            set(HttpAnswerColumn::body, PointerGetDatum(body.as_text));
+        set(HttpAnswerColumn::body_bytes, PointerGetDatum(bytea_of(bytes_of(body))));
     }
 };
 
@@ -57,12 +64,9 @@ const text *parse_key(FunctionCallInfo fcinfo, int arg) {
 }
 
 // No method contains a blank and no text a zero byte, so different requests have different bytes.
-const bytea *request_fingerprint(FunctionCallInfo fcinfo, const text *method, const text *route) {
+const bytea *request_fingerprint(const text *method, const text *route, const HttpBody &body) {
     using namespace std::string_view_literals;
-    const bytea *given = optional_text(fcinfo, Argument::body);
-    const std::string_view pieces[] = {view_of(method), " "sv,
-                                       as_utf8(VARDATA_ANY(route), static_cast<int>(VARSIZE_ANY_EXHDR(route))), "\0"sv,
-                                       given == nullptr ? std::string_view() : view_of(given)};
+    const std::string_view pieces[] = {view_of(method), " "sv, as_utf8(route), "\0"sv, bytes_of(body)};
     return fingerprint_of_pieces(pieces, lengthof(pieces));
 }
 
@@ -79,11 +83,15 @@ Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
         {"in_doubt", "What became of the request with this Idempotency-Key is not known yet. An operator has to decide."},
     };
     const ProblemText &text = kTexts[static_cast<int>(refusal)];
-    const HttpProblem problem{http_policy(scope).statuses[static_cast<int>(refusal)], text.code, text.detail, retry_after};
+    const HttpPolicy policy = http_policy(scope);
+    const HttpProblem problem{policy.statuses[static_cast<int>(refusal)], text.code, text.detail, retry_after,
+                              policy.documentation_url};
+    const Jsonb *body = problem_body(problem);
     Answer answer("reject");
     answer.set(HttpAnswerColumn::status, Int32GetDatum(problem.status));
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(problem_headers(problem)));
-    answer.set(HttpAnswerColumn::body, PointerGetDatum(problem_body(problem)));
+    answer.set_body(
+        {cstring_to_text(JsonbToCString(nullptr, const_cast<JsonbContainer *>(&body->root), VARSIZE(body))), nullptr});
     return composite(answer);
 }
 
@@ -98,8 +106,7 @@ Datum replay(const KeyRow &row) {
         answer.set(HttpAnswerColumn::status,
                    Int32GetDatum(stored == nullptr && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk));
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(response.headers));
-    if (response.body != nullptr)
-        answer.set(HttpAnswerColumn::body, PointerGetDatum(response.body));
+    answer.set_body(response.body);
     return composite(answer);
 }
 
@@ -139,23 +146,26 @@ Datum answer_to(const text *scope, const Claimed &claimed) {
 } // namespace
 
 SQL_FUNCTION(idem_http_begin) {
-    const text *method = method_argument(fcinfo);
-    const text *route = required_text(fcinfo, Argument::route, "route");
     ClaimRequest request{};
     request.function = "idem_http_begin()";
-    request.scope = required_scope_argument(fcinfo, Argument::scope);
+    request.scope = http_scope_argument(fcinfo, Argument::scope);
+    const text *method = method_argument(fcinfo);
+    const text *route = required_text(fcinfo, Argument::route, "route");
+    const HttpBody body = http_body_argument(fcinfo, Argument::body);
     apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     if (!PG_ARGISNULL(Argument::lease))
         request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     request.wait_until = wait_argument(fcinfo, Argument::wait);
-    if (!core::needs_http_key(view_of(method)))
-        return composite(Answer("run"));
-    if (PG_ARGISNULL(Argument::idempotency_key))
+    if (PG_ARGISNULL(Argument::idempotency_key)) {
+        const HttpPolicy policy = http_policy(request.scope);
+        if (policy.runs_without_key || !core::names_http_method(policy.keyed_methods, view_of(method)))
+            return composite(Answer("run"));
         return reject(request.scope, HttpRefusal::missing_key);
+    }
     request.key = parse_key(fcinfo, Argument::idempotency_key);
     if (request.key == nullptr)
         return reject(request.scope, HttpRefusal::malformed_key);
-    request.fingerprint = request_fingerprint(fcinfo, method, route);
+    request.fingerprint = request_fingerprint(method, route, body);
     request.records_doubt = true;
     const Claimed claimed = claim_key(request);
     expect_work_after_claim(fcinfo, request, claimed);

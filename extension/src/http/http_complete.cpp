@@ -1,8 +1,9 @@
 // idem_http_complete: the response to a request, stored with its key.
 #include "core/http_key.hpp"
+#include "core/http_message.hpp"
+#include "http/http_arguments.hpp"
 #include "http/http_response.hpp"
 #include "keys/holder.hpp"
-#include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 
 namespace {
@@ -10,7 +11,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { idempotency_key, status, headers, body, fence, scope };
+    enum { scope, idempotency_key, status, headers, body, body_bytes, fence };
 };
 
 const text *held_key(FunctionCallInfo fcinfo) {
@@ -22,7 +23,25 @@ const text *held_key(FunctionCallInfo fcinfo) {
     return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
 }
 
-const Jsonb *optional_json(FunctionCallInfo fcinfo, int arg) { return PG_ARGISNULL(arg) ? nullptr : PG_GETARG_JSONB_P(arg); }
+int32 status_argument(FunctionCallInfo fcinfo) {
+    if (PG_ARGISNULL(Argument::status))
+        raise_null_argument("status");
+    const int32 status = PG_GETARG_INT32(Argument::status);
+    if (status < 100 || status > 599)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 100 to 599")));
+    return status;
+}
+
+// A retry has to run again. A commit would keep what this attempt wrote, so only a leased key can be released here.
+void release_as_holder(HolderCall *call, int32 status) {
+    if (!call->has_fence)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+                        errmsg("a response with status %d is not stored in scope \"%s\"", status, text_to_cstring(call->scope)),
+                        errdetail("A commit would keep the rows of this request, and its retry would run again."),
+                        errhint("Roll back, then send the response.")));
+    call->change = core::Change::release;
+    change_as_holder(*call);
+}
 
 } // namespace
 
@@ -30,25 +49,27 @@ SQL_FUNCTION(idem_http_complete) {
     HolderCall call{};
     call.function = "idem_http_complete()";
     call.change = core::Change::complete;
-    call.scope = required_scope_argument(fcinfo, Argument::scope);
+    call.scope = http_scope_argument(fcinfo, Argument::scope);
     call.policy = scope_policy(call.scope);
-    if (PG_ARGISNULL(Argument::idempotency_key)) // the method needs no key
-        PG_RETURN_VOID();
-    if (PG_ARGISNULL(Argument::status))
-        raise_null_argument("status");
-    call.response.has_status_code = true;
-    call.response.status_code = PG_GETARG_INT32(Argument::status);
-    if (call.response.status_code < 100 || call.response.status_code > 599)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 100 to 599")));
-    const char *fields = http_policy(call.scope).stored_fields;
-    const Jsonb *given_headers = optional_json(fcinfo, Argument::headers);
-    call.response.body = stored_response(given_headers, optional_json(fcinfo, Argument::body), fields);
+    if (PG_ARGISNULL(Argument::idempotency_key)) // the request has none
+        PG_RETURN_BOOL(false);
+    const int32 status = status_argument(fcinfo);
     call.key = held_key(fcinfo);
     call.has_fence = !PG_ARGISNULL(Argument::fence);
     if (call.has_fence)
         call.fence = PG_GETARG_INT64(Argument::fence);
-    if (!PG_ARGISNULL(Argument::body) && response_size(call.response.body) > call.policy.max_response_size)
-        call.response.fallback = stored_response(given_headers, nullptr, fields);
+    const HttpPolicy policy = http_policy(call.scope);
+    const Jsonb *headers = PG_ARGISNULL(Argument::headers) ? nullptr : PG_GETARG_JSONB_P(Argument::headers);
+    const HttpBody body = http_body_argument(fcinfo, Argument::body);
+    if (core::matches_http_status(policy.unstored_statuses, status)) {
+        release_as_holder(&call, status);
+        PG_RETURN_BOOL(false);
+    }
+    call.response.has_status_code = true;
+    call.response.status_code = status;
+    call.response.body = stored_response(headers, body, policy.stored_fields);
+    if (!body.is_absent() && !is_stored(call.response, call.policy))
+        call.response.fallback = stored_response(headers, HttpBody{}, policy.stored_fields);
     change_as_holder(call);
-    PG_RETURN_VOID();
+    PG_RETURN_BOOL(is_stored(call.response, call.policy));
 }

@@ -1,14 +1,14 @@
 #include "http/http_response.hpp"
 
 #include "core/http_message.hpp"
-
-#include <string_view>
+#include "server/compat.hpp"
+#include "server/utf8.hpp"
 
 namespace idem {
 
 namespace {
 
-constexpr std::string_view kHeaders = "headers", kBody = "body";
+constexpr std::string_view kHeaders = "headers", kText = "text", kUtf8 = "utf8", kBase64 = "base64";
 
 std::string_view text_of(const JsonbValue &value) { return {value.val.string.val, static_cast<size_t>(value.val.string.len)}; }
 
@@ -74,30 +74,68 @@ class Members {
     pg_unreachable();
 }
 
-// The fault of a field's value as a sentence, or nullptr.
+const char *printable(std::string_view name) { return pnstrdup(name.data(), name.size()); }
+
+// The fault of a field's value as the end of a sentence, or nullptr.
 const char *fault_of_text(const JsonbValue &value) {
+    if (value.type == jbvNumeric)
+        return nullptr;
     if (value.type != jbvString)
-        return "The value of a field is a string or an array of strings.";
-    return core::is_http_field_value(text_of(value)) ? nullptr : "A value has a line break in it.";
+        return "is neither a string nor a number, nor an array of them";
+    return core::is_http_field_value(text_of(value)) ? nullptr : "has a line break in it";
 }
 
-const char *fault_of_field(const Members &field) {
-    if (!core::is_http_token(text_of(field.name)))
-        return "A name has a character that no field name has.";
-    if (field.value.type != jbvBinary || !JsonContainerIsArray(field.value.val.binary.data))
-        return fault_of_text(field.value);
-    JsonbIterator *elements = JsonbIteratorInit(field.value.val.binary.data);
+// Visits the values of a field, without nulls, until `visit` returns false.
+template <typename Visit> void for_each_value(const JsonbValue &field, Visit visit) {
+    if (field.type != jbvBinary || !JsonContainerIsArray(field.val.binary.data)) {
+        if (field.type != jbvNull)
+            visit(field);
+        return;
+    }
+    JsonbIterator *elements = JsonbIteratorInit(field.val.binary.data);
     JsonbValue element;
-    const char *fault = nullptr;
-    for (auto token = JsonbIteratorNext(&elements, &element, true); token != WJB_DONE && fault == nullptr;
+    bool goes_on = true;
+    for (auto token = JsonbIteratorNext(&elements, &element, true); token != WJB_DONE && goes_on;
          token = JsonbIteratorNext(&elements, &element, true))
-        if (token == WJB_ELEM)
-            fault = fault_of_text(element);
+        if (token == WJB_ELEM && element.type != jbvNull)
+            goes_on = visit(element);
+}
+
+const char *fault_of_field(const JsonbValue &field) {
+    const char *fault = nullptr;
+    for_each_value(field, [&fault](const JsonbValue &value) { return (fault = fault_of_text(value)) == nullptr; });
     return fault;
 }
 
 bool is_stored(std::string_view name, const char *fields) {
-    return core::names_http_field(fields, name) && !core::names_http_field(core::kNeverStoredFields, name);
+    return (core::names_http_field(fields, name) || core::names_http_field(core::kAlwaysStoredFields, name)) &&
+           !core::names_http_field(core::kNeverStoredFields, name);
+}
+
+// A header field's value as a string: numbers as they are written.
+JsonbValue field_text(const JsonbValue &value) {
+    if (value.type == jbvString)
+        return value;
+    return string_value(DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric))));
+}
+
+void add_field(Object *stored, std::string_view name, const JsonbValue &field) {
+    if (field.type != jbvBinary) {
+        for_each_value(field, [&](const JsonbValue &value) {
+            JsonbValue text = field_text(value);
+            stored->add(name, &text);
+            return false;
+        });
+        return;
+    }
+    JsonbParseState *state = nullptr;
+    pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
+    for_each_value(field, [&](const JsonbValue &value) {
+        JsonbValue text = field_text(value);
+        pushJsonbValue(&state, WJB_ELEM, &text);
+        return true;
+    });
+    stored->add(name, pushJsonbValue(&state, WJB_END_ARRAY, nullptr));
 }
 
 Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
@@ -107,13 +145,44 @@ Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
             raise_malformed("They are not a JSON object.");
         Members field(const_cast<JsonbContainer *>(&headers->root));
         while (field.next()) {
-            if (const char *fault = fault_of_field(field))
-                raise_malformed(fault);
-            if (is_stored(text_of(field.name), fields))
-                stored.add(text_of(field.name), &field.value);
+            const std::string_view name = text_of(field.name);
+            if (!is_stored(name, fields))
+                continue;
+            if (const char *fault = fault_of_field(field.value))
+                raise_malformed(psprintf("The value of \"%s\" %s.", printable(name), fault));
+            add_field(&stored, name, field.value);
         }
     }
     return stored.finish();
+}
+
+// Text in jsonb has the server's encoding, so bytes of UTF-8 can be stored as text only where that is the same. jsonb has no
+// U+0000.
+bool are_text(std::string_view bytes) {
+    return GetDatabaseEncoding() == PG_UTF8 && bytes.find('\0') == bytes.npos &&
+           pg_verify_mbstr(PG_UTF8, bytes.data(), static_cast<int>(bytes.size()), true);
+}
+
+std::string_view base64_of(std::string_view bytes) {
+    const int capacity = pg_b64_enc_len(static_cast<int>(bytes.size()));
+    auto *encoded = static_cast<char *>(palloc(capacity + 1));
+    const int size =
+        compat_b64_encode(reinterpret_cast<const uint8 *>(bytes.data()), static_cast<int>(bytes.size()), encoded, capacity);
+    if (size < 0)
+        elog(ERROR, "could not encode a body of %zu bytes", bytes.size());
+    return {encoded, static_cast<size_t>(size)};
+}
+
+void add_body(Object *response, const HttpBody &body) {
+    if (body.as_text != nullptr) {
+        response->add(kText, std::string_view(VARDATA_ANY(body.as_text), VARSIZE_ANY_EXHDR(body.as_text)));
+    } else if (body.as_bytes != nullptr) {
+        const std::string_view bytes = bytes_of(body);
+        if (are_text(bytes))
+            response->add(kUtf8, bytes);
+        else
+            response->add(kBase64, base64_of(bytes));
+    }
 }
 
 JsonbValue *member(JsonbContainer *object, std::string_view name, JsonbValue *value) {
@@ -124,46 +193,75 @@ JsonbValue *member(JsonbContainer *object, std::string_view name, JsonbValue *va
 bool are_headers(JsonbContainer *object) {
     Members field(object);
     while (field.next())
-        if (fault_of_field(field) != nullptr || core::names_http_field(core::kNeverStoredFields, text_of(field.name)))
+        if (!core::is_http_token(text_of(field.name)) || fault_of_field(field.value) != nullptr ||
+            core::names_http_field(core::kNeverStoredFields, text_of(field.name)))
             return false;
     return true;
 }
 
-// The headers in a document that idem_http_complete stored; nullptr for any other document.
-JsonbContainer *headers_of(Jsonb *stored, JsonbValue *body, bool *has_body) {
-    if (!JB_ROOT_IS_OBJECT(stored))
+// nullptr when the text is not base64.
+bytea *decoded(std::string_view base64) {
+    const int capacity = pg_b64_dec_len(static_cast<int>(base64.size()));
+    auto *value = static_cast<bytea *>(palloc(VARHDRSZ + capacity));
+    const int size =
+        compat_b64_decode(base64.data(), static_cast<int>(base64.size()), reinterpret_cast<uint8 *>(VARDATA(value)), capacity);
+    if (size < 0)
         return nullptr;
-    JsonbValue headers;
-    *has_body = member(&stored->root, kBody, body) != nullptr;
-    const bool found = member(&stored->root, kHeaders, &headers) != nullptr && headers.type == jbvBinary &&
-                       JsonContainerIsObject(headers.val.binary.data) && JB_ROOT_COUNT(stored) == (*has_body ? 2 : 1) &&
-                       are_headers(headers.val.binary.data);
-    return found ? headers.val.binary.data : nullptr;
+    SET_VARSIZE(value, VARHDRSZ + size);
+    return value;
+}
+
+// Finds the body in a stored document. Returns false when there is none that idem_http_complete could have stored.
+bool find_body(JsonbContainer *document, HttpBody *body) {
+    JsonbValue value;
+    if (member(document, kText, &value) != nullptr && value.type == jbvString)
+        body->as_text = cstring_to_text_with_len(value.val.string.val, value.val.string.len);
+    else if (member(document, kUtf8, &value) != nullptr && value.type == jbvString && GetDatabaseEncoding() == PG_UTF8)
+        body->as_bytes = bytea_of(text_of(value));
+    else if (member(document, kBase64, &value) != nullptr && value.type == jbvString)
+        body->as_bytes = decoded(text_of(value));
+    return !body->is_absent();
+}
+
+// Finds the parts of a document that idem_http_complete stored. Returns false for any other document.
+bool find_parts(Jsonb *stored, JsonbContainer **headers, HttpBody *body) {
+    if (!JB_ROOT_IS_OBJECT(stored))
+        return false;
+    JsonbValue value;
+    if (member(&stored->root, kHeaders, &value) == nullptr || value.type != jbvBinary ||
+        !JsonContainerIsObject(value.val.binary.data) || !are_headers(value.val.binary.data))
+        return false;
+    *headers = value.val.binary.data;
+    return JB_ROOT_COUNT(stored) == 1 || (JB_ROOT_COUNT(stored) == 2 && find_body(&stored->root, body));
 }
 
 } // namespace
 
-Jsonb *stored_response(const Jsonb *headers, const Jsonb *body, const char *fields) {
+bytea *bytea_of(std::string_view bytes) {
+    auto *value = static_cast<bytea *>(palloc(VARHDRSZ + bytes.size()));
+    SET_VARSIZE(value, VARHDRSZ + bytes.size());
+    memcpy(VARDATA(value), bytes.data(), bytes.size());
+    return value;
+}
+
+Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *fields) {
     Object response;
     response.add(kHeaders, stored_headers(headers, fields));
-    if (body != nullptr)
-        response.add(kBody, body);
+    add_body(&response, body);
     return response.finish();
 }
 
 ReplayedResponse replayed_response(Jsonb *stored) {
-    ReplayedResponse replay{nullptr, stored};
+    ReplayedResponse replay{};
     Object headers;
-    if (stored != nullptr) {
-        JsonbValue body;
-        bool has_body;
-        JsonbContainer *fields = headers_of(stored, &body, &has_body);
-        if (fields != nullptr) {
-            replay.body = has_body ? JsonbValueToJsonb(&body) : nullptr;
-            Members field(fields);
-            while (field.next())
-                headers.add(text_of(field.name), &field.value);
-        }
+    JsonbContainer *fields = nullptr;
+    if (stored != nullptr && find_parts(stored, &fields, &replay.body)) {
+        Members field(fields);
+        while (field.next())
+            headers.add(text_of(field.name), &field.value);
+    } else if (stored != nullptr) {
+        replay.body = {cstring_to_text(JsonbToCString(nullptr, &stored->root, VARSIZE(stored))), nullptr};
+        headers.add("Content-Type", "application/json");
     }
     headers.add(core::kReplayedField, "true");
     replay.headers = headers.finish();
@@ -173,6 +271,8 @@ ReplayedResponse replayed_response(Jsonb *stored) {
 Jsonb *problem_headers(const HttpProblem &problem) {
     Object headers;
     headers.add("Content-Type", "application/problem+json");
+    if (problem.documentation_url != nullptr)
+        headers.add("Link", psprintf("<%s>; rel=\"describedby\"", problem.documentation_url));
     if (problem.retry_after > 0)
         headers.add("Retry-After", psprintf(INT64_FORMAT, problem.retry_after));
     return headers.finish();
@@ -180,7 +280,7 @@ Jsonb *problem_headers(const HttpProblem &problem) {
 
 Jsonb *problem_body(const HttpProblem &problem) {
     Object body;
-    body.add("type", "about:blank");
+    body.add("type", problem.documentation_url != nullptr ? problem.documentation_url : "about:blank");
     body.add("title", core::http_reason(problem.status));
     JsonbValue status;
     status.type = jbvNumeric;

@@ -1,29 +1,33 @@
-// HTTP responses, and how idem_http_complete stores them in a key: {"headers": {…}, "body": …}, without "body" when there is
-// none.
+// HTTP responses, and how idem_http_complete stores them in a key: {"headers": {...}} and, when there is a body, one of
+// "text" (it was given as text), "utf8" (it was given as bytes that are text) and "base64" (other bytes).
 #pragma once
 
-#include "server/pg.hpp"
+#include "http/http_arguments.hpp"
 
 namespace idem {
 
-// The document to store: of `headers`, the `fields` that the scope stores (HttpPolicy), and `body`. Either may be nullptr.
-// 22023 when `headers` is not an object of strings and arrays of strings, or a value contains a line break or NUL.
-Jsonb *stored_response(const Jsonb *headers, const Jsonb *body, const char *fields);
+// The document to store: of `headers`, which may be nullptr, the `fields` that the scope stores (HttpPolicy), and the body.
+// 22023 when `headers` is not an object, or a stored field is not one or more texts or numbers without line breaks.
+Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *fields);
 
 struct ReplayedResponse {
     Jsonb *headers; // including the one that marks a replay
-    Jsonb *body;    // or nullptr
+    HttpBody body;
 };
 
-// The response to replay for a stored document or nullptr. A document that idem_http_complete did not store is the body.
+// The response to replay for a stored document or nullptr. A document that idem_http_complete did not store is the body, as
+// JSON.
 ReplayedResponse replayed_response(Jsonb *stored);
 
-// The error that a request is rejected with, by RFC 9457. The headers contain Retry-After unless retry_after is 0.
+bytea *bytea_of(std::string_view bytes);
+
+// The error that a request is rejected with, by RFC 9457.
 struct HttpProblem {
     int32 status;
     const char *code;
     const char *detail;
-    int64 retry_after; // seconds
+    int64 retry_after;             // seconds; 0: no Retry-After
+    const char *documentation_url; // nullptr: none
 };
 Jsonb *problem_headers(const HttpProblem &problem);
 Jsonb *problem_body(const HttpProblem &problem);

@@ -18,6 +18,10 @@ constexpr Column kColumns[] = {
     {"max_response_size", INT4OID, kNullable},
     {"owner", REGROLEOID, kNullable},
     {"response_ttl", INTERVALOID, kNullable},
+    {"missing_key", TEXTOID, kNullable},
+    {"keyed_methods", TEXTARRAYOID, kNullable},
+    {"unstored_statuses", TEXTARRAYOID, kNullable},
+    {"documentation_url", TEXTOID, kNullable},
     {"missing_key_status", INT4OID, kNullable},
     {"malformed_key_status", INT4OID, kNullable},
     {"mismatch_status", INT4OID, kNullable},
@@ -42,9 +46,8 @@ struct CachedScope {
     bool manual_on_lease_expiry;
     int max_response_size; // -1: not set
     Oid owner;
-    core::Micros response_ttl;          // core::kForever: not set
-    int32 http_statuses[kHttpRefusals]; // 0: not set
-    const char *http_stored_fields;     // in cache_memory; nullptr: not set
+    core::Micros response_ttl; // core::kForever: not set
+    HttpPolicy http;           // 0 and nullptr: not set; the strings are in cache_memory
 };
 
 constexpr long kMaxCachedScopes = 1024;
@@ -77,35 +80,50 @@ struct ScopeColumn {
         max_response_size,
         owner,
         response_ttl,
+        missing_key,
+        keyed_methods,
+        unstored_statuses,
+        documentation_url,
         first_http_status,
         stored_headers = first_http_status + kHttpRefusals
     };
 };
 static_assert(lengthof(kColumns) == ScopeColumn::stored_headers);
 
-// The names in a text array, joined by commas. No name contains a comma.
-const char *field_names(Datum array) {
-    Datum *names;
+// The items of a text array, joined by commas. No item contains a comma.
+const char *joined_items(Datum array) {
+    Datum *items;
     bool *nulls;
     int count;
-    deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &count);
+    deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &items, &nulls, &count);
     StringInfoData list;
     initStringInfo(&list);
     for (int i = 0; i < count; i++)
         if (!nulls[i])
-            appendStringInfo(&list, "%s%s", list.len > 0 ? "," : "", TextDatumGetCString(names[i]));
+            appendStringInfo(&list, "%s%s", list.len > 0 ? "," : "", TextDatumGetCString(items[i]));
     return MemoryContextStrdup(cache_memory, list.data);
 }
 
-void read_http_columns(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+// nullptr when the column is null.
+const char *cached_list(HeapTuple row, TupleDesc layout, AttrNumber column) {
+    bool is_null;
+    const Datum items = heap_getattr(row, column, layout, &is_null);
+    return is_null ? nullptr : joined_items(items);
+}
+
+void read_http_columns(HeapTuple row, TupleDesc layout, HttpPolicy *policy) {
     bool is_null;
     for (int i = 0; i < kHttpRefusals; i++) {
         const Datum value = heap_getattr(row, ScopeColumn::first_http_status + i, layout, &is_null);
-        scope->http_statuses[i] = is_null ? 0 : DatumGetInt32(value);
+        policy->statuses[i] = is_null ? 0 : DatumGetInt32(value);
     }
-    const Datum names = heap_getattr(row, ScopeColumn::stored_headers, layout, &is_null);
-    if (!is_null)
-        scope->http_stored_fields = field_names(names);
+    Datum value = heap_getattr(row, ScopeColumn::missing_key, layout, &is_null);
+    policy->runs_without_key = !is_null && strcmp(TextDatumGetCString(value), "run") == 0;
+    value = heap_getattr(row, ScopeColumn::documentation_url, layout, &is_null);
+    policy->documentation_url = is_null ? nullptr : MemoryContextStrdup(cache_memory, TextDatumGetCString(value));
+    policy->keyed_methods = cached_list(row, layout, ScopeColumn::keyed_methods);
+    policy->unstored_statuses = cached_list(row, layout, ScopeColumn::unstored_statuses);
+    policy->stored_fields = cached_list(row, layout, ScopeColumn::stored_headers);
 }
 
 core::Micros response_ttl_in(HeapTuple row, TupleDesc layout) {
@@ -134,7 +152,7 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
     scope->response_ttl = response_ttl_in(row, layout);
-    read_http_columns(row, layout, scope);
+    read_http_columns(row, layout, &scope->http);
 }
 
 // Reads the current rows, as of a catalog, whatever the transaction's snapshot is. An operator's change takes effect
@@ -155,7 +173,7 @@ void read_scope(const text *name, CachedScope *scope) {
     table_close(table, AccessShareLock);
 }
 
-constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}, nullptr};
+constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}};
 
 // Returns the cached entry, which is read when it is missing. An error while reading leaves no entry behind.
 CachedScope look_up(const text *name) {
@@ -227,11 +245,16 @@ ScopePolicy scope_policy(const text *name) {
 
 HttpPolicy http_policy(const text *name) {
     constexpr int32 kStatuses[kHttpRefusals] = {400, 400, 422, 409, 409};
-    const CachedScope scope = look_up(name);
-    HttpPolicy policy;
+    HttpPolicy policy = look_up(name).http;
     for (int i = 0; i < kHttpRefusals; i++)
-        policy.statuses[i] = scope.http_statuses[i] != 0 ? scope.http_statuses[i] : kStatuses[i];
-    policy.stored_fields = scope.http_stored_fields != nullptr ? scope.http_stored_fields : core::kStoredFields.data();
+        if (policy.statuses[i] == 0)
+            policy.statuses[i] = kStatuses[i];
+    if (policy.keyed_methods == nullptr)
+        policy.keyed_methods = core::kKeyedMethods.data();
+    if (policy.unstored_statuses == nullptr)
+        policy.unstored_statuses = "";
+    if (policy.stored_fields == nullptr)
+        policy.stored_fields = core::kStoredFields.data();
     return policy;
 }
 

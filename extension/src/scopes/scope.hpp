@@ -20,9 +20,14 @@ struct ScopePolicy {
 // The reasons for which an HTTP request is rejected, and a scope's responses to HTTP requests.
 enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_doubt };
 inline constexpr int kHttpRefusals = 5;
+// The strings are in the cache: valid until the next look-up of a scope. Lists are separated by commas.
 struct HttpPolicy {
     int32 statuses[kHttpRefusals]; // by HttpRefusal
-    const char *stored_fields;     // comma-separated names, in the cache: valid until the next look-up of a scope
+    bool runs_without_key;         // a request that needs a key and has none
+    const char *keyed_methods;
+    const char *unstored_statuses; // patterns such as "5xx"
+    const char *documentation_url; // nullptr: none
+    const char *stored_fields;     // besides core::kAlwaysStoredFields
 };
 HttpPolicy http_policy(const text *scope);
 

@@ -5,6 +5,9 @@
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 namespace {
 
 using namespace idem;
@@ -31,22 +34,38 @@ constexpr const char *kSet =
 
 // The arguments of idem_http_scope_set. The statuses are in the order of HttpRefusal.
 struct HttpArgument {
-    enum { scope, first_status, stored_headers = first_status + kHttpRefusals, count = stored_headers + 1 };
+    enum {
+        scope,
+        missing_key,
+        keyed_methods,
+        unstored_statuses,
+        documentation_url,
+        first_status,
+        stored_headers = first_status + kHttpRefusals,
+        count
+    };
 };
 constexpr const char *kStatusNames[kHttpRefusals] = {"missing_key_status", "malformed_key_status", "mismatch_status",
                                                      "in_flight_status", "in_doubt_status"};
-constexpr Oid kHttpArgumentTypes[HttpArgument::count] = {TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTARRAYOID};
+constexpr Oid kHttpArgumentTypes[HttpArgument::count] = {TEXTOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID,     INT4OID,
+                                                         INT4OID, INT4OID, INT4OID,      INT4OID,      TEXTARRAYOID};
+constexpr size_t kMaxUrlBytes = 1000;
 
 constexpr const char *kHttpSet =
-    "INSERT INTO %s AS c (scope, missing_key_status, malformed_key_status, mismatch_status, in_flight_status,"
-    " in_doubt_status, stored_headers) VALUES ($1, $2, $3, $4, $5, $6, $7)"
-    " ON CONFLICT (scope) DO UPDATE SET missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),"
+    "INSERT INTO %s AS c (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status,"
+    " malformed_key_status, mismatch_status, in_flight_status, in_doubt_status, stored_headers)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+    " ON CONFLICT (scope) DO UPDATE SET missing_key = coalesce(excluded.missing_key, c.missing_key),"
+    " keyed_methods = coalesce(excluded.keyed_methods, c.keyed_methods),"
+    " unstored_statuses = coalesce(excluded.unstored_statuses, c.unstored_statuses),"
+    " documentation_url = coalesce(excluded.documentation_url, c.documentation_url),"
+    " missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),"
     " malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),"
     " mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status),"
     " in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),"
     " in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status),"
     " stored_headers = coalesce(excluded.stored_headers, c.stored_headers)"
-    " WHERE" IDEM_MAY_USE("$8") " RETURNING 1";
+    " WHERE" IDEM_MAY_USE("$12") " RETURNING 1";
 
 constexpr const char *kDrop =
     "DELETE FROM %s AS c WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
@@ -78,32 +97,68 @@ void check_values(FunctionCallInfo fcinfo) {
         (void)GetUserNameFromId(PG_GETARG_OID(Argument::owner), false); // raises for a role that does not exist
 }
 
-void check_stored_headers(ArrayType *array) {
-    Datum *names;
+void check_method(const char *method) {
+    if (!core::is_http_token(method))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no HTTP method", method)));
+}
+
+void check_status_pattern(const char *pattern) {
+    if (!core::is_http_status_pattern(pattern))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no HTTP status", pattern),
+                        errhint("Give statuses, such as '429', or classes of them, such as '5xx'.")));
+}
+
+void check_stored_header(const char *name) {
+    if (!core::is_http_token(name))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no name of a header field", name)));
+    if (core::names_http_field(core::kNeverStoredFields, name))
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("header field \"%s\" cannot be stored", name),
+                 errdetail("Cookies are for the client that got them, and fields of a connection for that connection.")));
+}
+
+// Checks each item of the optional array `arg`. `item` is what messages call one: "a name in stored_headers".
+void check_items(FunctionCallInfo fcinfo, int arg, const char *item, void (*check)(const char *)) {
+    if (PG_ARGISNULL(arg))
+        return;
+    Datum *items;
     bool *nulls;
     int count;
-    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &count);
+    deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), TEXTOID, -1, false, TYPALIGN_INT, &items, &nulls, &count);
     for (int i = 0; i < count; i++) {
         if (nulls[i])
-            raise_null_argument("a name in stored_headers");
-        const char *name = TextDatumGetCString(names[i]);
-        if (!core::is_http_token(name))
-            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no name of a header field", name)));
-        if (core::names_http_field(core::kNeverStoredFields, name))
-            ereport(ERROR,
-                    (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("header field \"%s\" cannot be stored", name),
-                     errdetail("Cookies are for the client that got them, and fields of a connection for that connection.")));
+            raise_null_argument(item);
+        check(TextDatumGetCString(items[i]));
     }
 }
 
+// The page is sent as <...> in a header field.
+bool is_documentation_url(std::string_view url) {
+    const bool has_scheme = url.substr(0, 8) == "https://" || url.substr(0, 7) == "http://";
+    return has_scheme && url.size() <= kMaxUrlBytes && url.size() > url.find("//") + 2 &&
+           std::all_of(url.begin(), url.end(),
+                       [](char c) { return c > ' ' && c < 0x7f && strchr("<>\"\\^`{|}", c) == nullptr; });
+}
+
 void check_http_values(FunctionCallInfo fcinfo) {
+    if (const text *missing_key = optional_text(fcinfo, HttpArgument::missing_key)) {
+        const char *policy = text_to_cstring(missing_key);
+        if (strcmp(policy, "reject") != 0 && strcmp(policy, "run") != 0)
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for missing_key", policy),
+                            errhint("Use 'reject' or 'run'.")));
+    }
+    check_items(fcinfo, HttpArgument::keyed_methods, "a method in keyed_methods", check_method);
+    check_items(fcinfo, HttpArgument::unstored_statuses, "a status in unstored_statuses", check_status_pattern);
+    if (const text *url = optional_text(fcinfo, HttpArgument::documentation_url))
+        if (!is_documentation_url({VARDATA_ANY(url), VARSIZE_ANY_EXHDR(url)}))
+            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("documentation_url is malformed"),
+                            errdetail("It must be an absolute http or https URI of at most %zu bytes.", kMaxUrlBytes)));
     for (int i = 0; i < kHttpRefusals; i++) {
         const int arg = HttpArgument::first_status + i;
         if (!PG_ARGISNULL(arg) && (PG_GETARG_INT32(arg) < 400 || PG_GETARG_INT32(arg) > 599))
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be from 400 to 599", kStatusNames[i])));
     }
-    if (!PG_ARGISNULL(HttpArgument::stored_headers))
-        check_stored_headers(PG_GETARG_ARRAYTYPE_P(HttpArgument::stored_headers));
+    check_items(fcinfo, HttpArgument::stored_headers, "a name in stored_headers", check_stored_header);
 }
 
 // Writes the scope's row from the arguments of the call. The first of them is the scope.

@@ -138,6 +138,24 @@ inline bool compat_search_path_matches(const CachedPlanSource *source) {
 #endif
 }
 
+// Returns the size, or -1 when `out` is too small. 18 changed the type of the bytes.
+inline int compat_b64_encode(const uint8 *bytes, int size, char *out, int capacity) {
+#if PG_VERSION_NUM >= 180000
+    return pg_b64_encode(bytes, size, out, capacity);
+#else
+    return pg_b64_encode(reinterpret_cast<const char *>(bytes), size, out, capacity);
+#endif
+}
+
+// Returns the size, or -1 when the text is not base64 or `out` is too small. 18 changed the type of the bytes.
+inline int compat_b64_decode(const char *text, int size, uint8 *out, int capacity) {
+#if PG_VERSION_NUM >= 180000
+    return pg_b64_decode(text, size, out, capacity);
+#else
+    return pg_b64_decode(text, size, reinterpret_cast<char *>(out), capacity);
+#endif
+}
+
 // 16 replaced the functions for each kind of object by one.
 inline bool compat_owns_relation(Oid relation, Oid role) {
 #if PG_VERSION_NUM >= 160000

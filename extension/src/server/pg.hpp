@@ -47,6 +47,7 @@ extern "C" {
 #include "commands/extension.h"
 #include "commands/sequence.h"
 #include "commands/trigger.h"
+#include "common/base64.h"
 #include "common/controldata_utils.h"
 #include "common/cryptohash.h"
 #include "common/hashfn.h"

@@ -33,7 +33,7 @@ SELECT is(pg_temp.columns_of('idem_key_info'),
     'created_at timestamp with time zone, expires_at timestamp with time zone, lease_until timestamp with time zone',
     'lookup_type_has_neither_fence_nor_owner');
 
-SELECT is(pg_temp.columns_of('idem_http_answer'), 'action text, status integer, headers jsonb, body jsonb, fence bigint',
+SELECT is(pg_temp.columns_of('idem_http_answer'), 'action text, status integer, headers jsonb, body text, body_bytes bytea, fence bigint',
     'http_answer_has_the_columns_of_the_contract');
 
 SELECT set_has(
@@ -67,13 +67,13 @@ SELECT set_has(
        ('idem_scope_reset', 'scope text, VARIADIC settings text[]', 0, 'boolean'),
        ('idem_scope_drop', 'scope text', 0, 'boolean'),
        ('idem_http_begin',
-        'method text, route text, idempotency_key text, body bytea, lease interval, wait interval, ttl interval, scope text',
+        'scope text, method text, route text, idempotency_key text, body text, body_bytes bytea, lease interval, wait interval, ttl interval',
         5, 'idem_http_answer'),
-       ('idem_http_complete', 'idempotency_key text, status integer, headers jsonb, body jsonb, fence bigint, scope text', 2, 'void'),
+       ('idem_http_complete', 'scope text, idempotency_key text, status integer, headers jsonb, body text, body_bytes bytea, fence bigint', 4, 'boolean'),
        ('idem_http_key', 'idempotency_key text', 0, 'text'),
        ('idem_http_scope_set',
-        'scope text, missing_key_status integer, malformed_key_status integer, mismatch_status integer, in_flight_status integer, '
-        'in_doubt_status integer, stored_headers text[]', 6, 'void'),
+        'scope text, missing_key text, keyed_methods text[], unstored_statuses text[], documentation_url text, '
+        'missing_key_status integer, malformed_key_status integer, mismatch_status integer, in_flight_status integer, in_doubt_status integer, stored_headers text[]', 10, 'void'),
        ('idem_machine_define', 'name text, definition jsonb', 0, 'void'),
        ('idem_machine_drop', 'name text', 0, 'void'),
        ('idem_machine_attach', 'target regclass, state_column name, machine text, log boolean, validate boolean', 2, 'void'),

@@ -22,7 +22,7 @@ SELECT is(:'LAST_ERROR_MESSAGE'::text, 'idem_begin() can only be used in transac
 SELECT is((SELECT count(*) FROM idem_lookup('block:begin')), 0::bigint, 'and_is_undone');
 SELECT idem_begin('block:begin');
 SELECT is(:'SQLSTATE'::text, '25P01', 'begin_in_a_target_list');
-SELECT action FROM idem_http_begin('POST', '/', 'block:http', scope => 'block');
+SELECT action FROM idem_http_begin('block', 'POST', '/', 'block:http');
 SELECT is(:'SQLSTATE'::text, '25P01', 'http_begin_alone');
 SELECT idem_serialize('block:serialize');
 SELECT is(:'SQLSTATE'::text, '25P01', 'serialize_alone');
@@ -53,7 +53,7 @@ SELECT outcome FROM idem_begin('block:execute');
 SELECT is(:'SQLSTATE'::text, '00000', 'begin_of_what_is_done');
 SELECT outcome FROM pessimistic_lock('tap_block.item', '{"id": 9}');
 SELECT is(:'SQLSTATE'::text, '00000', 'lock_of_no_row');
-SELECT action FROM idem_http_begin('GET', '/', NULL, scope => 'block');
+SELECT action FROM idem_http_begin('block', 'GET', '/', NULL);
 SELECT is(:'SQLSTATE'::text, '00000', 'http_request_without_a_key');
 BEGIN;
 SELECT outcome FROM idem_begin('block:explicit');

@@ -54,14 +54,14 @@ SELECT is((SELECT response FROM idem_begin('redact:back')), '"x"', 'rolled_back_
 
 -- HTTP.
 BEGIN;
-SELECT action FROM idem_http_begin('POST', '/', 'redact:http', scope => 'redact:http');
+SELECT action FROM idem_http_begin('redact:http', 'POST', '/', 'redact:http');
 COMMIT;
 BEGIN;
-SELECT action FROM idem_http_begin('POST', '/', 'redact:shop', '1', scope => 'redact:http');
-SELECT idem_http_complete('redact:shop', 201, '{"Location": "/users/ada"}', '{"name": "Ada"}', scope => 'redact:http');
+SELECT action FROM idem_http_begin('redact:http', 'POST', '/', 'redact:shop', '1');
+SELECT idem_http_complete('redact:http', 'redact:shop', 201, '{"Location": "/users/ada"}', '{"name": "Ada"}');
 COMMIT;
 SELECT idem_redact('redact:shop', 'redact:http');
-SELECT is((SELECT (action, status, headers, body)::text FROM idem_http_begin('POST', '/', 'redact:shop', '1', scope => 'redact:http')),
+SELECT is((SELECT (action, status, headers, body)::text FROM idem_http_begin('redact:http', 'POST', '/', 'redact:shop', '1')),
     '(replay,201,"{""Idempotent-Replayed"": ""true""}",)', 'http_replays_the_status');
 
 -- Read only, and snapshots.

@@ -47,9 +47,9 @@ INSERT INTO uses SELECT format(call, :fence, :held2) FROM (VALUES
     ('idem_forget(''absent'', ''owned:s'')'),
     ('idem_redact(''done'', ''owned:s'')'),
     ('idem_resolve(''lapsed'', ''released'', scope => ''owned:s'')'),
-    ('idem_http_begin(''POST'', ''/'', ''new7'', scope => ''owned:s'')'),
-    ('idem_http_begin(''GET'', ''/'', NULL, scope => ''owned:s'')'),
-    ('idem_http_complete(NULL, 200, NULL, NULL, scope => ''owned:s'')'),
+    ('idem_http_begin(''owned:s'', ''POST'', ''/'', ''new7'')'),
+    ('idem_http_begin(''owned:s'', ''GET'', ''/'', NULL)'),
+    ('idem_http_complete(''owned:s'', NULL, 200, NULL, NULL)'),
     ('idem_http_scope_set(''owned:s'', mismatch_status => 409)'),
     ('idem_scope_reset(''owned:s'', ''ttl'')'),
     ('idem_scope_set(''owned:s'', ttl => ''1 hour'')')) AS template (call);

@@ -37,8 +37,8 @@ SELECT is(pg_temp.states($$ idem_begin('altered:k') $$, $$ idem_execute('altered
 ROLLBACK;
 BEGIN;
 ALTER TYPE idem_http_answer ALTER ATTRIBUTE status TYPE text;
-SELECT is(pg_temp.states($$ idem_http_begin('POST', '/', 'altered:http', scope => 'altered:s') $$,
-                         $$ idem_http_begin('GET', '/', NULL, scope => 'altered:s') $$), '55000 55000',
+SELECT is(pg_temp.states($$ idem_http_begin('altered:s', 'POST', '/', 'altered:http') $$,
+                         $$ idem_http_begin('altered:s', 'GET', '/', NULL) $$), '55000 55000',
     'http_answer_with_a_column_of_another_type');
 ROLLBACK;
 BEGIN;
