@@ -121,7 +121,7 @@ int run_once(context &c) {
     try {
         const answer result = wait_in_slices(given.wait, signals, [&](const patience &slice) {
             about.wait(slice);
-            return leased(c.db, about, work, terms);
+            return leased(c.db, about, terms, work);
         });
         return ran ? ran->exit_code() : replay(result, given);
     } catch (const command_failed &failure) {

@@ -189,8 +189,8 @@ void receive(Shop &shop, const nlohmann::json &message) {
         options.ttl = std::chrono::hours{72};
         return options;
     }();
-    const bool fresh = idem::consume(
-        shop.db, "checkout", message_id, [&](idem::transaction &tx) { outcome = apply(tx, id, message); }, kRemember);
+    const bool fresh = idem::consume(shop.db, "checkout", message_id, kRemember,
+                                     [&](idem::transaction &tx) { outcome = apply(tx, id, message); });
     shop.diary.note(
         scheme, "idem_consume",
         fresh ? std::string{"true, "} + message.at("status").get<std::string>() + ": " + idem::name(outcome) : "false", id);

@@ -57,8 +57,7 @@ TEST_F(Inbox, NeedNotWait) {
     consume(db_, "mail", id_, [&](idem::transaction &) {
         idem::consume_options options;
         options.wait = idem::duration(0);
-        EXPECT_THROW(consume(
-                         db_, "mail", id_, [](idem::transaction &) { ADD_FAILURE() << "twice"; }, options),
+        EXPECT_THROW(consume(db_, "mail", id_, options, [](idem::transaction &) { ADD_FAILURE() << "twice"; }),
                      idem::in_flight);
     });
 }
@@ -106,10 +105,9 @@ TEST_F(Inbox, BatchesInOppositeOrderDoNotDeadlock) {
             idem::consume_options options;
             options.flow.retry = idem::retry_policy{};
             options.flow.retry->attempts = 1;
-            done +=
-                consume_many(
-                    db_, "mail", i % 2 ? ids : reversed, [](idem::transaction &, const std::vector<std::string> &) {}, options)
-                    .size();
+            done += consume_many(db_, "mail", i % 2 ? ids : reversed, options,
+                                 [](idem::transaction &, const std::vector<std::string> &) {})
+                        .size();
         });
     for (std::thread &each : workers)
         each.join();

@@ -48,13 +48,10 @@ idem::once_options swift_once() {
 
 // The work answers differently each time it runs, so an answer that is not the stored one is noticed.
 idem::answer work_once(idem::client &db, const std::string &key, int &runs) {
-    return idem::once(
-        db, idem::request{key}.of_json(R"({"amount": 7})"),
-        [&](idem::transaction &tx) {
-            test::leave_effect(tx, key);
-            return idem::response{201, R"({"run": )" + std::to_string(++runs) + "}"};
-        },
-        swift_once());
+    return idem::once(db, idem::request{key}.of_json(R"({"amount": 7})"), swift_once(), [&](idem::transaction &tx) {
+        test::leave_effect(tx, key);
+        return idem::response{201, R"({"run": )" + std::to_string(++runs) + "}"};
+    });
 }
 
 void expect_one_effect(observer &eyes, const std::string &key, const idem::answer &told) {
@@ -111,13 +108,10 @@ TEST(CutPoints, OnceBesideAnotherCaller) {
     observer eyes;
     idem::client beside = test::make_client();
     const auto call = [](idem::client &db, const std::string &key) {
-        return idem::once(
-            db, idem::request{key}.wait(idem::patience::forever()),
-            [&](idem::transaction &tx) {
-                test::leave_effect(tx, key);
-                return idem::response{201, "{\"by\": \"" + test::unique_key() + "\"}"};
-            },
-            swift_once());
+        return idem::once(db, idem::request{key}.wait(idem::patience::forever()), swift_once(), [&](idem::transaction &tx) {
+            test::leave_effect(tx, key);
+            return idem::response{201, "{\"by\": \"" + test::unique_key() + "\"}"};
+        });
     };
     cut_options racing;
     racing.sends_all = false; // the second caller sends fewer messages

@@ -139,14 +139,11 @@ TEST(CutPoints, TransactWithAnIdempotentEffect) {
         idem::flow_options options;
         options.retry = test::swift();
         const auto call = [&] {
-            return idem::transact(
-                db,
-                [&](idem::transaction &tx) {
-                    if (idem::claim(tx, key))
-                        test::leave_effect(tx, key);
-                    return 7;
-                },
-                options);
+            return idem::transact(db, options, [&](idem::transaction &tx) {
+                if (idem::claim(tx, key))
+                    test::leave_effect(tx, key);
+                return 7;
+            });
         };
         int told = 0;
         for (int i = 0; i < 2 && told == 0; ++i)

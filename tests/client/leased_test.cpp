@@ -139,9 +139,7 @@ TEST(Leased, LeaseBeginsWhenTheWaitEnds) {
     const std::string key = unique_key();
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
-    EXPECT_THROW(idem::leased(
-                     db, idem::request{key}.lease(1s), [](idem::lease &) { throw 1; }, keep),
-                 int);
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(1s), keep, [](idem::lease &) { throw 1; }), int);
     // It waits for longer than the length of its own lease.
     idem::leased(db, idem::request{key}.lease(600ms).wait(20s), [](idem::lease &lease) {
         EXPECT_GT(lease.time_left(), 200ms);
@@ -175,9 +173,7 @@ TEST(Leased, ExceptionKeepsTheKeyByOption) {
     const std::string key = unique_key();
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
-    EXPECT_THROW(idem::leased(
-                     db, idem::request{key}.lease(60s), [](idem::lease &) { throw 1; }, keep),
-                 int);
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), keep, [](idem::lease &) { throw 1; }), int);
     EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), [](idem::lease &) { ADD_FAILURE(); }), idem::in_flight);
 }
 
@@ -187,15 +183,13 @@ TEST(Leased, TakeoverGoesOnFromTheRecoveryPoint) {
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
     std::int64_t first_fence = 0;
-    EXPECT_THROW(idem::leased(
-                     db, idem::request{key}.lease(300ms),
-                     [&](idem::lease &lease) {
-                         first_fence = lease.fence();
-                         lease.checkpoint("charged");
-                         lease.checkpoint("mailed");
-                         throw 1;
-                     },
-                     keep),
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(300ms), keep,
+                              [&](idem::lease &lease) {
+                                  first_fence = lease.fence();
+                                  lease.checkpoint("charged");
+                                  lease.checkpoint("mailed");
+                                  throw 1;
+                              }),
                  int);
     const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
         EXPECT_EQ(lease.recovery_point(), "mailed");
@@ -211,9 +205,7 @@ TEST(Leased, VanishedHolderLeavesDoubtWhereAnOperatorDecides) {
     ask("SELECT idem.idem_scope_set($1, on_lease_expiry => 'manual')", {scope});
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
-    EXPECT_THROW(idem::leased(
-                     db, idem::request{"a"}.in(scope).lease(200ms), [](idem::lease &) { throw 1; }, keep),
-                 int);
+    EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(200ms), keep, [](idem::lease &) { throw 1; }), int);
     EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(200ms).wait(20s), [](idem::lease &) { ADD_FAILURE(); }),
                  idem::in_doubt);
     EXPECT_EQ(state_of("a", scope), "in_doubt");
@@ -594,14 +586,11 @@ test::flow leased_alone(idem::client &beside) {
     return [&beside](idem::client &db, const std::string &key, bool) {
         int runs = 0;
         const auto call = [&](idem::client &on) {
-            return idem::leased(
-                on, idem::request{key}.of_text("work").lease(60s),
-                [&](idem::lease &lease) {
-                    EXPECT_EQ(lease.attempt(), 1);
-                    lease.checkpoint("here");
-                    return idem::response{201, "{\"run\": " + std::to_string(++runs) + "}"};
-                },
-                swift_leased());
+            return idem::leased(on, idem::request{key}.of_text("work").lease(60s), swift_leased(), [&](idem::lease &lease) {
+                EXPECT_EQ(lease.attempt(), 1);
+                lease.checkpoint("here");
+                return idem::response{201, "{\"run\": " + std::to_string(++runs) + "}"};
+            });
         };
         const idem::answer told = call(db);
         EXPECT_FALSE(told.replayed);
@@ -641,8 +630,7 @@ TEST(Leased, OwnClaimOfALostConnectionIsWaitedFor) {
     idem::client db = test::make_client(through);
     int runs = 0;
     const auto call = [&] {
-        return idem::leased(
-            db, idem::request{unique_key()}.lease(60s), [&](idem::lease &) { ++runs; }, swift_leased());
+        return idem::leased(db, idem::request{unique_key()}.lease(60s), swift_leased(), [&](idem::lease &) { ++runs; });
     };
     call();
     between.arm({test::side::frontend, 4, test::moment::before, 300ms});
@@ -663,15 +651,13 @@ TEST(CutPoints, LeasedThatCompletesInATransaction) {
             [&](idem::client &db, const std::string &key, bool calm) {
                 bool failed = false;
                 try {
-                    const idem::answer told = idem::leased(
-                        db, idem::request{key}.lease(60s),
-                        [&](idem::lease &lease) {
+                    const idem::answer told =
+                        idem::leased(db, idem::request{key}.lease(60s), swift_leased(), [&](idem::lease &lease) {
                             idem::transaction tx(db, idem::isolation::read_committed, {});
                             leave_effect(tx, key);
                             lease.complete(tx, {201, "[1]"});
                             tx.finish();
-                        },
-                        swift_leased());
+                        });
                     EXPECT_EQ(told.json, "[1]");
                     EXPECT_EQ(told.status_code, 201);
                     EXPECT_FALSE(told.replayed);

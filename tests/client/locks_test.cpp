@@ -382,13 +382,11 @@ TEST(CutPoints, Lock) {
         options.unnoticed = unnoticed;
         test::at_every_cut_point(
             [&](idem::client &db, const std::string &name, bool calm) {
-                EXPECT_EQ(idem::with_lock(
-                              db, name,
-                              [&](idem::held_lock &) {
-                                  EXPECT_FALSE(is_free(eyes, name));
-                                  return 7;
-                              },
-                              swift_and_short()),
+                EXPECT_EQ(idem::with_lock(db, name, swift_and_short(),
+                                          [&](idem::held_lock &) {
+                                              EXPECT_FALSE(is_free(eyes, name));
+                                              return 7;
+                                          }),
                           7);
                 freed.expect(name, calm);
             },

@@ -457,8 +457,7 @@ TEST(Once, AFailedFlowLeavesAUsableConnection) {
         EXPECT_ANY_THROW(idem::once(db, unique_key(), [](idem::transaction &tx) { tx.exec("SELECT 1/0"); }));
         EXPECT_ANY_THROW(idem::once(db, unique_key(), [](idem::transaction &tx) { tx.exec("COMMIT"); }));
         EXPECT_ANY_THROW(idem::once(db, unique_key(), [](idem::transaction &tx) { tx.abort(); }));
-        idem::once(
-            db, unique_key(), [](idem::transaction &tx) { tx.exec("DEALLOCATE ALL"); }, swift_once());
+        idem::once(db, unique_key(), swift_once(), [](idem::transaction &tx) { tx.exec("DEALLOCATE ALL"); });
         const std::string key = unique_key();
         EXPECT_FALSE(idem::once(db, key, [&](idem::transaction &tx) { leave_effect(tx, key); }).replayed);
         EXPECT_EQ(effects(key), 1);
@@ -515,16 +514,13 @@ TEST(Once, SerializableWorkRunsAgain) {
         idem::once_options options = swift_once();
         options.level = level;
         int runs = 0;
-        idem::once(
-            db, unique_key(),
-            [&](idem::transaction &tx) {
-                const pqxx::result n = exec_with(tx, "SELECT n FROM public.client_counter WHERE key = $1", {row});
-                if (++runs == 1)
-                    ask("UPDATE public.client_counter SET n = n + 10 WHERE key = $1", {row});
-                exec_with(tx, "UPDATE public.client_counter SET n = $2::int + 1 WHERE key = $1",
-                          {row, std::string(n[0][0].c_str())});
-            },
-            options);
+        idem::once(db, unique_key(), options, [&](idem::transaction &tx) {
+            const pqxx::result n = exec_with(tx, "SELECT n FROM public.client_counter WHERE key = $1", {row});
+            if (++runs == 1)
+                ask("UPDATE public.client_counter SET n = n + 10 WHERE key = $1", {row});
+            exec_with(tx, "UPDATE public.client_counter SET n = $2::int + 1 WHERE key = $1",
+                      {row, std::string(n[0][0].c_str())});
+        });
         EXPECT_EQ(runs, 2);
     }
     EXPECT_EQ(ask("SELECT n FROM public.client_counter WHERE key = $1", {row}), "22");
@@ -727,14 +723,11 @@ TEST(Once, OutlastsAServerThatIsDown) {
             server.start();
     };
     int runs = 0;
-    const idem::answer told = idem::once(
-        db, key,
-        [&](idem::transaction &tx) {
-            if (++runs == 1)
-                server.stop("immediate");
-            leave_effect(tx, key);
-        },
-        options);
+    const idem::answer told = idem::once(db, key, options, [&](idem::transaction &tx) {
+        if (++runs == 1)
+            server.stop("immediate");
+        leave_effect(tx, key);
+    });
     EXPECT_FALSE(told.replayed);
     EXPECT_EQ(runs, 2);
     ASSERT_EQ(seen.size(), 3u);
@@ -758,14 +751,11 @@ TEST(Once, AnUnknownOutcomeIsNotCalledALostConnection) {
     const std::string key = unique_key();
     idem::once(db, unique_key(), [](idem::transaction &) {}); // connected, prepared
     const auto e = thrown_by<idem::outcome_unknown>([&] {
-        idem::once(
-            db, key,
-            [&](idem::transaction &tx) {
-                leave_effect(tx, key);
-                between.arm({test::side::backend, 1, test::moment::before, 0ms}); // the next reply is COMMIT's
-                between.refuse(true);
-            },
-            three_attempts());
+        idem::once(db, key, three_attempts(), [&](idem::transaction &tx) {
+            leave_effect(tx, key);
+            between.arm({test::side::backend, 1, test::moment::before, 0ms}); // the next reply is COMMIT's
+            between.refuse(true);
+        });
     });
     ASSERT_TRUE(e);
     EXPECT_EQ(e->sqlstate(), "08007");
@@ -780,14 +770,11 @@ TEST(Once, AnUnknownOutcomeIsNotCalledInFlight) {
     const std::string key = unique_key();
     idem::once(db, unique_key(), [](idem::transaction &) {});
     const auto e = thrown_by<idem::outcome_unknown>([&] {
-        idem::once(
-            db, key,
-            [&](idem::transaction &tx) {
-                leave_effect(tx, key);
-                between.arm({test::side::frontend, 1, test::moment::before,
-                             60s}); // COMMIT never arrives, and the connection stays open
-            },
-            three_attempts());
+        idem::once(db, key, three_attempts(), [&](idem::transaction &tx) {
+            leave_effect(tx, key);
+            between.arm(
+                {test::side::frontend, 1, test::moment::before, 60s}); // COMMIT never arrives, and the connection stays open
+        });
     });
     ASSERT_TRUE(e);
     EXPECT_EQ(e->sqlstate(), "08007");

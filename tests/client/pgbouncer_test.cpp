@@ -215,21 +215,18 @@ TEST_F(Pgbouncer, LocksExcludeEachOther) {
         threads.emplace_back([&] {
             for (int j = 0; j < kRounds; ++j)
                 try {
-                    idem::with_lock(
-                        db, name,
-                        [&](idem::held_lock &held) {
-                            EXPECT_GT(held.fence(), last);
-                            last = held.fence();
-                            const int before = count;
-                            EXPECT_FALSE(held.stop().wait_for(j == 0 ? 1500ms : 1ms)) << "not renewed";
-                            idem::transact(db, [&](idem::transaction &tx) {
-                                held.assert_fence(tx);
-                                test::leave_effect(tx, name);
-                            });
-                            EXPECT_FALSE(idem::try_lock(db, name, brief));
-                            count = before + 1;
-                        },
-                        brief);
+                    idem::with_lock(db, name, brief, [&](idem::held_lock &held) {
+                        EXPECT_GT(held.fence(), last);
+                        last = held.fence();
+                        const int before = count;
+                        EXPECT_FALSE(held.stop().wait_for(j == 0 ? 1500ms : 1ms)) << "not renewed";
+                        idem::transact(db, [&](idem::transaction &tx) {
+                            held.assert_fence(tx);
+                            test::leave_effect(tx, name);
+                        });
+                        EXPECT_FALSE(idem::try_lock(db, name, brief));
+                        count = before + 1;
+                    });
                 } catch (const std::exception &e) {
                     ADD_FAILURE() << e.what();
                 }
@@ -263,11 +260,11 @@ TEST_F(Pgbouncer, EachMessageIsConsumedOnce) {
                             for (const std::string &each : fresh)
                                 test::leave_effect(tx, each);
                         };
-                        done += static_cast<int>(idem::consume_many(db, "tests", batch, work, options).size());
+                        done += static_cast<int>(idem::consume_many(db, "tests", batch, options, work).size());
                     } else
                         for (const std::string &each : batch)
-                            done += idem::consume(
-                                db, "tests", each, [&](idem::transaction &tx) { test::leave_effect(tx, each); }, options);
+                            done += idem::consume(db, "tests", each, options,
+                                                  [&](idem::transaction &tx) { test::leave_effect(tx, each); });
                 }
             } catch (const std::exception &e) {
                 ADD_FAILURE() << e.what();

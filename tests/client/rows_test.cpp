@@ -201,7 +201,7 @@ TEST_F(Rows, PessimisticThrowsBusyAndNotFound) {
     idem::transact(db_, [&](idem::transaction &tx) {
         pessimistic_lock(tx, table_, kOne);
         try {
-            idem::pessimistic(db_, table_, kOne, never, idem::duration(10));
+            idem::pessimistic(db_, table_, kOne, idem::duration(10), never);
             ADD_FAILURE() << "it is locked";
         } catch (const idem::busy &e) {
             EXPECT_EQ(e.sqlstate(), "55P03");
@@ -255,14 +255,12 @@ TEST_P(OptimisticSum, EightTimesFiftyIncrementsAreFourHundred) {
                 return object("\"quantity\"", std::to_string(number_in(row, "quantity") + 1));
             };
             for (int j = 0; j < 50; ++j) {
-                const idem::row_result done = GetParam() ? idem::optimistic(
-                                                               db_, table_, kOne,
-                                                               [&](idem::transaction &tx, const std::string &row) {
-                                                                   leave_effect(tx, key_);
-                                                                   return next(row);
-                                                               },
-                                                               options)
-                                                         : idem::optimistic(db_, table_, kOne, next, options);
+                const idem::row_result done = GetParam() ? idem::optimistic(db_, table_, kOne, options,
+                                                                            [&](idem::transaction &tx, const std::string &row) {
+                                                                                leave_effect(tx, key_);
+                                                                                return next(row);
+                                                                            })
+                                                         : idem::optimistic(db_, table_, kOne, options, next);
                 EXPECT_TRUE(done);
             }
         });
@@ -326,13 +324,12 @@ TEST_F(Rows, OptimisticGivesUpWithStaleVersion) {
         test::ask("UPDATE " + table_ + " SET kind = 'sudden' WHERE id = 1");
         return std::string("{}");
     };
-    EXPECT_THROW(idem::optimistic(
-                     db_, table_, kOne, [&](const std::string &) { return disturb(); }, options),
+    EXPECT_THROW(idem::optimistic(db_, table_, kOne, options, [&](const std::string &) { return disturb(); }),
                  idem::stale_version);
     EXPECT_EQ(runs, 3);
-    EXPECT_THROW(idem::optimistic(
-                     db_, table_, kOne, [&](idem::transaction &, const std::string &) { return disturb(); }, options),
-                 idem::stale_version);
+    EXPECT_THROW(
+        idem::optimistic(db_, table_, kOne, options, [&](idem::transaction &, const std::string &) { return disturb(); }),
+        idem::stale_version);
     EXPECT_EQ(runs, 6);
 }
 

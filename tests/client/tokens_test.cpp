@@ -36,12 +36,9 @@ TEST(Tokens, WorkThatFailsLeavesTheTokenGood) {
     idem::client db = test::make_client();
     const std::string token = issue_token(db, kSubject, std::chrono::minutes(1), kScope), key = test::unique_key();
     struct own_error {};
-    EXPECT_THROW(with_token(
-                     db, token, [](idem::transaction &) { throw own_error(); }, kSubject, {}, kScope),
-                 own_error);
+    EXPECT_THROW(with_token(db, token, kSubject, {{}, kScope}, [](idem::transaction &) { throw own_error(); }), own_error);
     const auto submit = [&](const std::string &subject) {
-        return with_token(
-            db, token, [&](idem::transaction &tx) { leave_effect(tx, key); }, subject, {}, kScope);
+        return with_token(db, token, subject, {{}, kScope}, [&](idem::transaction &tx) { leave_effect(tx, key); });
     };
     EXPECT_EQ(submit("mallory"), token_outcome::invalid);
     EXPECT_EQ(submit(kSubject), token_outcome::accepted);
@@ -83,14 +80,12 @@ TEST(Tokens, OwnTransactionOfBeforeIsWaitedFor) {
         });
     };
     int runs = 0;
-    EXPECT_EQ(with_token(
-                  db, token,
-                  [&](idem::transaction &tx) {
-                      leave_effect(tx, key);
-                      if (++runs == 1)
-                          test::terminate(tx, true);
-                  },
-                  "", options),
+    EXPECT_EQ(with_token(db, token, "", {options},
+                         [&](idem::transaction &tx) {
+                             leave_effect(tx, key);
+                             if (++runs == 1)
+                                 test::terminate(tx, true);
+                         }),
               token_outcome::accepted);
     EXPECT_EQ(runs, 2);
     EXPECT_EQ(effects(key), 1);
@@ -107,18 +102,15 @@ TEST(Tokens, LostCommitOfATokenThatRunsOutMeanwhileIsUnknown) {
         EXPECT_TRUE(test::eventually([&] { return redeem_token(db, token) == token_outcome::expired; }));
     };
     std::future<void> gate;
-    EXPECT_THROW(with_token(
-                     db, token,
-                     [&](idem::transaction &tx) {
-                         leave_effect(tx, key);
-                         gate = test::lose_commit_reply(tx);
-                     },
-                     "", options),
+    EXPECT_THROW(with_token(db, token, "", {options},
+                            [&](idem::transaction &tx) {
+                                leave_effect(tx, key);
+                                gate = test::lose_commit_reply(tx);
+                            }),
                  idem::outcome_unknown);
     gate.get();
     EXPECT_EQ(effects(key), 1);
-    EXPECT_EQ(with_token(
-                  db, token, [](idem::transaction &) { ADD_FAILURE() << "the work ran twice"; }, "", options),
+    EXPECT_EQ(with_token(db, token, "", {options}, [](idem::transaction &) { ADD_FAILURE() << "the work ran twice"; }),
               token_outcome::expired);
 }
 

@@ -41,8 +41,7 @@ std::vector<std::string> new_message_ids(const rows &answer, const std::string &
 /// Two round trips in addition to those of the work; one for a message that was seen before. Retries, lost connections and a
 /// lost reply to COMMIT are handled as in `once`. Throws the same errors as `once`, except mismatch.
 template <typename F>
-bool consume(client &db, const std::string &consumer, const std::string &message_id, F &&work,
-             const consume_options &options = {}) {
+bool consume(client &db, const std::string &consumer, const std::string &message_id, const consume_options &options, F &&work) {
     const request about = detail::inbox_request(consumer, message_id, options);
     detail::once_flow flow{db, about, options.flow};
     for (;;) {
@@ -57,6 +56,9 @@ bool consume(client &db, const std::string &consumer, const std::string &message
         }
     }
 }
+template <typename F> bool consume(client &db, const std::string &consumer, const std::string &message_id, F &&work) {
+    return consume(db, consumer, message_id, consume_options{}, std::forward<F>(work));
+}
 
 /// The same for a batch, in one transaction: `work(transaction &, const std::vector<std::string> &new_ids)` runs once with the
 /// new ids, each once, in their order; it does not run when there are none. All or none commit. Waits for other workers without
@@ -66,7 +68,7 @@ bool consume(client &db, const std::string &consumer, const std::string &message
 /// runs again: ids that had been committed are then no longer new, and are not returned.
 template <typename F>
 std::vector<std::string> consume_many(client &db, const std::string &consumer, const std::vector<std::string> &message_ids,
-                                      F &&work, const consume_options &options = {}) {
+                                      const consume_options &options, F &&work) {
     return detail::run_flow(
         db, options.flow,
         [&](detail::flow &run) {
@@ -82,6 +84,11 @@ std::vector<std::string> consume_many(client &db, const std::string &consumer, c
             return new_ids;
         },
         true);
+}
+template <typename F>
+std::vector<std::string> consume_many(client &db, const std::string &consumer, const std::vector<std::string> &message_ids,
+                                      F &&work) {
+    return consume_many(db, consumer, message_ids, consume_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

@@ -96,7 +96,7 @@ command http_complete_step(const http_request &request, const http_response &res
 ///         return idem::http_response{201, {{"Location", "/orders/7"}}, R"({"id": 7})"};
 ///     });
 template <typename F>
-http_response handle_http(client &db, const http_request &request, F &&handler, const flow_options &options = {}) {
+http_response handle_http(client &db, const http_request &request, const flow_options &options, F &&handler) {
     return detail::run_flow(
         db, options,
         [&](detail::flow &run) {
@@ -121,6 +121,9 @@ http_response handle_http(client &db, const http_request &request, F &&handler, 
             return response;
         },
         request.idempotency_key.has_value());
+}
+template <typename F> http_response handle_http(client &db, const http_request &request, F &&handler) {
+    return handle_http(db, request, flow_options{}, std::forward<F>(handler));
 }
 
 } // namespace idem

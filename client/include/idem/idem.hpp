@@ -1,4 +1,6 @@
 // All of the library but the adaptors to others (idem/nlohmann.hpp).
+//
+// In every flow the callable is the last parameter, and the options, which may be left out, come before it.
 #pragma once
 
 #include <idem/client.hpp>

@@ -125,7 +125,7 @@ class leased_flow {
 ///     idem::answer paid = idem::leased(db, about, [&](idem::lease &lease) {
 ///         return idem::response{201, gateway.charge(lease.key(), amount)};
 ///     });
-template <typename F> answer leased(client &db, const request &about, F &&work, const leased_options &options = {}) {
+template <typename F> answer leased(client &db, const request &about, const leased_options &options, F &&work) {
     detail::leased_flow flow{db, about, options};
     if (std::optional<answer> known = flow.begin())
         return *std::move(known);
@@ -134,6 +134,9 @@ template <typename F> answer leased(client &db, const request &about, F &&work, 
     } catch (...) {
         return flow.failed(std::current_exception());
     }
+}
+template <typename F> answer leased(client &db, const request &about, F &&work) {
+    return leased(db, about, leased_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <idem/client.hpp>
 #include <idem/error.hpp>
@@ -88,7 +89,7 @@ held_lock lock(client &db, const std::string &name, const lock_options &options 
 /// ended, whatever the work returned; the exceptions of `work`; and the errors of lock().
 ///
 ///     idem::with_lock(db, "nightly-report", [&](idem::held_lock &lock) { write_report(lock.fence(), lock.stop()); });
-template <typename F> auto with_lock(client &db, const std::string &name, F &&work, const lock_options &options = {}) {
+template <typename F> auto with_lock(client &db, const std::string &name, const lock_options &options, F &&work) {
     held_lock held = lock(db, name, options);
     const auto end = [&] {
         held.throw_if_lost();
@@ -103,6 +104,9 @@ template <typename F> auto with_lock(client &db, const std::string &name, F &&wo
         end();
         return result;
     }
+}
+template <typename F> auto with_lock(client &db, const std::string &name, F &&work) {
+    return with_lock(db, name, lock_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

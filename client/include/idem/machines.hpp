@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <idem/target.hpp>
 #include <idem/transact.hpp>
@@ -59,10 +60,15 @@ transition_result transition_of(const rows &answer);
 /// outcome_unknown when the reply to COMMIT was lost: `already` on the next call then means that this or another call moved it.
 template <typename F>
 transition_result transition(client &db, const std::string &table, const std::string &key,
-                             const std::optional<std::string> &from, const std::string &to, F &&work,
-                             const flow_options &options = {}) {
+                             const std::optional<std::string> &from, const std::string &to, const flow_options &options,
+                             F &&work) {
     return detail::step_flow(db, options, detail::transition_step(table, key, from, to), detail::transition_of,
                              [&](transaction &tx, const transition_result &) { work(tx); });
+}
+template <typename F>
+transition_result transition(client &db, const std::string &table, const std::string &key,
+                             const std::optional<std::string> &from, const std::string &to, F &&work) {
+    return transition(db, table, key, from, to, flow_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

@@ -72,7 +72,7 @@ template <typename F, typename... Arguments> response respond(F &work, Arguments
 ///         tx.exec("INSERT INTO payment …");
 ///         return idem::response{201, R"({"status": "paid"})"};
 ///     });
-template <typename F> answer once(client &db, const request &about, F &&work, const once_options &options = {}) {
+template <typename F> answer once(client &db, const request &about, const once_options &options, F &&work) {
     detail::once_flow flow{db, about, options};
     for (;;) {
         try {
@@ -83,6 +83,9 @@ template <typename F> answer once(client &db, const request &about, F &&work, co
             flow.failed(std::current_exception());
         }
     }
+}
+template <typename F> answer once(client &db, const request &about, F &&work) {
+    return once(db, about, once_options{}, std::forward<F>(work));
 }
 
 /// The same for work that is one SQL statement with parameters $1, $2 …: one round trip in all. Its rows, as a JSON array of

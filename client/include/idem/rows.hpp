@@ -151,8 +151,7 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 ///
 ///     idem::optimistic(db, "account", R"({"id": 7})", [](const std::string &row) { return raise_limit(row); });
 template <typename F>
-row_result optimistic(client &db, const std::string &table, const std::string &key, F &&change,
-                      const flow_options &options = {}) {
+row_result optimistic(client &db, const std::string &table, const std::string &key, const flow_options &options, F &&change) {
     if constexpr (std::is_invocable_v<F &, transaction &, const std::string &>) {
         return detail::run_flow(db, options, [&](detail::flow &run) {
             for (;;) {
@@ -181,41 +180,71 @@ row_result optimistic(client &db, const std::string &table, const std::string &k
         return detail::optimistic_without_transaction(db, table, key, change, options);
     }
 }
+template <typename F> row_result optimistic(client &db, const std::string &table, const std::string &key, F &&change) {
+    return optimistic(db, table, key, flow_options{}, std::forward<F>(change));
+}
 
 /// Locks the row, runs `work(transaction &, const std::string &row)` with its newest version, commits, and returns what `work`
 /// returned. Throws busy (55P03) when another transaction held the row for longer than `wait`, and not_found (P0002).
 ///
 /// After a lost connection the next attempt waits for at least options.recovery_wait: the lost transaction may hold the row.
 template <typename F>
-auto pessimistic(client &db, const std::string &table, const std::string &key, F &&work,
-                 const patience &wait = patience::forever(), const flow_options &options = {}) {
+auto pessimistic(client &db, const std::string &table, const std::string &key, const patience &wait,
+                 const flow_options &options, F &&work) {
     return detail::run_flow(db, options, [&](detail::flow &run) {
         const std::string row = detail::locked_row(run.begin(detail::lock_step(table, key, run.wait(wait))), table, key);
         return run.commit_after(work, run.tx(), row);
     });
+}
+template <typename F>
+auto pessimistic(client &db, const std::string &table, const std::string &key, const patience &wait, F &&work) {
+    return pessimistic(db, table, key, wait, flow_options{}, std::forward<F>(work));
+}
+/// Waits without bound.
+template <typename F> auto pessimistic(client &db, const std::string &table, const std::string &key, F &&work) {
+    return pessimistic(db, table, key, patience::forever(), flow_options{}, std::forward<F>(work));
 }
 
 /// Runs conditional_update and, if the row was as expected, `work(transaction &, const std::string &row)` with the changed row
 /// in the same transaction. updated; conflict, with the current row; not_found.
 template <typename F>
 row_result conditional(client &db, const std::string &table, const std::string &key, const std::string &expected,
-                       const std::string &changes, F &&work, const flow_options &options = {}) {
+                       const std::string &changes, const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::conditional_step(table, key, expected, changes), work, options);
+}
+template <typename F>
+row_result conditional(client &db, const std::string &table, const std::string &key, const std::string &expected,
+                       const std::string &changes, F &&work) {
+    return conditional(db, table, key, expected, changes, flow_options{}, std::forward<F>(work));
 }
 
 /// Runs unique_insert and, if the row is new, `work(transaction &, const std::string &row)` in the same transaction. inserted;
 /// duplicate, with the existing row, which is a committed one.
 template <typename F>
-row_result unique(client &db, const std::string &table, const std::string &new_row, F &&work,
-                  const std::vector<std::string> &conflict_columns = {}, const flow_options &options = {}) {
+row_result unique(client &db, const std::string &table, const std::string &new_row,
+                  const std::vector<std::string> &conflict_columns, const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::unique_step(table, new_row, conflict_columns), work, options);
+}
+template <typename F>
+row_result unique(client &db, const std::string &table, const std::string &new_row,
+                  const std::vector<std::string> &conflict_columns, F &&work) {
+    return unique(db, table, new_row, conflict_columns, flow_options{}, std::forward<F>(work));
+}
+/// The conflict columns are those of the primary key.
+template <typename F> row_result unique(client &db, const std::string &table, const std::string &new_row, F &&work) {
+    return unique(db, table, new_row, {}, flow_options{}, std::forward<F>(work));
 }
 
 /// The same with guarded_insert.
 template <typename F>
 row_result guarded(client &db, const std::string &table, const std::string &new_row,
-                   const std::vector<std::string> &match_columns, F &&work, const flow_options &options = {}) {
+                   const std::vector<std::string> &match_columns, const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::guarded_step(table, new_row, match_columns), work, options);
+}
+template <typename F>
+row_result guarded(client &db, const std::string &table, const std::string &new_row,
+                   const std::vector<std::string> &match_columns, F &&work) {
+    return guarded(db, table, new_row, match_columns, flow_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <idem/request.hpp>
 #include <idem/target.hpp>
@@ -30,6 +31,12 @@ std::string issue_token(const target &at, const std::string &subject = "", durat
 token_outcome redeem_token(const target &at, const std::string &token, const std::string &subject = "",
                            const std::string &scope = "");
 
+struct token_options {
+    flow_options flow{};
+    /// The scope of the token, as it was issued.
+    std::string scope{};
+};
+
 namespace detail {
 
 command redeem_step(const std::string &token, const std::string &subject, const std::string &scope);
@@ -45,13 +52,13 @@ token_outcome redeemed(const rows &answer);
 /// the work runs. `duplicate` means that the work is done: by this call, or (if this call did not commit) by another one that
 /// came in between. outcome_unknown is thrown when the token has expired or was revoked meanwhile.
 template <typename F>
-token_outcome with_token(client &db, const std::string &token, F &&work, const std::string &subject = "",
-                         const flow_options &options = {}, const std::string &scope = "") {
+token_outcome with_token(client &db, const std::string &token, const std::string &subject, const token_options &options,
+                         F &&work) {
     return detail::run_flow(
-        db, options,
+        db, options.flow,
         [&](detail::flow &run) {
             for (;;) {
-                const token_outcome outcome = detail::redeemed(run.begin(detail::redeem_step(token, subject, scope)));
+                const token_outcome outcome = detail::redeemed(run.begin(detail::redeem_step(token, subject, options.scope)));
                 if (outcome == token_outcome::accepted) {
                     run.earlier_attempts_rolled_back();
                     work(run.tx());
@@ -65,13 +72,20 @@ token_outcome with_token(client &db, const std::string &token, F &&work, const s
                         "08007",
                         "the connection was lost during commit, and the outcome cannot be determined: the token "
                         "has expired or was revoked",
-                        {subject, scope});
+                        {subject, options.scope});
                 // The transaction that is redeeming it may be that of the lost connection.
                 if (outcome != token_outcome::in_flight || !run.wait_for_lost_transaction())
                     return outcome;
             }
         },
         true);
+}
+template <typename F> token_outcome with_token(client &db, const std::string &token, const std::string &subject, F &&work) {
+    return with_token(db, token, subject, token_options{}, std::forward<F>(work));
+}
+/// For a token without a subject.
+template <typename F> token_outcome with_token(client &db, const std::string &token, F &&work) {
+    return with_token(db, token, "", token_options{}, std::forward<F>(work));
 }
 
 } // namespace idem

@@ -130,11 +130,12 @@ auto step_flow(client &db, const flow_options &options, const command &step, Rea
 ///         tx.exec("UPDATE …");
 ///         return std::string(tx.exec("SELECT …")[0][0].c_str());
 ///     });
-template <typename F> auto transact(client &db, F &&work, const flow_options &options = {}) {
+template <typename F> auto transact(client &db, const flow_options &options, F &&work) {
     return detail::run_flow(db, options, [&](detail::flow &run) {
         run.begin();
         return run.commit_after(work, run.tx());
     });
 }
+template <typename F> auto transact(client &db, F &&work) { return transact(db, flow_options{}, std::forward<F>(work)); }
 
 } // namespace idem

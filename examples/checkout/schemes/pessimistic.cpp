@@ -26,7 +26,7 @@ Answer submit(Shop &shop, const Submission &submission) {
         return {Outcome::ordered, insert_order(tx, submission, ref), "pessimistic_lock", "locked"};
     };
     try {
-        return idem::pessimistic(shop.db, kStock, stock_key(submission.scheme), work, 5s);
+        return idem::pessimistic(shop.db, kStock, stock_key(submission.scheme), 5s, work);
     } catch (const idem::busy &) {
         return {Outcome::busy, "", "pessimistic_lock", "busy"};
     }
@@ -43,10 +43,10 @@ INSERT INTO orders …;
 COMMIT;                         -- the next in the queue
 
 // C++
-idem::pessimistic(db, "stock", key, [&](auto &tx, auto &row) {
+idem::pessimistic(db, "stock", key, 5s, [&](auto &tx, auto &row) {
     if (!is_ordered(tx, cart))
         place_order(tx, cart);
-}, 5s);)";
+});)";
 
 } // namespace
 

@@ -14,9 +14,9 @@ Fields fields(const Visit &visit) {
 Answer submit(Shop &shop, const Submission &submission) {
     const std::string &token = submission.field("token");
     std::string order;
-    const idem::token_outcome said = idem::with_token(
-        shop.db, token, [&](idem::transaction &tx) { order = place_order(tx, submission, token); }, submission.visitor, {},
-        kScope);
+    const idem::token_outcome said =
+        idem::with_token(shop.db, token, submission.visitor, {{}, kScope},
+                         [&](idem::transaction &tx) { order = place_order(tx, submission, token); });
 
     Answer answer{Outcome::invalid, "", "idem_token_redeem", idem::name(said)};
     switch (said) {
@@ -51,9 +51,9 @@ INSERT INTO orders …;   -- only if accepted
 COMMIT;
 
 // C++
-idem::with_token(db, token, [&](idem::transaction &tx) {
+idem::with_token(db, token, visitor, [&](idem::transaction &tx) {
     place_order(tx, cart);
-}, visitor);)";
+});)";
 
 } // namespace
 
