@@ -20,8 +20,8 @@ std::vector<std::string> query(context &c, const detail::statement &what, detail
     try {
         return ask(c, [&] {
             std::vector<std::string> firsts;
-            for (const detail::row &row : target(c.db).call({&what, std::move(values), std::move(about)}))
-                firsts.push_back(row.at(0).value_or(""));
+            for (const detail::record &each : target(c.db).call({&what, std::move(values), std::move(about)}))
+                firsts.push_back(each.at(0).value_or(""));
             return firsts;
         });
     } catch (const bad_input &problem) {

@@ -41,7 +41,7 @@ int next_ids(context &c) {
 
 int move_row(context &c) {
     const transition_result result =
-        ask(c, [&] { return transition(c.db, c.given.key, c.given.row_key, c.given.from_state, c.given.to_state); });
+        ask(c, [&] { return transition(c.db, c.given.key, json_text(c.given.row_key), c.given.from_state, c.given.to_state); });
     nlohmann::ordered_json object{{"outcome", name(result.outcome)}, {"state", nullptr}};
     if (result.state)
         object["state"] = *result.state;

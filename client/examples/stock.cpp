@@ -30,12 +30,12 @@ struct sold_out : std::runtime_error {
     sold_out() : std::runtime_error("sold out") {}
 };
 
-std::string order_key(int id) { return "{\"id\": " + std::to_string(id) + "}"; }
+idem::row order_key(int id) { return {{"id", id}}; }
 
 /// Inserts the order and takes its lamp from the stock, together and once, however often the order is sent.
 bool order(idem::client &db, int id) {
     return bool(idem::unique(db, "stock_example.orders", order_key(id), [](idem::transaction &tx, const std::string &) {
-        if (!idem::conditional_adjust(tx, "stock_example.product", R"({"sku": "lamp"})", "quantity", "-1"))
+        if (!idem::conditional_adjust(tx, "stock_example.product", {{"sku", "lamp"}}, "quantity", "-1"))
             throw sold_out{};
     }));
 }

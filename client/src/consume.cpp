@@ -42,7 +42,7 @@ std::vector<std::string> new_message_ids(const rows &answer, const std::string &
     for (const std::string &id : message_ids)
         id_of.emplace(inbox_key(consumer, id), &id);
     std::vector<std::string> new_ids;
-    for (const row &each : answer)
+    for (const record &each : answer)
         new_ids.push_back(*id_of.at(each.at(0).value()));
     return new_ids;
 }

@@ -11,7 +11,7 @@ namespace {
 
 using detail::command;
 using detail::parameter;
-using detail::row;
+using detail::record;
 using detail::rows;
 using detail::statement;
 
@@ -128,7 +128,7 @@ command http_begin_step(const http_request &request, const std::optional<duratio
 }
 
 http_answer http_answer_of(const rows &answer) {
-    const row &columns = answer.at(0);
+    const record &columns = answer.at(0);
     http_answer known{outcome_of<http_action>(kActions, columns.at(0))};
     if (columns.at(1))
         known.response.status = static_cast<int>(to_integer(columns[1]));

@@ -18,7 +18,7 @@ std::int64_t next_id(const target &at) { return detail::to_integer(at.call({&nex
 
 std::vector<std::int64_t> next_ids(const target &at, std::size_t count) {
     std::vector<std::int64_t> ids;
-    for (const detail::row &each : at.call({&next_many_statement, {std::to_string(count)}}))
+    for (const detail::record &each : at.call({&next_many_statement, {std::to_string(count)}}))
         ids.push_back(detail::to_integer(each.at(0)));
     return ids;
 }

@@ -83,7 +83,7 @@ ticket ticket_of(const rows &answer) {
     const auto milliseconds = [](const parameter &value) {
         return value ? std::optional(duration(to_integer(value))) : std::nullopt;
     };
-    const row &columns = answer.at(0);
+    const record &columns = answer.at(0);
     return {outcome_of<key_outcome>(kKeyOutcomes, columns.at(0)),
             integer(columns.at(1)),
             small(columns.at(2)).value_or(1),

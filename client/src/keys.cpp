@@ -9,7 +9,7 @@ namespace {
 
 using detail::command;
 using detail::parameter;
-using detail::row;
+using detail::record;
 using detail::statement;
 
 constexpr detail::words<4> kStates{"in_progress", "completed", "released", "in_doubt"};
@@ -69,7 +69,7 @@ key_outcome try_claim(const target &at, const std::string &key, const std::optio
 std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys, const std::optional<duration> &ttl,
                                     const std::string &scope) {
     std::vector<std::string> new_keys;
-    for (row &each : at.call(detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
+    for (record &each : at.call(detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
         new_keys.push_back(std::move(each.at(0).value()));
     return new_keys;
 }
@@ -90,7 +90,7 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
     detail::rows found = at.call({&lookup_statement, {key, scope}, {key, scope}});
     if (found.empty())
         return std::nullopt;
-    row &one = found[0];
+    record &one = found[0];
     std::optional<int> status_code;
     if (one.at(2))
         status_code = static_cast<int>(detail::to_integer(one[2]));

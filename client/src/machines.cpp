@@ -28,20 +28,20 @@ const char *name(transition_outcome outcome) noexcept { return detail::word_of(k
 
 namespace detail {
 
-command transition_step(const std::string &table, const std::string &key, const std::optional<std::string> &from,
+command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from,
                         const std::string &to) {
-    return {&transition_statement, {table, key, from, to}, {key}};
+    return {&transition_statement, {table, key.json(), from, to}, {key.json()}};
 }
 
 transition_result transition_of(const rows &answer) {
-    const row &one = answer.at(0);
+    const record &one = answer.at(0);
     return {outcome_of<transition_outcome>(kOutcomes, one.at(0)), one.at(1)};
 }
 
 } // namespace detail
 
-transition_result transition(const target &at, const std::string &table, const std::string &key,
-                             const std::optional<std::string> &from, const std::string &to) {
+transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
+                             const std::string &to) {
     return detail::transition_of(at.call(detail::transition_step(table, key, from, to)));
 }
 

@@ -5,7 +5,7 @@ namespace idem {
 namespace {
 
 using detail::parameter;
-using detail::row;
+using detail::record;
 using detail::statement;
 
 constexpr statement publish_statement{"idem_publish", "SELECT @idem@.idem_publish($1::pg_catalog.text, $2::pg_catalog.jsonb, "
@@ -29,7 +29,7 @@ std::string ids_text(const std::vector<std::int64_t> &ids) {
     return detail::array_text(elements);
 }
 
-taken_message message_of(row &answer) {
+taken_message message_of(record &answer) {
     return {detail::to_integer(answer.at(1)), std::move(answer.at(2).value()),
             std::move(answer.at(3)),          std::move(answer.at(4).value()),
             std::move(answer.at(5)),          static_cast<int>(detail::to_integer(answer.at(6)))};
@@ -56,7 +56,7 @@ std::int64_t publish(const target &at, const outgoing_message &message) {
 
 batch take(const target &at, const std::string &topic, int max_messages, duration lease) {
     batch taken;
-    for (row &each :
+    for (record &each :
          at.call({&take_statement, {topic, std::to_string(max_messages), detail::interval_text(lease)}, {topic, ""}})) {
         taken.fence = detail::to_integer(each.at(0));
         taken.messages.push_back(message_of(each));

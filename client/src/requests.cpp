@@ -60,7 +60,7 @@ std::string request_message(const target &at, const signed_request &request) {
 }
 
 admission allow(const target &at, const std::string &name, const rate_limit &limit) {
-    const detail::row answer =
+    const detail::record answer =
         at.call({&allow_statement,
                  {name, double_text(limit.rate), std::to_string(limit.burst), std::to_string(limit.cost), limit.scope},
                  {name, limit.scope}})

@@ -55,16 +55,15 @@ constexpr statement guarded_insert_statement{
 
 parameter names_text(const std::vector<std::string> &names) { return detail::array_text({names.begin(), names.end()}); }
 
-row_result row_of_one(const detail::row &answer) {
+row_result row_of_one(const detail::record &answer) {
     row_result result{detail::outcome_of<row_outcome>(kOutcomes, answer.at(0)), answer.at(1), std::nullopt};
     if (answer.size() > 2 && answer[2])
         result.version = detail::to_integer(answer[2]);
     return result;
 }
 
-command optimistic_step(const std::string &table, const std::string &key, std::int64_t expected_version,
-                        const std::string &changes) {
-    return {&optimistic_update_statement, {table, key, std::to_string(expected_version), changes}, {key}};
+command optimistic_step(const std::string &table, const row &key, std::int64_t expected_version, const row &changes) {
+    return {&optimistic_update_statement, {table, key.json(), std::to_string(expected_version), changes.json()}, {key.json()}};
 }
 
 } // namespace
@@ -79,43 +78,45 @@ namespace detail {
 
 row_result row_of(const rows &answer) { return row_of_one(answer.at(0)); }
 
-command optimistic_read(const std::string &table, const std::string &key) {
-    return {&optimistic_read_statement, {table, key, std::to_string(std::numeric_limits<std::int64_t>::min())}, {key}};
+command optimistic_read(const std::string &table, const row &key) {
+    return {&optimistic_read_statement,
+            {table, key.json(), std::to_string(std::numeric_limits<std::int64_t>::min())},
+            {key.json()}};
 }
 
-command conditional_step(const std::string &table, const std::string &key, const std::string &expected,
-                         const std::string &changes) {
-    return {&conditional_update_statement, {table, key, expected, changes}, {key}};
+command conditional_step(const std::string &table, const row &key, const row &expected, const row &changes) {
+    return {&conditional_update_statement, {table, key.json(), expected.json(), changes.json()}, {key.json()}};
 }
 
-command lock_step(const std::string &table, const std::string &key, const patience &wait) {
-    return {&lock_statement, {table, key, interval_text(wait.bound)}, {key}};
+command lock_step(const std::string &table, const row &key, const patience &wait) {
+    return {&lock_statement, {table, key.json(), interval_text(wait.bound)}, {key.json()}};
 }
 
-command unique_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &conflict_columns) {
-    return {&unique_insert_statement, {table, new_row, conflict_columns.empty() ? parameter() : names_text(conflict_columns)}};
+command unique_step(const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns) {
+    return {&unique_insert_statement,
+            {table, new_row.json(), conflict_columns.empty() ? parameter() : names_text(conflict_columns)}};
 }
 
-command guarded_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &match_columns) {
-    return {&guarded_insert_statement, {table, new_row, names_text(match_columns)}};
+command guarded_step(const std::string &table, const row &new_row, const std::vector<std::string> &match_columns) {
+    return {&guarded_insert_statement, {table, new_row.json(), names_text(match_columns)}};
 }
 
-std::string locked_row(const rows &answer, const std::string &table, const std::string &key) {
+std::string locked_row(const rows &answer, const std::string &table, const row &key) {
     const row_result held = row_of(answer);
     if (held.outcome == row_outcome::busy)
-        throw busy("55P03", "row " + key + " of table " + table + " is locked by another transaction", {key});
+        throw busy("55P03", "row " + key.json() + " of table " + table + " is locked by another transaction", {key.json()});
     if (held.outcome == row_outcome::not_found)
-        throw not_found("P0002", "table " + table + " has no row " + key, {key});
+        throw not_found("P0002", "table " + table + " has no row " + key.json(), {key.json()});
     return held.row.value_or("{}");
 }
 
-std::exception_ptr too_many_conflicts(const std::string &table, const std::string &key) {
-    return std::make_exception_ptr(
-        stale_version("ID004", "row " + key + " of table " + table + " was changed by other callers in every attempt", {key}));
+std::exception_ptr too_many_conflicts(const std::string &table, const row &key) {
+    return std::make_exception_ptr(stale_version(
+        "ID004", "row " + key.json() + " of table " + table + " was changed by other callers in every attempt", {key.json()}));
 }
 
-row_result optimistic_without_transaction(client &db, const std::string &table, const std::string &key,
-                                          const change_function &change, const flow_options &options) {
+row_result optimistic_without_transaction(client &db, const std::string &table, const row &key, const change_function &change,
+                                          const flow_options &options) {
     const retry_policy retry = options.retry ? *options.retry : db.options().retry;
     std::optional<row_result> seen;
     for (retry_loop loop{retry};;) {
@@ -124,7 +125,7 @@ row_result optimistic_without_transaction(client &db, const std::string &table, 
                 seen = row_of(call_alone(db, optimistic_read(table, key)));
             if (seen->outcome == row_outcome::not_found)
                 return *seen;
-            const std::optional<std::string> changes = change(seen->row.value_or("{}"));
+            const std::optional<row> changes = change(seen->row.value_or("{}"));
             if (!changes)
                 return {row_outcome::unchanged, seen->row, seen->version};
             seen = row_of(call_alone(db, optimistic_step(table, key, seen->version.value(), *changes)));
@@ -140,43 +141,47 @@ row_result optimistic_without_transaction(client &db, const std::string &table, 
 
 } // namespace detail
 
-row_result optimistic_update(const target &at, const std::string &table, const std::string &key, std::int64_t expected_version,
-                             const std::string &changes) {
+row_result optimistic_update(const target &at, const std::string &table, const row &key, std::int64_t expected_version,
+                             const row &changes) {
     return detail::row_of(at.call(optimistic_step(table, key, expected_version, changes)));
 }
 
-row_result conditional_update(const target &at, const std::string &table, const std::string &key, const std::string &expected,
-                              const std::string &changes) {
+row_result conditional_update(const target &at, const std::string &table, const row &key, const row &expected,
+                              const row &changes) {
     return detail::row_of(at.call(detail::conditional_step(table, key, expected, changes)));
 }
 
-adjust_result conditional_adjust(const target &at, const std::string &table, const std::string &key, const std::string &column,
+adjust_result conditional_adjust(const target &at, const std::string &table, const row &key, const std::string &column,
                                  const std::string &delta, const bounds &within) {
-    row_result done = detail::row_of(at.call({&conditional_adjust_statement,
-                                              {table, key, column, delta, within.minimum.value_or("-infinity"), within.maximum},
-                                              {key}}));
+    row_result done =
+        detail::row_of(at.call({&conditional_adjust_statement,
+                                {table, key.json(), column, delta, within.minimum.value_or("-infinity"), within.maximum},
+                                {key.json()}}));
     return {done.outcome, std::move(done.row)};
 }
 
-row_result pessimistic_lock(const target &at, const std::string &table, const std::string &key, const patience &wait) {
+row_result pessimistic_lock(const target &at, const std::string &table, const row &key, const patience &wait) {
     return detail::row_of(at.call(detail::lock_step(table, key, wait)));
 }
 
-std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<std::string> &keys,
+std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
                                               const patience &wait) {
+    std::vector<detail::parameter> objects;
+    for (const row &each : keys)
+        objects.push_back(each.json());
     std::vector<row_result> results;
-    for (const detail::row &each :
-         at.call({&lock_many_statement, {table, names_text(keys), detail::interval_text(wait.bound)}}))
+    for (const detail::record &each :
+         at.call({&lock_many_statement, {table, detail::array_text(objects), detail::interval_text(wait.bound)}}))
         results.push_back(row_of_one(each));
     return results;
 }
 
-row_result unique_insert(const target &at, const std::string &table, const std::string &new_row,
+row_result unique_insert(const target &at, const std::string &table, const row &new_row,
                          const std::vector<std::string> &conflict_columns) {
     return detail::row_of(at.call(detail::unique_step(table, new_row, conflict_columns)));
 }
 
-row_result guarded_insert(const target &at, const std::string &table, const std::string &new_row,
+row_result guarded_insert(const target &at, const std::string &table, const row &new_row,
                           const std::vector<std::string> &match_columns) {
     return detail::row_of(at.call(detail::guarded_step(table, new_row, match_columns)));
 }

@@ -103,9 +103,9 @@ std::string order_of(Shop &shop, const Submission &submission, const std::string
     return idem::transact(shop.db, [&](idem::transaction &tx) { return order_of(tx, submission, ref); });
 }
 
-std::string stock_key(const std::string &scheme) { return nlohmann::json{{"scheme", scheme}}.dump(); }
+idem::row stock_key(const std::string &scheme) { return {{"scheme", scheme}}; }
 
-std::string order_key(const std::string &id) { return R"({"id": )" + id + "}"; }
+idem::row order_key(const std::string &id) { return {{"id", idem::json_text(id)}}; }
 
 std::optional<OrderView> find_order(Shop &shop, const std::string &scheme, const std::string &visitor, const std::string &id) {
     if (!is_number(id))

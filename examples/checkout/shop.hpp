@@ -110,8 +110,8 @@ std::string order_of(Shop &shop, const Submission &submission, const std::string
 
 inline constexpr const char *kStock = "checkout.stock";
 inline constexpr const char *kOrders = "checkout.orders";
-std::string stock_key(const std::string &scheme);
-std::string order_key(const std::string &id);
+idem::row stock_key(const std::string &scheme);
+idem::row order_key(const std::string &id);
 
 // --- For the pages
 // ------------------------------------------------------------------------------------------------------------

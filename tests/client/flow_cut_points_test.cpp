@@ -165,12 +165,12 @@ struct single_call {
     std::function<std::string(idem::client &, const test::flow_setting &)> run;
 };
 
-constexpr char kOne[] = R"({"id": 1})";
+const idem::row kOne{{"id", 1}};
 
-std::string with_one_more(const std::string &row) {
+idem::row with_one_more(const std::string &row) {
     const std::string member = "\"quantity\": ";
     const std::size_t at = row.find(member) + member.size();
-    return "{" + member + std::to_string(std::stoi(row.substr(at)) + 1) + "}";
+    return {{"quantity", std::stoi(row.substr(at)) + 1}};
 }
 
 const single_call kCalls[] = {
@@ -181,12 +181,12 @@ const single_call kCalls[] = {
      }},
     {"optimistic_update", "updated", "conflict",
      [](idem::client &db, const test::flow_setting &s) {
-         return std::string(name(optimistic_update(db, s.rows.table(), kOne, 1, R"({"kind": "taken"})").outcome));
+         return std::string(name(optimistic_update(db, s.rows.table(), kOne, 1, {{"kind", "taken"}}).outcome));
      }},
     {"conditional_update", "updated", "conflict",
      [](idem::client &db, const test::flow_setting &s) {
          return std::string(
-             name(conditional_update(db, s.rows.table(), kOne, R"({"kind": "thing"})", R"({"kind": "taken"})").outcome));
+             name(conditional_update(db, s.rows.table(), kOne, {{"kind", "thing"}}, {{"kind", "taken"}}).outcome));
      }},
     {"conditional_adjust", "adjusted 0", "out_of_range 0",
      [](idem::client &db, const test::flow_setting &s) {
@@ -195,12 +195,12 @@ const single_call kCalls[] = {
      }},
     {"unique_insert", "inserted", "duplicate",
      [](idem::client &db, const test::flow_setting &s) {
-         return std::string(name(unique_insert(db, s.rows.table(), R"({"id": 3, "sku": "A-3"})").outcome));
+         return std::string(name(unique_insert(db, s.rows.table(), {{"id", 3}, {"sku", "A-3"}}).outcome));
      }},
     {"guarded_insert", "inserted", "duplicate",
      [](idem::client &db, const test::flow_setting &s) {
          return std::string(
-             name(guarded_insert(db, s.rows.table(), R"({"id": 3, "sku": "A-3", "kind": "rare"})", {"kind"}).outcome));
+             name(guarded_insert(db, s.rows.table(), {{"id", 3}, {"sku", "A-3"}, {"kind", "rare"}}, {"kind"}).outcome));
      }},
     {"transition", "moved", "already",
      [](idem::client &db, const test::flow_setting &s) {

@@ -14,7 +14,7 @@ namespace {
 using setting = flow_setting;
 using work = flow_work;
 
-constexpr char kOne[] = R"({"id": 1})";
+const idem::row kOne{{"id", 1}};
 
 std::string http(idem::client &db, const idem::http_request &request, const work &w, const idem::flow_options &o) {
     const idem::http_response response = idem::handle_http(db, request, o, [&](idem::transaction &tx) {
@@ -54,7 +54,7 @@ const std::vector<transaction_flow> &transaction_flows() {
              return std::string(
                  name(idem::optimistic(db, s.rows.table(), kOne, o, [&](idem::transaction &tx, const std::string &) {
                           w(tx);
-                          return R"({"kind": "read"})";
+                          return idem::row{{"kind", "read"}};
                       }).outcome));
          }},
         {"pessimistic", "done", "again", nullptr,
@@ -67,19 +67,19 @@ const std::vector<transaction_flow> &transaction_flows() {
          }},
         {"conditional", "updated", "conflict", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return std::string(name(idem::conditional(db, s.rows.table(), kOne, R"({"kind": "thing"})", R"({"kind": "taken"})",
-                                                       o, [&](idem::transaction &tx, const std::string &) { w(tx); })
+             return std::string(name(idem::conditional(db, s.rows.table(), kOne, {{"kind", "thing"}}, {{"kind", "taken"}}, o,
+                                                       [&](idem::transaction &tx, const std::string &) { w(tx); })
                                          .outcome));
          }},
         {"unique", "inserted", "duplicate", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return std::string(name(idem::unique(db, s.rows.table(), R"({"id": 3, "sku": "A-3"})", {}, o,
+             return std::string(name(idem::unique(db, s.rows.table(), {{"id", 3}, {"sku", "A-3"}}, {}, o,
                                                   [&](idem::transaction &tx, const std::string &) { w(tx); })
                                          .outcome));
          }},
         {"guarded", "inserted", "duplicate", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return std::string(name(idem::guarded(db, s.rows.table(), R"({"id": 3, "sku": "A-3", "kind": "rare"})", {"kind"},
+             return std::string(name(idem::guarded(db, s.rows.table(), {{"id", 3}, {"sku", "A-3"}, {"kind", "rare"}}, {"kind"},
                                                    o, [&](idem::transaction &tx, const std::string &) { w(tx); })
                                          .outcome));
          }},

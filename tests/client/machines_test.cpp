@@ -13,8 +13,8 @@ using test::effects;
 using test::leave_effect;
 using test::scratch;
 
-constexpr char kOne[] = R"({"id": 1})";
-constexpr char kNine[] = R"({"id": 9})";
+const idem::row kOne{{"id", 1}};
+const idem::row kNine{{"id", 9}};
 
 class Machine : public testing::Test {
   protected:
@@ -24,7 +24,7 @@ class Machine : public testing::Test {
 };
 
 TEST_F(Machine, EveryOutcomeOfACall) {
-    const auto move = [&](const char *key, const std::optional<std::string> &from, const char *to) {
+    const auto move = [&](const idem::row &key, const std::optional<std::string> &from, const char *to) {
         const idem::transition_result done = transition(db_, rows_.table(), key, from, to);
         EXPECT_EQ(bool(done), done.outcome == transition_outcome::moved);
         return std::string(name(done.outcome)) + " " + done.state.value_or("-");
@@ -38,7 +38,7 @@ TEST_F(Machine, EveryOutcomeOfACall) {
 }
 
 TEST_F(Machine, FlowRunsTheWorkOnlyWhenTheRowMoved) {
-    const auto pay = [&](const char *key, const std::optional<std::string> &from, const char *to) {
+    const auto pay = [&](const idem::row &key, const std::optional<std::string> &from, const char *to) {
         return transition(db_, rows_.table(), key, from, to, [&](idem::transaction &tx) { leave_effect(tx, key_); });
     };
     EXPECT_EQ(pay(kOne, "new", "paid").outcome, transition_outcome::moved);

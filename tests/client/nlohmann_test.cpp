@@ -36,8 +36,8 @@ TEST(Nlohmann, RowsAndChanges) {
     idem::client db = test::make_client();
     const test::scratch rows;
     const json key = {{"id", 1}};
-    const idem::row_result done = idem::optimistic(db, rows.table(), key.dump(), [](const std::string &row) {
-        return json{{"quantity", idem::parsed(row).at("quantity").get<int>() + 1}}.dump();
+    const idem::row_result done = idem::optimistic(db, rows.table(), idem::json_text(key.dump()), [](const std::string &row) {
+        return idem::json_text(json{{"quantity", idem::parsed(row).at("quantity").get<int>() + 1}}.dump());
     });
     EXPECT_EQ(idem::parsed(done.row).at("quantity"), 2);
     EXPECT_EQ(rows.look("quantity", 1), "2");

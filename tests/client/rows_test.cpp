@@ -19,14 +19,16 @@ using test::kOddMember;
 using test::leave_effect;
 using test::scratch;
 
-constexpr char kOne[] = R"({"id": 1})";
-constexpr char kNine[] = R"({"id": 9})";
+const idem::row kOne{{"id", 1}};
+const idem::row kNine{{"id", 9}};
 // As a member of a JSON object, and as stored in the database.
 constexpr char kAwkward[] = R"("it's \\ \"q\"\n\t$1 @idem@ \u00e9 漢 ')";
 constexpr char kAwkwardText[] = "it's \\ \"q\"\n\t$1 @idem@ \xC3\xA9 \xE6\xBC\xA2 '";
 
-std::string object(const std::string &member, const std::string &value) { return "{" + member + ": " + value + "}"; }
-std::string awkward() { return object(kOddMember, std::string(kAwkward) + "\""); }
+idem::row object(const std::string &member, const std::string &value) {
+    return idem::json_text("{" + member + ": " + value + "}");
+}
+idem::row awkward() { return object(kOddMember, std::string(kAwkward) + "\""); }
 
 bool contains(const std::optional<std::string> &row, const std::string &part) {
     return row && row->find(part) != std::string::npos;
@@ -54,23 +56,23 @@ TEST_F(Rows, OptimisticUpdate) {
     EXPECT_EQ(done.version, 2);
     EXPECT_TRUE(contains(done.row, "A-1"));
     EXPECT_EQ(rows_.look(kOddColumn, 1), kAwkwardText);
-    const idem::row_result late = optimistic_update(db_, table_, kOne, 1, R"({"kind": "lost"})");
+    const idem::row_result late = optimistic_update(db_, table_, kOne, 1, {{"kind", "lost"}});
     EXPECT_FALSE(late);
     EXPECT_EQ(late.outcome, row_outcome::conflict);
     EXPECT_EQ(late.version, 2);
     EXPECT_EQ(late.row, done.row);
-    const idem::row_result none = optimistic_update(db_, table_, kNine, 1, "{}");
+    const idem::row_result none = optimistic_update(db_, table_, kNine, 1, {});
     EXPECT_EQ(none.outcome, row_outcome::not_found);
     EXPECT_FALSE(none.row || none.version);
 }
 
 TEST_F(Rows, ConditionalUpdate) {
     EXPECT_EQ(conditional_update(db_, table_, kOne, object(kOddMember, "null"), awkward()).outcome, row_outcome::updated);
-    const idem::row_result late = conditional_update(db_, table_, kOne, object(kOddMember, "null"), R"({"kind": "lost"})");
+    const idem::row_result late = conditional_update(db_, table_, kOne, object(kOddMember, "null"), {{"kind", "lost"}});
     EXPECT_EQ(late.outcome, row_outcome::conflict);
     EXPECT_TRUE(contains(late.row, "thing"));
-    EXPECT_TRUE(conditional_update(db_, table_, kOne, awkward(), R"({"kind": "found"})"));
-    EXPECT_EQ(conditional_update(db_, table_, kNine, awkward(), R"({"kind": "x"})").outcome, row_outcome::not_found);
+    EXPECT_TRUE(conditional_update(db_, table_, kOne, awkward(), {{"kind", "found"}}));
+    EXPECT_EQ(conditional_update(db_, table_, kNine, awkward(), {{"kind", "x"}}).outcome, row_outcome::not_found);
     EXPECT_EQ(rows_.look("kind", 1), "found");
 }
 
@@ -94,8 +96,8 @@ TEST_F(Rows, AdjustIsExactAndBounded) {
     const std::string much = "123456789012345678901234567890.000000000000000000001";
     EXPECT_EQ(conditional_adjust(db_, table_, kOne, "quantity", much).value,
               "123456789012345678901234567891.000000000000000000001");
-    EXPECT_EQ(conditional_adjust(db_, table_, R"({"id": 2})", "quantity", "1", {"0", "5"}).outcome, row_outcome::out_of_range);
-    EXPECT_EQ(conditional_adjust(db_, table_, R"({"id": 2})", "quantity", "-9", {std::nullopt, "5"}).value, "-4");
+    EXPECT_EQ(conditional_adjust(db_, table_, {{"id", 2}}, "quantity", "1", {"0", "5"}).outcome, row_outcome::out_of_range);
+    EXPECT_EQ(conditional_adjust(db_, table_, {{"id", 2}}, "quantity", "-9", {std::nullopt, "5"}).value, "-4");
     EXPECT_EQ(conditional_adjust(db_, table_, kNine, "quantity", "1").outcome, row_outcome::not_found);
     EXPECT_THROW(conditional_adjust(db_, table_, kOne, "quantity", "1; DROP TABLE x"), idem::bad_input);
 }
@@ -107,7 +109,7 @@ TEST_F(Rows, LocksTellBusyFromMissing) {
             EXPECT_EQ(pessimistic_lock(other, table_, kOne, idem::duration(0)).outcome, row_outcome::busy);
             EXPECT_EQ(pessimistic_lock(other, table_, kNine, idem::duration(0)).outcome, row_outcome::not_found);
             const std::vector<idem::row_result> many =
-                pessimistic_lock_many(other, table_, {R"({"sku": "A-2"})", kOne, kNine}, idem::duration(0));
+                pessimistic_lock_many(other, table_, {{{"sku", "A-2"}}, kOne, kNine}, idem::duration(0));
             ASSERT_EQ(many.size(), 3u);
             EXPECT_EQ(many[0].outcome, row_outcome::locked);
             EXPECT_TRUE(contains(many[0].row, "A-2"));
@@ -118,17 +120,17 @@ TEST_F(Rows, LocksTellBusyFromMissing) {
 }
 
 TEST_F(Rows, InsertsTellNewFromDuplicate) {
-    const std::string row = R"({"id": 3, "sku": "it's \"3\"\\", )" + awkward().substr(1);
+    const idem::row row{{"id", 3}, {"sku", "it's \"3\"\\"}, {"it's a \"col\\umn\" n\xC3\xA9", kAwkwardText}};
     const idem::row_result fresh = unique_insert(db_, table_, row);
     EXPECT_EQ(fresh.outcome, row_outcome::inserted);
     EXPECT_EQ(rows_.look(kOddColumn, 3), kAwkwardText);
-    const idem::row_result again = unique_insert(db_, table_, R"({"id": 4, "sku": "it's \"3\"\\"})", {"sku"});
+    const idem::row_result again = unique_insert(db_, table_, {{"id", 4}, {"sku", "it's \"3\"\\"}}, {"sku"});
     EXPECT_EQ(again.outcome, row_outcome::duplicate);
     EXPECT_EQ(again.row, fresh.row);
-    EXPECT_THROW(unique_insert(db_, table_, R"({"id": 4, "sku": "A-1"})"), idem::bad_input);
-    const std::string rare = R"({"id": 5, "sku": "A-5", "kind": "it's, {\"rare\"}"})";
+    EXPECT_THROW(unique_insert(db_, table_, {{"id", 4}, {"sku", "A-1"}}), idem::bad_input);
+    const idem::row rare{{"id", 5}, {"sku", "A-5"}, {"kind", "it's, {\"rare\"}"}};
     EXPECT_EQ(guarded_insert(db_, table_, rare, {"kind"}).outcome, row_outcome::inserted);
-    EXPECT_EQ(guarded_insert(db_, table_, R"({"id": 6, "sku": "A-6", "kind": "it's, {\"rare\"}"})", {"kind"}).outcome,
+    EXPECT_EQ(guarded_insert(db_, table_, {{"id", 6}, {"sku", "A-6"}, {"kind", "it's, {\"rare\"}"}}, {"kind"}).outcome,
               row_outcome::duplicate);
     // A column name that needs quoting is passed unchanged: the column is found, and has no unique index.
     try {
@@ -144,7 +146,7 @@ TEST_F(Rows, UniqueWaitsForAnUncommittedRival) {
         pqxx::connection raw(test::dsn());
         std::optional<pqxx::work> rival;
         rival.emplace(raw);
-        const std::string row = commits ? R"({"id": 8, "sku": "A-8"})" : R"({"id": 7, "sku": "A-7"})";
+        const idem::row row{{"id", commits ? 8 : 7}, {"sku", commits ? "A-8" : "A-7"}};
         unique_insert(idem::target(db_, *rival), table_, row);
         const std::string pid = rival->exec("SELECT pg_backend_pid()")[0][0].c_str();
         std::future<idem::row_result> waiting = std::async(std::launch::async, [&] {
@@ -166,20 +168,18 @@ TEST_F(Rows, UniqueWaitsForAnUncommittedRival) {
 
 TEST_F(Rows, FlowsDoNotRunTheWorkWhereTheStepDidNotHappen) {
     const auto never = [&](idem::transaction &, const std::string &) { ADD_FAILURE() << "the work ran"; };
-    EXPECT_EQ(idem::conditional(db_, table_, kOne, R"({"kind": "x"})", R"({"kind": "y"})", never).outcome,
-              row_outcome::conflict);
-    EXPECT_EQ(idem::conditional(db_, table_, kNine, R"({"kind": "x"})", R"({"kind": "y"})", never).outcome,
-              row_outcome::not_found);
-    EXPECT_EQ(idem::unique(db_, table_, R"({"id": 1, "sku": "x"})", never).outcome, row_outcome::duplicate);
+    EXPECT_EQ(idem::conditional(db_, table_, kOne, {{"kind", "x"}}, {{"kind", "y"}}, never).outcome, row_outcome::conflict);
+    EXPECT_EQ(idem::conditional(db_, table_, kNine, {{"kind", "x"}}, {{"kind", "y"}}, never).outcome, row_outcome::not_found);
+    EXPECT_EQ(idem::unique(db_, table_, {{"id", 1}, {"sku", "x"}}, never).outcome, row_outcome::duplicate);
     EXPECT_EQ(idem::optimistic(db_, table_, kNine,
-                               [&](idem::transaction &, const std::string &) -> std::optional<std::string> {
+                               [&](idem::transaction &, const std::string &) -> std::optional<idem::row> {
                                    ADD_FAILURE() << "the work ran";
                                    return {};
                                })
                   .outcome,
               row_outcome::not_found);
     EXPECT_EQ(idem::optimistic(db_, table_, kNine,
-                               [&](const std::string &) -> std::optional<std::string> {
+                               [&](const std::string &) -> std::optional<idem::row> {
                                    ADD_FAILURE() << "the work ran";
                                    return {};
                                })
@@ -188,9 +188,9 @@ TEST_F(Rows, FlowsDoNotRunTheWorkWhereTheStepDidNotHappen) {
 }
 
 TEST_F(Rows, FlowsHandOverTheRow) {
-    idem::conditional(db_, table_, kOne, R"({"kind": "thing"})", R"({"kind": "changed"})",
+    idem::conditional(db_, table_, kOne, {{"kind", "thing"}}, {{"kind", "changed"}},
                       [&](idem::transaction &, const std::string &row) { EXPECT_TRUE(contains(row, "changed")) << row; });
-    idem::unique(db_, table_, R"({"id": 3, "sku": "A-3"})",
+    idem::unique(db_, table_, {{"id", 3}, {"sku", "A-3"}},
                  [&](idem::transaction &, const std::string &row) { EXPECT_TRUE(contains(row, "A-3")) << row; });
     idem::pessimistic(db_, table_, kOne,
                       [&](idem::transaction &, const std::string &row) { EXPECT_TRUE(contains(row, "changed")) << row; });
@@ -205,7 +205,7 @@ TEST_F(Rows, PessimisticThrowsBusyAndNotFound) {
             ADD_FAILURE() << "it is locked";
         } catch (const idem::busy &e) {
             EXPECT_EQ(e.sqlstate(), "55P03");
-            EXPECT_EQ(e.key(), kOne);
+            EXPECT_EQ(e.key(), kOne.json());
         }
     });
     try {
@@ -221,7 +221,7 @@ TEST_F(Rows, PessimisticQueues) {
     for (int i = 0; i < 8; ++i)
         workers.emplace_back([&] {
             for (int j = 0; j < 10; ++j)
-                idem::pessimistic(db_, table_, R"({"id": 2})", [&](idem::transaction &tx, const std::string &) {
+                idem::pessimistic(db_, table_, {{"id", 2}}, [&](idem::transaction &tx, const std::string &) {
                     const std::string now = tx.exec("SELECT quantity FROM " + table_ + " WHERE id = 2")[0][0].c_str();
                     tx.exec("UPDATE " + table_ + " SET quantity = " + now + " + 1 WHERE id = 2");
                 });
@@ -251,9 +251,7 @@ TEST_P(OptimisticSum, EightTimesFiftyIncrementsAreFourHundred) {
     std::vector<std::thread> workers;
     for (int i = 0; i < 8; ++i)
         workers.emplace_back([&] {
-            const auto next = [](const std::string &row) {
-                return object("\"quantity\"", std::to_string(number_in(row, "quantity") + 1));
-            };
+            const auto next = [](const std::string &row) { return idem::row{{"quantity", number_in(row, "quantity") + 1}}; };
             for (int j = 0; j < 50; ++j) {
                 const idem::row_result done = GetParam() ? idem::optimistic(db_, table_, kOne, options,
                                                                             [&](idem::transaction &tx, const std::string &row) {
@@ -296,7 +294,7 @@ TEST_F(Rows, OptimisticConflictRollsTheWorkBack) {
         leave_effect(tx, key_);
         if (++runs == 1)
             test::ask("UPDATE " + table_ + " SET kind = 'sudden' WHERE id = 1");
-        return R"({"sku": "mine"})";
+        return idem::row{{"sku", "mine"}};
     });
     EXPECT_EQ(done.outcome, row_outcome::updated);
     EXPECT_EQ(runs, 2);
@@ -308,7 +306,7 @@ TEST_F(Rows, OptimisticRowThatVanishesKeepsNothing) {
     const idem::row_result done = idem::optimistic(db_, table_, kOne, [&](idem::transaction &tx, const std::string &) {
         leave_effect(tx, key_);
         test::ask("DELETE FROM " + table_ + " WHERE id = 1");
-        return R"({"sku": "mine"})";
+        return idem::row{{"sku", "mine"}};
     });
     EXPECT_EQ(done.outcome, row_outcome::not_found);
     EXPECT_EQ(effects(key_), 0);
@@ -322,7 +320,7 @@ TEST_F(Rows, OptimisticGivesUpWithStaleVersion) {
     const auto disturb = [&] {
         ++runs;
         test::ask("UPDATE " + table_ + " SET kind = 'sudden' WHERE id = 1");
-        return std::string("{}");
+        return idem::row();
     };
     EXPECT_THROW(idem::optimistic(db_, table_, kOne, options, [&](const std::string &) { return disturb(); }),
                  idem::stale_version);
@@ -335,13 +333,13 @@ TEST_F(Rows, OptimisticGivesUpWithStaleVersion) {
 
 TEST_F(Rows, OptimisticMayLeaveTheRowAlone) {
     const idem::row_result left =
-        idem::optimistic(db_, table_, kOne, [](const std::string &) { return std::optional<std::string>(); });
+        idem::optimistic(db_, table_, kOne, [](const std::string &) { return std::optional<idem::row>(); });
     EXPECT_EQ(left.outcome, row_outcome::unchanged);
     EXPECT_EQ(left.version, 1);
     EXPECT_EQ(rows_.look("version", 1), "1");
     const idem::row_result unchanged = idem::optimistic(db_, table_, kOne, [&](idem::transaction &tx, const std::string &) {
         leave_effect(tx, key_);
-        return std::optional<std::string>();
+        return std::optional<idem::row>();
     });
     EXPECT_EQ(unchanged.outcome, row_outcome::unchanged);
     EXPECT_EQ(effects(key_), 1);
@@ -349,15 +347,18 @@ TEST_F(Rows, OptimisticMayLeaveTheRowAlone) {
 
 TEST_F(Rows, OptimisticWithoutTransactionPassesErrorsOn) {
     struct own_error {};
-    EXPECT_THROW(idem::optimistic(db_, table_, kOne, [](const std::string &) -> std::string { throw own_error(); }), own_error);
-    EXPECT_THROW(idem::optimistic(db_, table_, kOne, [](const std::string &) { return R"({"quantity": "x"})"; }),
+    EXPECT_THROW(idem::optimistic(db_, table_, kOne, [](const std::string &) -> idem::row { throw own_error(); }), own_error);
+    EXPECT_THROW(idem::optimistic(db_, table_, kOne,
+                                  [](const std::string &) {
+                                      return idem::row{{"quantity", "x"}};
+                                  }),
                  idem::bad_input);
 }
 
 TEST_F(Rows, TableWithoutVersionIsAnError) {
     test::ask("SELECT idem.optimistic_disable($1::regclass)", {table_});
     try {
-        optimistic_update(db_, table_, kOne, 1, "{}");
+        optimistic_update(db_, table_, kOne, 1, {});
         ADD_FAILURE() << "it has no version";
     } catch (const idem::error &e) {
         EXPECT_EQ(e.sqlstate(), "55000");
@@ -370,8 +371,8 @@ TEST_F(Rows, ComposeInsideOnceAllOrNothing) {
     const auto buy = [&] {
         return idem::once(db_, idem::request{key_}, [&](idem::transaction &tx) {
             EXPECT_TRUE(conditional_adjust(tx, table_, kOne, "quantity", "-1"));
-            EXPECT_TRUE(unique_insert(tx, table_, R"({"id": 3, "sku": "A-3"})"));
-            EXPECT_TRUE(optimistic_update(tx, table_, R"({"id": 2})", 1, R"({"kind": "sold with"})"));
+            EXPECT_TRUE(unique_insert(tx, table_, {{"id", 3}, {"sku", "A-3"}}));
+            EXPECT_TRUE(optimistic_update(tx, table_, {{"id", 2}}, 1, {{"kind", "sold with"}}));
             EXPECT_TRUE(pessimistic_lock(tx, table_, kOne));
             leave_effect(tx, key_);
             if (fails)
@@ -395,7 +396,7 @@ TEST_F(Rows, WorkInATransactionOfLibpqxxsOwn) {
     pqxx::connection raw(test::dsn());
     {
         pqxx::work tx(raw);
-        EXPECT_TRUE(conditional_update(idem::target(db_, tx), table_, kOne, R"({"kind": "thing"})", awkward()));
+        EXPECT_TRUE(conditional_update(idem::target(db_, tx), table_, kOne, {{"kind", "thing"}}, awkward()));
         EXPECT_EQ(conditional_adjust(idem::target(db_, tx), table_, kOne, "quantity", "-1").value, "0");
     }
     EXPECT_EQ(rows_.look("quantity", 1), "1");

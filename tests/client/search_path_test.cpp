@@ -58,7 +58,8 @@ TEST(SearchPath, NothingOfItIsMet) {
     options.dsn = "options='-c search_path=evil,pg_catalog'";
     idem::client db = test::make_client(options);
     const test::scratch rows;
-    const std::string key = test::unique_key(), one = R"({"id": 1})";
+    const std::string key = test::unique_key();
+    const idem::row one{{"id", 1}};
 
     const auto once = [&] {
         return idem::once(db, idem::request{key}.of_json("{}").keep(std::chrono::hours(1)),
@@ -79,13 +80,15 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_FALSE(leased(db, key + "4", [](idem::lease &) { return "{}"; }).replayed);
     EXPECT_TRUE(try_lock(db, key));
 
-    EXPECT_TRUE(optimistic(db, rows.table(), one, [](const std::string &) { return R"({"kind": "x"})"; }));
-    EXPECT_TRUE(conditional_update(db, rows.table(), one, R"({"kind": "x"})", R"({"kind": "y"})"));
+    EXPECT_TRUE(optimistic(db, rows.table(), one, [](const std::string &) { return idem::row{{"kind", "x"}}; }));
+    EXPECT_TRUE(conditional_update(db, rows.table(), one, {{"kind", "x"}}, {{"kind", "y"}}));
     EXPECT_TRUE(conditional_adjust(db, rows.table(), one, "quantity", "1", {"0", "10"}));
-    EXPECT_TRUE(pessimistic_lock(db, rows.table(), one, idem::duration(10)));
-    EXPECT_EQ(pessimistic_lock_many(db, rows.table(), {one}, idem::duration(10)).size(), 1u);
-    EXPECT_TRUE(unique_insert(db, rows.table(), R"({"id": 3, "sku": "A-3"})", {"id"}));
-    EXPECT_TRUE(guarded_insert(db, rows.table(), R"({"id": 4, "sku": "A-4", "kind": "z"})", {"kind"}));
+    idem::transact(db, [&](idem::transaction &tx) {
+        EXPECT_TRUE(pessimistic_lock(tx, rows.table(), one, idem::duration(10)));
+        EXPECT_EQ(pessimistic_lock_many(tx, rows.table(), {one}, idem::duration(10)).size(), 1u);
+    });
+    EXPECT_TRUE(unique_insert(db, rows.table(), {{"id", 3}, {"sku", "A-3"}}, {"id"}));
+    EXPECT_TRUE(guarded_insert(db, rows.table(), {{"id", 4}, {"sku", "A-4"}, {"kind", "z"}}, {"kind"}));
     EXPECT_TRUE(transition(db, rows.table(), one, "new", "paid"));
     EXPECT_TRUE(can_transition(db, rows.machine(), "new", "paid"));
     check_transition(db, rows.machine(), "new", "paid");

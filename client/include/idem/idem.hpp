@@ -19,6 +19,7 @@
 #include <idem/requests.hpp>
 #include <idem/response.hpp>
 #include <idem/retry.hpp>
+#include <idem/row.hpp>
 #include <idem/rows.hpp>
 #include <idem/statement.hpp>
 #include <idem/stop_token.hpp>

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <idem/row.hpp>
 #include <idem/target.hpp>
 #include <idem/transact.hpp>
 
@@ -33,8 +34,8 @@ struct transition_result {
 
 /// Moves one row from one state to another, in one round trip. `from` = std::nullopt: whatever state it is in. REQUIRES:
 /// exactly one column of the table has a machine attached (else 55000, 42702).
-transition_result transition(const target &at, const std::string &table, const std::string &key,
-                             const std::optional<std::string> &from, const std::string &to);
+transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
+                             const std::string &to);
 
 /// Whether the machine has this transition; false for unknown states too. Throws error (42704) for an unknown machine.
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to);
@@ -47,7 +48,7 @@ std::string machine_mermaid(const target &at, const std::string &machine);
 
 namespace detail {
 
-command transition_step(const std::string &table, const std::string &key, const std::optional<std::string> &from,
+command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from,
                         const std::string &to);
 transition_result transition_of(const rows &answer);
 
@@ -59,15 +60,14 @@ transition_result transition_of(const rows &answer);
 /// Two round trips in addition to those of the work; one where the row did not move. Retries are those of `transact`. Throws
 /// outcome_unknown when the reply to COMMIT was lost: `already` on the next call then means that this or another call moved it.
 template <typename F>
-transition_result transition(client &db, const std::string &table, const std::string &key,
-                             const std::optional<std::string> &from, const std::string &to, const flow_options &options,
-                             F &&work) {
+transition_result transition(client &db, const std::string &table, const row &key, const std::optional<std::string> &from,
+                             const std::string &to, const flow_options &options, F &&work) {
     return detail::step_flow(db, options, detail::transition_step(table, key, from, to), detail::transition_of,
                              [&](transaction &tx, const transition_result &) { work(tx); });
 }
 template <typename F>
-transition_result transition(client &db, const std::string &table, const std::string &key,
-                             const std::optional<std::string> &from, const std::string &to, F &&work) {
+transition_result transition(client &db, const std::string &table, const row &key, const std::optional<std::string> &from,
+                             const std::string &to, F &&work) {
     return transition(db, table, key, from, to, flow_options{}, std::forward<F>(work));
 }
 

@@ -11,9 +11,9 @@ namespace idem {
 /// for example an HTTP status.
 struct response {
     response() = default;
-    response(std::string json_text) : json(std::move(json_text)) {}
-    response(const char *json_text) : json(json_text) {}
-    response(int status, std::string json_text) : json(std::move(json_text)), status_code(status) {}
+    response(std::string body) : json(std::move(body)) {}
+    response(const char *body) : json(body) {}
+    response(int status, std::string body) : json(std::move(body)), status_code(status) {}
 
     std::optional<std::string> json;
     std::optional<int> status_code;

@@ -5,9 +5,9 @@
 // For all functions:
 //  - `table` is a name as in SQL, quoted and with a schema where necessary: public.item, "Odd name". Without a schema it is
 //    looked up in the session's search_path.
-//  - `key`, `changes`, `expected` and `new_row` are JSON objects of columns, as text. The key's columns are those of the
+//  - `key`, `changes`, `expected` and `new_row` are columns with values (idem/row.hpp). The key's columns are those of the
 //    primary key or of a usable unique index.
-//  - rows are returned as JSON text. Its numbers are exact; a JSON parser may round them.
+//  - rows are returned as JSON text, and the callables receive them so. Its numbers are exact; a JSON parser may round them.
 //  - everything runs with the privileges, the row-level security and the triggers of the connection's user.
 //  - several threads may call any function at once on one client.
 //
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <idem/request.hpp>
+#include <idem/row.hpp>
 #include <idem/target.hpp>
 #include <idem/transact.hpp>
 
@@ -75,29 +76,29 @@ struct bounds {
 
 /// Changes the row if it has the expected version. updated; conflict, with the current row and version; not_found.
 /// Errors: 55000 optimistic_enable was not called for the table.
-row_result optimistic_update(const target &at, const std::string &table, const std::string &key, std::int64_t expected_version,
-                             const std::string &changes);
+row_result optimistic_update(const target &at, const std::string &table, const row &key, std::int64_t expected_version,
+                             const row &changes);
 /// Changes the row if the columns of `expected` have these values (null is a value). updated; conflict; not_found.
-row_result conditional_update(const target &at, const std::string &table, const std::string &key, const std::string &expected,
-                              const std::string &changes);
+row_result conditional_update(const target &at, const std::string &table, const row &key, const row &expected,
+                              const row &changes);
 /// Adds `delta` to a number if the sum stays within the bounds. adjusted; out_of_range; not_found.
-adjust_result conditional_adjust(const target &at, const std::string &table, const std::string &key, const std::string &column,
+adjust_result conditional_adjust(const target &at, const std::string &table, const row &key, const std::string &column,
                                  const std::string &delta, const bounds &within = {});
 /// Locks the row until the transaction ends. locked; busy; not_found. REQUIRES: a transaction as the target; on a client the
 /// lock is released when the call returns.
-row_result pessimistic_lock(const target &at, const std::string &table, const std::string &key,
+row_result pessimistic_lock(const target &at, const std::string &table, const row &key,
                             const patience &wait = patience::forever());
 /// The same for many rows, in one global order, so that two callers cannot deadlock. One result for each key, in the order of
 /// `keys`.
-std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<std::string> &keys,
+std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
                                               const patience &wait = patience::forever());
 /// Inserts the row unless one with the same conflict columns (empty: the primary key) exists. inserted; duplicate, with the
 /// existing row. Waits for another transaction that is inserting the same.
-row_result unique_insert(const target &at, const std::string &table, const std::string &new_row,
+row_result unique_insert(const target &at, const std::string &table, const row &new_row,
                          const std::vector<std::string> &conflict_columns = {});
 /// The same for a table that cannot have the unique index; it needs an ordinary index that begins with the match columns.
 /// Guards against other callers of this function only.
-row_result guarded_insert(const target &at, const std::string &table, const std::string &new_row,
+row_result guarded_insert(const target &at, const std::string &table, const row &new_row,
                           const std::vector<std::string> &match_columns);
 
 // --- Flows ----------------------------------------------------------------------------------------------------------------
@@ -112,21 +113,20 @@ row_result guarded_insert(const target &at, const std::string &table, const std:
 
 namespace detail {
 
-command optimistic_read(const std::string &table, const std::string &key);
-command conditional_step(const std::string &table, const std::string &key, const std::string &expected,
-                         const std::string &changes);
-command lock_step(const std::string &table, const std::string &key, const patience &wait);
-command unique_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &conflict_columns);
-command guarded_step(const std::string &table, const std::string &new_row, const std::vector<std::string> &match_columns);
+command optimistic_read(const std::string &table, const row &key);
+command conditional_step(const std::string &table, const row &key, const row &expected, const row &changes);
+command lock_step(const std::string &table, const row &key, const patience &wait);
+command unique_step(const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns);
+command guarded_step(const std::string &table, const row &new_row, const std::vector<std::string> &match_columns);
 row_result row_of(const rows &answer);
 /// The locked row; throws busy or not_found if it is not locked.
-std::string locked_row(const rows &answer, const std::string &table, const std::string &key);
+std::string locked_row(const rows &answer, const std::string &table, const row &key);
 /// The error for conflicts that used up the attempts.
-std::exception_ptr too_many_conflicts(const std::string &table, const std::string &key);
+std::exception_ptr too_many_conflicts(const std::string &table, const row &key);
 
-using change_function = std::function<std::optional<std::string>(const std::string &)>;
-row_result optimistic_without_transaction(client &db, const std::string &table, const std::string &key,
-                                          const change_function &change, const flow_options &options);
+using change_function = std::function<std::optional<row>(const std::string &)>;
+row_result optimistic_without_transaction(client &db, const std::string &table, const row &key, const change_function &change,
+                                          const flow_options &options);
 
 template <typename F> row_result row_flow(client &db, const command &step, F &work, const flow_options &options) {
     return step_flow(db, options, step, row_of, [&](transaction &tx, const row_result &done) {
@@ -138,7 +138,8 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 } // namespace detail
 
 /// Reads the row, calls `change` with it, and writes the changes if no other caller changed the row meanwhile; else repeats.
-/// `change` returns the changes, or nothing to leave the row as it is. REQUIRES: optimistic_enable was called for the table.
+/// `change` returns the changes (a row, or json_text), or std::nullopt to leave the row as it is. REQUIRES: optimistic_enable
+/// was called for the table.
 ///
 ///  - `change(const std::string &row)`: no transaction is open while it runs, so it may take long. One round trip to read, one
 ///    to write; a conflict returns the new row and costs one more. REQUIRES: `change` has no side effects.
@@ -149,9 +150,11 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 /// thrown. Returns updated, unchanged or not_found (nothing is kept). Throws outcome_unknown when the reply to the write or to
 /// COMMIT was lost: the version of the row shows whether it was changed, but not by which caller.
 ///
-///     idem::optimistic(db, "account", R"({"id": 7})", [](const std::string &row) { return raise_limit(row); });
+///     idem::optimistic(db, "account", {{"id", 7}}, [](const std::string &row) -> std::optional<idem::row> {
+///         return idem::row{{"credit", raised(row)}};
+///     });
 template <typename F>
-row_result optimistic(client &db, const std::string &table, const std::string &key, const flow_options &options, F &&change) {
+row_result optimistic(client &db, const std::string &table, const row &key, const flow_options &options, F &&change) {
     if constexpr (std::is_invocable_v<F &, transaction &, const std::string &>) {
         return detail::run_flow(db, options, [&](detail::flow &run) {
             for (;;) {
@@ -160,8 +163,8 @@ row_result optimistic(client &db, const std::string &table, const std::string &k
                     run.cancel();
                     return seen;
                 }
-                const std::string row = seen.row.value_or("{}");
-                const std::optional<std::string> changes = change(run.tx(), row);
+                const std::string current = seen.row.value_or("{}");
+                const std::optional<row> changes = change(run.tx(), current);
                 if (!changes) {
                     run.commit();
                     return row_result{row_outcome::unchanged, seen.row, seen.version};
@@ -180,7 +183,7 @@ row_result optimistic(client &db, const std::string &table, const std::string &k
         return detail::optimistic_without_transaction(db, table, key, change, options);
     }
 }
-template <typename F> row_result optimistic(client &db, const std::string &table, const std::string &key, F &&change) {
+template <typename F> row_result optimistic(client &db, const std::string &table, const row &key, F &&change) {
     return optimistic(db, table, key, flow_options{}, std::forward<F>(change));
 }
 
@@ -189,61 +192,60 @@ template <typename F> row_result optimistic(client &db, const std::string &table
 ///
 /// After a lost connection the next attempt waits for at least options.recovery_wait: the lost transaction may hold the row.
 template <typename F>
-auto pessimistic(client &db, const std::string &table, const std::string &key, const patience &wait,
-                 const flow_options &options, F &&work) {
+auto pessimistic(client &db, const std::string &table, const row &key, const patience &wait, const flow_options &options,
+                 F &&work) {
     return detail::run_flow(db, options, [&](detail::flow &run) {
-        const std::string row = detail::locked_row(run.begin(detail::lock_step(table, key, run.wait(wait))), table, key);
-        return run.commit_after(work, run.tx(), row);
+        const std::string current = detail::locked_row(run.begin(detail::lock_step(table, key, run.wait(wait))), table, key);
+        return run.commit_after(work, run.tx(), current);
     });
 }
-template <typename F>
-auto pessimistic(client &db, const std::string &table, const std::string &key, const patience &wait, F &&work) {
+template <typename F> auto pessimistic(client &db, const std::string &table, const row &key, const patience &wait, F &&work) {
     return pessimistic(db, table, key, wait, flow_options{}, std::forward<F>(work));
 }
 /// Waits without bound.
-template <typename F> auto pessimistic(client &db, const std::string &table, const std::string &key, F &&work) {
+template <typename F> auto pessimistic(client &db, const std::string &table, const row &key, F &&work) {
     return pessimistic(db, table, key, patience::forever(), flow_options{}, std::forward<F>(work));
 }
 
 /// Runs conditional_update and, if the row was as expected, `work(transaction &, const std::string &row)` with the changed row
 /// in the same transaction. updated; conflict, with the current row; not_found.
 template <typename F>
-row_result conditional(client &db, const std::string &table, const std::string &key, const std::string &expected,
-                       const std::string &changes, const flow_options &options, F &&work) {
+row_result conditional(client &db, const std::string &table, const row &key, const row &expected, const row &changes,
+                       const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::conditional_step(table, key, expected, changes), work, options);
 }
 template <typename F>
-row_result conditional(client &db, const std::string &table, const std::string &key, const std::string &expected,
-                       const std::string &changes, F &&work) {
+row_result conditional(client &db, const std::string &table, const row &key, const row &expected, const row &changes,
+                       F &&work) {
     return conditional(db, table, key, expected, changes, flow_options{}, std::forward<F>(work));
 }
 
 /// Runs unique_insert and, if the row is new, `work(transaction &, const std::string &row)` in the same transaction. inserted;
 /// duplicate, with the existing row, which is a committed one.
 template <typename F>
-row_result unique(client &db, const std::string &table, const std::string &new_row,
-                  const std::vector<std::string> &conflict_columns, const flow_options &options, F &&work) {
+row_result unique(client &db, const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns,
+                  const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::unique_step(table, new_row, conflict_columns), work, options);
 }
 template <typename F>
-row_result unique(client &db, const std::string &table, const std::string &new_row,
-                  const std::vector<std::string> &conflict_columns, F &&work) {
+row_result unique(client &db, const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns,
+                  F &&work) {
     return unique(db, table, new_row, conflict_columns, flow_options{}, std::forward<F>(work));
 }
 /// The conflict columns are those of the primary key.
-template <typename F> row_result unique(client &db, const std::string &table, const std::string &new_row, F &&work) {
+template <typename F> row_result unique(client &db, const std::string &table, const row &new_row, F &&work) {
     return unique(db, table, new_row, {}, flow_options{}, std::forward<F>(work));
 }
 
 /// The same with guarded_insert.
 template <typename F>
-row_result guarded(client &db, const std::string &table, const std::string &new_row,
-                   const std::vector<std::string> &match_columns, const flow_options &options, F &&work) {
+row_result guarded(client &db, const std::string &table, const row &new_row, const std::vector<std::string> &match_columns,
+                   const flow_options &options, F &&work) {
     return detail::row_flow(db, detail::guarded_step(table, new_row, match_columns), work, options);
 }
 template <typename F>
-row_result guarded(client &db, const std::string &table, const std::string &new_row,
-                   const std::vector<std::string> &match_columns, F &&work) {
+row_result guarded(client &db, const std::string &table, const row &new_row, const std::vector<std::string> &match_columns,
+                   F &&work) {
     return guarded(db, table, new_row, match_columns, flow_options{}, std::forward<F>(work));
 }
 

@@ -34,8 +34,9 @@ struct command {
     subject about{}; ///< for errors
 };
 
-using row = std::vector<std::optional<std::string>>;
-using rows = std::vector<row>;
+/// One row of an answer, in text format.
+using record = std::vector<std::optional<std::string>>;
+using rows = std::vector<record>;
 
 /// Milliseconds as the text of an interval; std::nullopt stays NULL.
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);

@@ -14,14 +14,14 @@ Answer submit(Shop &shop, const Submission &submission) {
         return {Outcome::invalid};
 
     const Cart &cart = submission.cart;
-    const nlohmann::json order{{"id", std::stoll(number)},      {"scheme", submission.scheme},
-                               {"visitor", submission.visitor}, {"ref", number},
-                               {"quantity", cart.quantity},     {"note", cart.note},
-                               {"status", "reserved"},          {"gateway", cart.gateway},
-                               {"hold_ms", cart.hold.count()}};
-    const idem::row_result result =
-        idem::unique(shop.db, kOrders, order.dump(),
-                     [&](idem::transaction &tx, const std::string &) { take_stock(tx, submission.scheme, cart.quantity); });
+    const idem::row order{{"id", std::stoll(number)},      {"scheme", submission.scheme},
+                          {"visitor", submission.visitor}, {"ref", number},
+                          {"quantity", cart.quantity},     {"note", cart.note},
+                          {"status", "reserved"},          {"gateway", idem::json_text(cart.gateway.dump())},
+                          {"hold_ms", cart.hold.count()}};
+    const idem::row_result result = idem::unique(shop.db, kOrders, order, [&](idem::transaction &tx, const std::string &) {
+        take_stock(tx, submission.scheme, cart.quantity);
+    });
 
     Answer answer{Outcome::ordered, number, "unique_insert", idem::name(result.outcome)};
     if (!result) {
@@ -45,7 +45,7 @@ UPDATE stock …;          -- only if inserted
 COMMIT;
 
 // C++
-idem::unique(db, "orders", row, [&](idem::transaction &tx, auto &) {
+idem::unique(db, "orders", {{"id", 38146…}, …}, [&](idem::transaction &tx, auto &) {
     take_stock(tx, cart);
 });)";
 

@@ -33,8 +33,7 @@ Answer submit(Shop &shop, const Submission &submission) {
             if (left < 0)
                 throw SoldOut{};
             // The arbiter: what was read above may have changed since.
-            if (!idem::optimistic_update(tx, kStock, stock_key(submission.scheme), std::stoll(version),
-                                         R"({"quantity": )" + std::to_string(left) + "}"))
+            if (!idem::optimistic_update(tx, kStock, stock_key(submission.scheme), std::stoll(version), {{"quantity", left}}))
                 throw Conflict{};
             return {Outcome::ordered, insert_order(tx, submission, ref), "optimistic_update", "updated"};
         });
@@ -57,7 +56,8 @@ INSERT INTO orders …;   -- only if updated
 COMMIT;
 
 // C++
-idem::optimistic_update(tx, "stock", key, version, changes);)";
+idem::optimistic_update(tx, "stock", {{"sku", "lamp"}}, 7,
+                        {{"quantity", 19}});)";
 
 } // namespace
 
