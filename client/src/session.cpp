@@ -293,12 +293,23 @@ void session::note_failure(server_error &failure, const PGresult *result, const 
         throw_connection_lost();
 }
 
-void session::end_pipeline(const batch &sent, const deadline_t &deadline) {
+void session::end_pipeline(batch &sent, const deadline_t &deadline) {
     if (sent.failure.ends_connection)
         throw_connection_lost(sent.failure.sqlstate, sent.failure.message);
     if (PQstatus(raw_.get()) != CONNECTION_OK)
         throw_connection_lost();
-    read_sync_point(deadline);
+    result_ptr point = receive(deadline);
+    // Statements outside a transaction block commit at the sync point, and a deferred check may fail there.
+    if (point && PQresultStatus(point.get()) == PGRES_FATAL_ERROR) {
+        note_failure(sent.failure, point.get(), about_);
+        if (sent.failure.ends_connection)
+            throw_connection_lost(sent.failure.sqlstate, sent.failure.message);
+        point = receive(deadline);
+        if (!point) // the end of the error's results
+            point = receive(deadline);
+    }
+    if (!point || PQresultStatus(point.get()) != PGRES_PIPELINE_SYNC)
+        throw_connection_lost();
     if (!PQexitPipelineMode(raw_.get()))
         throw_connection_lost();
 }

@@ -81,7 +81,7 @@ class session {
     void finish_rollback(const deadline_t &deadline);
     void receive_answers(batch &sent, const deadline_t &deadline);
     void note_failure(server_error &failure, const PGresult *result, const subject &about);
-    void end_pipeline(const batch &sent, const deadline_t &deadline);
+    void end_pipeline(batch &sent, const deadline_t &deadline);
     /// Reads the message that ends a pipeline's batch.
     void read_sync_point(const deadline_t &deadline);
     [[noreturn]] void throw_failure(const batch &sent);

@@ -8,6 +8,9 @@
 #include <idem/once.hpp>
 #include <idem/pqxx_compat.hpp>
 #include <idem/retry.hpp>
+#include <idem/rows.hpp>
+#include <idem/statement.hpp>
+#include <idem/transact.hpp>
 
 #include "server.hpp"
 
@@ -168,6 +171,30 @@ TEST(Errors, ARoleWithoutPrivilegesIsDenied) {
         EXPECT_THROW(idem::once_statement(hasty, test::unique_key(), "SELECT pg_sleep(60)::text AS slept"), idem::cancelled);
     }
     test::ask("DROP ROLE " + role);
+}
+
+// A call on a client is sent without BEGIN, so deferred checks fail after its answer.
+TEST(Errors, DeferredCheckOfASingleCallKeepsItsErrorAndTheConnection) {
+    idem::client_options options;
+    options.max_connections = 1;
+    idem::client db = test::make_client(options);
+    const std::string table = "deferred_" + idem::detail::make_nonce().substr(0, 8);
+    test::ask("CREATE TABLE " + table + " (id int PRIMARY KEY, other int REFERENCES " + table +
+              " DEFERRABLE INITIALLY DEFERRED)");
+    const auto pid = [&] {
+        return idem::transact(
+            db, [](idem::transaction &tx) { return std::string(tx.exec("SELECT pg_backend_pid()")[0][0].c_str()); });
+    };
+    const std::string before = pid();
+    try {
+        unique_insert(db, table, {{"id", 1}, {"other", 2}});
+        ADD_FAILURE() << "the row has no other";
+    } catch (const idem::bad_input &e) {
+        EXPECT_EQ(e.sqlstate(), "23503");
+    }
+    EXPECT_TRUE(unique_insert(db, table, {{"id", 1}, {"other", 1}}));
+    EXPECT_EQ(pid(), before);
+    test::ask("DROP TABLE " + table);
 }
 
 } // namespace
