@@ -60,7 +60,7 @@ struct Once final : Session {
     }
     void duplicate(const std::string &key) override {
         const idem::answer done = idem::once(db, key, [](idem::transaction &) {});
-        expect(done.replayed && done.json, "once");
+        expect(done.replayed && done.response, "once");
     }
 };
 

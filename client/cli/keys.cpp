@@ -24,7 +24,7 @@ int claim_key(context &c) {
     request about(c.given.key);
     about.in(c.given.scope).wait(c.given.wait);
     if (c.given.ttl)
-        about.keep(*c.given.ttl);
+        about.ttl(*c.given.ttl);
     // No work: `once` is used because it looks the key up after a lost reply.
     const answer claimed = once(c.db, about, [](transaction &) {});
     show_word(c, claimed.replayed ? "duplicate" : "acquired");

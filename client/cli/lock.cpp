@@ -34,7 +34,7 @@ int run_locked(context &c) {
     lock_options terms;
     terms.scope = given.scope;
     if (given.ttl)
-        terms.lease = *given.ttl;
+        terms.ttl = *given.ttl;
     bool started = false;
     terms.retry = minute_of_retries(signals, [&started] { return started; });
     try {

@@ -124,10 +124,10 @@ std::optional<stored_run> from_answer(const answer &stored) {
     known.omitted = stored.omitted;
     if (stored.omitted)
         return known;
-    if (!stored.json)
+    if (!stored.response)
         return std::nullopt;
     try {
-        const json content = json::parse(*stored.json);
+        const json content = json::parse(*stored.response);
         if (!content.is_object() || content.value("idem_run", 0) != 1 || content.at("exit_code") != known.exit_code)
             return std::nullopt;
         known.where = content.value("host", "");

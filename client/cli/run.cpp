@@ -43,7 +43,7 @@ request make_request(const settings &given) {
     if (!given.any_command)
         about.of_json(command_json(given.command));
     if (given.ttl)
-        about.keep(*given.ttl);
+        about.ttl(*given.ttl);
     if (given.lease)
         about.lease(*given.lease);
     return about;

@@ -51,7 +51,7 @@ int main() {
             try {
                 const idem::answer paid = pay(db, key, R"({"account": "alice", "amount": 25})");
                 ++(paid.replayed ? replayed : made);
-                if (paid.status_code != 201 || paid.json != R"({"amount": 25})")
+                if (paid.status_code != 201 || paid.response != R"({"amount": 25})")
                     ++failed;
             } catch (const std::exception &e) {
                 std::cerr << e.what() << "\n";

@@ -25,7 +25,7 @@ request inbox_request(const std::string &consumer, const std::string &message_id
     request about{inbox_key(consumer, message_id)};
     about.in(options.scope).wait(options.wait);
     if (options.ttl)
-        about.keep(*options.ttl);
+        about.ttl(*options.ttl);
     return about;
 }
 

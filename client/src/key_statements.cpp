@@ -97,7 +97,7 @@ ticket ticket_of(const rows &answer) {
 
 answer answer_of(const ticket &from, bool replayed) {
     answer known;
-    known.json = from.response;
+    known.response = from.response;
     known.status_code = from.status_code;
     known.replayed = replayed;
     known.omitted = from.response_omitted;

@@ -162,7 +162,7 @@ void lease_state::checkpoint(const target &in, const std::string &point) {
 
 answer lease_state::new_answer(const response &outcome, const rows &text) const {
     answer fresh;
-    fresh.json = text.at(0).at(0);
+    fresh.response = text.at(0).at(0);
     fresh.status_code = outcome.status_code;
     fresh.attempt = attempt_;
     return fresh;
@@ -210,7 +210,7 @@ std::optional<answer> lease_state::stored_answer() {
     known.attempt = static_cast<int>(to_integer(found[0][1]));
     if (found[0][2])
         known.status_code = static_cast<int>(to_integer(found[0][2]));
-    known.json = found[0][3];
+    known.response = found[0][3];
     known.omitted = found[0][4] == "t";
     return known;
 }

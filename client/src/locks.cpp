@@ -58,7 +58,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
     lease.name = name;
     lease.scope = options.scope;
     lease.owner = make_nonce();
-    lease.wanted = lease.length = options.lease;
+    lease.wanted = lease.length = options.ttl;
     const auto began = steady_clock::now();
     bool lost = false;
     for (bool begin_is_known = false; !begin_is_known;) {
@@ -67,7 +67,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
             if (lost && left.bound)
                 left.bound = std::max(*left.bound, kRecoveryWait);
             lease.begin = lease_clock::now();
-            const parameters values{name, interval_text(options.lease), lease.owner, wait_text(left), options.scope};
+            const parameters values{name, interval_text(options.ttl), lease.owner, wait_text(left), options.scope};
             try {
                 return on.run({{&lock_statement, values, lease.about()}}).at(0).at(0).at(0);
             } catch (const connection_lost &) {

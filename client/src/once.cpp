@@ -47,7 +47,7 @@ std::optional<answer> once_flow::begin() {
 answer once_flow::complete(response outcome) {
     const std::vector<rows> stored = flow_.commit({complete_command(request_, outcome, std::nullopt)});
     answer known;
-    known.json = stored.at(0).at(0).at(0);
+    known.response = stored.at(0).at(0).at(0);
     known.status_code = outcome.status_code;
     known.attempt = attempt_;
     return known;

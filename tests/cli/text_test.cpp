@@ -53,7 +53,7 @@ TEST(Outcome, base64_of_every_length_comes_back) {
 
 answer stored(const response &what) {
     answer known;
-    known.json = what.json;
+    known.response = what.json;
     known.status_code = what.status_code;
     known.replayed = true;
     return known;

@@ -58,7 +58,7 @@ void expect_one_effect(observer &eyes, const std::string &key, const idem::answe
     const observer::sight seen = eyes.of(key);
     EXPECT_EQ(seen.effects, 1);
     EXPECT_EQ(seen.state, "completed");
-    EXPECT_EQ(told.json, seen.response);
+    EXPECT_EQ(told.response, seen.response);
     EXPECT_EQ(told.status_code, 201);
 }
 
@@ -74,7 +74,7 @@ test::flow once_alone(observer &eyes, idem::client &beside) {
         const int before = runs;
         const idem::answer again = work_once(beside, key, runs);
         EXPECT_TRUE(again.replayed);
-        EXPECT_EQ(again.json, told.json);
+        EXPECT_EQ(again.response, told.response);
         EXPECT_EQ(runs, before);
     };
 }
@@ -123,10 +123,10 @@ TEST(CutPoints, OnceBesideAnotherCaller) {
         auto other = std::async(std::launch::async, [&] { return call(beside, key); });
         const idem::answer mine = call(db, key), theirs = other.get();
         EXPECT_NE(mine.replayed, theirs.replayed);
-        EXPECT_EQ(mine.json, theirs.json);
+        EXPECT_EQ(mine.response, theirs.response);
         const observer::sight seen = eyes.of(key);
         EXPECT_EQ(seen.effects, 1);
-        EXPECT_EQ(mine.json, seen.response);
+        EXPECT_EQ(mine.response, seen.response);
     };
     at_every_cut_point(both, racing);
 }
@@ -143,7 +143,7 @@ test::flow statement_alone(observer &eyes) {
         }
         const observer::sight seen = eyes.of(key);
         EXPECT_EQ(seen.effects, 1);
-        EXPECT_EQ(told.json, seen.response);
+        EXPECT_EQ(told.response, seen.response);
     };
 }
 

@@ -35,7 +35,7 @@ using test::unique_key;
 
 idem::lock_options leased_for(idem::duration lease) {
     idem::lock_options options;
-    options.lease = lease;
+    options.ttl = lease;
     return options;
 }
 

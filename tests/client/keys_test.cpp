@@ -57,14 +57,14 @@ TEST_F(Keys, HitCounts) {
 TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_FALSE(lookup(db_, key_, scope_));
     const auto before = std::chrono::system_clock::now();
-    idem::once(db_, idem::request{key_}.in(scope_).keep(std::chrono::hours(2)), [](idem::transaction &) {
+    idem::once(db_, idem::request{key_}.in(scope_).ttl(std::chrono::hours(2)), [](idem::transaction &) {
         return idem::response{201, R"({"a": 1})"};
     });
     const std::optional<idem::key_info> known = lookup(db_, key_, scope_);
     ASSERT_TRUE(known);
     EXPECT_EQ(known->state, idem::key_state::completed);
     EXPECT_STREQ(name(known->state), "completed");
-    EXPECT_EQ(known->json, R"({"a": 1})");
+    EXPECT_EQ(known->response, R"({"a": 1})");
     EXPECT_EQ(known->status_code, 201);
     EXPECT_FALSE(known->omitted);
     EXPECT_EQ(known->attempt, 1);

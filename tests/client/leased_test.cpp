@@ -73,10 +73,10 @@ TEST(Leased, FirstRunsAndDuplicateReplays) {
         });
     };
     const idem::answer first = pay(), second = pay();
-    EXPECT_EQ(first.json, R"({"a": 1.0, "b": 1})");
+    EXPECT_EQ(first.response, R"({"a": 1.0, "b": 1})");
     EXPECT_EQ(first.status_code, 201);
     EXPECT_FALSE(first.replayed);
-    EXPECT_EQ(second.json, first.json);
+    EXPECT_EQ(second.response, first.response);
     EXPECT_EQ(second.status_code, 201);
     EXPECT_TRUE(second.replayed);
     EXPECT_EQ(runs, 1);
@@ -131,7 +131,7 @@ TEST(Leased, InFlightWaitsByOption) {
     EXPECT_FALSE(holder.get().replayed);
     const idem::answer replay = waiter.get();
     EXPECT_TRUE(replay.replayed);
-    EXPECT_EQ(replay.json, "\"done\"");
+    EXPECT_EQ(replay.response, "\"done\"");
 }
 
 TEST(Leased, LeaseBeginsWhenTheWaitEnds) {
@@ -307,7 +307,7 @@ TEST(Leased, CompletionCommitsWithTheBusinessRows) {
         });
     };
     const idem::answer first = pay();
-    EXPECT_EQ(first.json, "[1]");
+    EXPECT_EQ(first.response, "[1]");
     EXPECT_EQ(first.status_code, 200);
     EXPECT_FALSE(first.replayed);
     EXPECT_TRUE(pay().replayed);
@@ -342,7 +342,7 @@ TEST(Leased, TransactionThatCompletesMayRunAgain) {
                 tx.finish();
         }
     });
-    EXPECT_EQ(done.json, "1");
+    EXPECT_EQ(done.response, "1");
     EXPECT_EQ(effects(key), 1);
 }
 
@@ -463,7 +463,7 @@ TEST(Leased, ServerRestartDoesNotEndALease) {
             lease.checkpoint("after the restart");
             return idem::response{"1"};
         });
-        EXPECT_EQ(done.json, "1");
+        EXPECT_EQ(done.response, "1");
         EXPECT_FALSE(done.replayed);
         EXPECT_EQ(state_of(key, "", server.dsn()), "completed");
     }
@@ -484,7 +484,7 @@ TEST(Leased, RestartWhileCompletingIsWaitedFor) {
         return idem::response{"1"};
     });
     back.get();
-    EXPECT_EQ(done.json, "1");
+    EXPECT_EQ(done.response, "1");
     EXPECT_EQ(state_of(key, "", server.dsn()), "completed");
 }
 
@@ -506,7 +506,7 @@ TEST(Leased, ServerThatIsGoneEndsALeaseInTime) {
     server.start();
     const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(5s),
                                             [](idem::lease &lease) { return idem::response{std::to_string(lease.attempt())}; });
-    EXPECT_EQ(taken.json, "2");
+    EXPECT_EQ(taken.response, "2");
     EXPECT_FALSE(taken.replayed);
 }
 
@@ -571,7 +571,7 @@ TEST(Leased, PausedProcessLearnsThatItIsLate) {
         EXPECT_EQ(WEXITSTATUS(status), 0);
         return idem::response{"\"parent\""};
     });
-    EXPECT_EQ(taken.json, "\"parent\"");
+    EXPECT_EQ(taken.response, "\"parent\"");
     EXPECT_EQ(effects(key), 0);
 }
 
@@ -594,10 +594,10 @@ test::flow leased_alone(idem::client &beside) {
         };
         const idem::answer told = call(db);
         EXPECT_FALSE(told.replayed);
-        EXPECT_EQ(told.json, R"({"run": 1})");
+        EXPECT_EQ(told.response, R"({"run": 1})");
         const idem::answer again = call(beside);
         EXPECT_TRUE(again.replayed);
-        EXPECT_EQ(again.json, told.json);
+        EXPECT_EQ(again.response, told.response);
         EXPECT_EQ(runs, 1);
     };
 }
@@ -658,7 +658,7 @@ TEST(CutPoints, LeasedThatCompletesInATransaction) {
                             lease.complete(tx, {201, "[1]"});
                             tx.finish();
                         });
-                    EXPECT_EQ(told.json, "[1]");
+                    EXPECT_EQ(told.response, "[1]");
                     EXPECT_EQ(told.status_code, 201);
                     EXPECT_FALSE(told.replayed);
                 } catch (const idem::error &) {

@@ -27,7 +27,7 @@ using test::unique_key;
 
 idem::lock_options leased_for(idem::duration lease, idem::patience wait = idem::patience::forever()) {
     idem::lock_options options;
-    options.lease = lease;
+    options.ttl = lease;
     options.wait = wait;
     return options;
 }
@@ -369,7 +369,7 @@ class freed_locks {
 idem::lock_options swift_and_short() {
     idem::lock_options options;
     options.retry = test::swift();
-    options.lease = 5s;
+    options.ttl = 5s;
     return options;
 }
 

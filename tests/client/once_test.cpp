@@ -80,11 +80,11 @@ TEST(Once, FirstRunsAndDuplicateReplays) {
         });
     };
     const idem::answer first = pay(), second = pay();
-    EXPECT_EQ(first.json, R"({"a": 1.0, "b": 1})");
+    EXPECT_EQ(first.response, R"({"a": 1.0, "b": 1})");
     EXPECT_EQ(first.status_code, 201);
     EXPECT_FALSE(first.replayed);
     EXPECT_EQ(first.attempt, 1);
-    EXPECT_EQ(second.json, first.json);
+    EXPECT_EQ(second.response, first.response);
     EXPECT_EQ(second.status_code, 201);
     EXPECT_TRUE(second.replayed);
     EXPECT_EQ(runs, 1);
@@ -96,8 +96,8 @@ TEST(Once, WorkMayAnswerNothing) {
     const std::string key = unique_key();
     const auto call = [&] { return idem::once(db, key, [&](idem::transaction &tx) { leave_effect(tx, key); }); };
     const idem::answer first = call(), second = call();
-    EXPECT_FALSE(first.json || first.status_code || first.replayed);
-    EXPECT_FALSE(second.json || second.status_code);
+    EXPECT_FALSE(first.response || first.status_code || first.replayed);
+    EXPECT_FALSE(second.response || second.status_code);
     EXPECT_TRUE(second.replayed);
     EXPECT_EQ(effects(key), 1);
 }
@@ -299,7 +299,7 @@ TEST(Once, AnErrorInASubtransactionIsTheWorksOwnBusiness) {
         leave_effect(tx, key);
         return "[2]";
     });
-    EXPECT_EQ(told.json, "[2]");
+    EXPECT_EQ(told.response, "[2]");
     EXPECT_EQ(effects(key), 1);
 }
 
@@ -347,7 +347,7 @@ TEST(Once, BadInputIsRefused) {
     EXPECT_THROW(idem::once(db, std::string(1025, 'x'), nothing), idem::bad_input);
     EXPECT_THROW(idem::once(db, unique_key() + "\xff", nothing), idem::bad_input);
     EXPECT_THROW(idem::once(db, idem::request{unique_key()}.in(std::string(256, 'x')), nothing), idem::bad_input);
-    EXPECT_THROW(idem::once(db, idem::request{unique_key()}.keep(0ms), nothing), idem::bad_input);
+    EXPECT_THROW(idem::once(db, idem::request{unique_key()}.ttl(0ms), nothing), idem::bad_input);
     EXPECT_THROW(idem::once(db, idem::request{unique_key()}.wait(-1ms), nothing), idem::bad_input);
     EXPECT_THROW(idem::once(db, idem::request{unique_key()}.of_json("{"), nothing), idem::bad_input);
     EXPECT_THROW(idem::once(db, idem::request{unique_key()}.with_fingerprint("xyz"), nothing), idem::bad_input);
@@ -477,7 +477,7 @@ TEST(Once, SerializationFailuresAndDeadlocksRunAgain) {
                 tx.exec(std::string("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '") + sqlstate + "'; END $$");
             return "[" + std::to_string(runs) + "]";
         });
-        EXPECT_EQ(told.json, "[3]");
+        EXPECT_EQ(told.response, "[3]");
         EXPECT_FALSE(told.replayed);
         EXPECT_EQ(effects(key), 1);
     }
@@ -570,7 +570,7 @@ TEST(Once, RunsAgainWhenTheServerEndsTheSessionBeforeAnyStatement) {
             return "[" + std::to_string(runs) + "]";
         });
         const char *where = at < kStatements.size() ? kStatements[at].first : "the end";
-        EXPECT_EQ(told.json, "[2]") << where;
+        EXPECT_EQ(told.response, "[2]") << where;
         EXPECT_FALSE(told.replayed) << where;
         EXPECT_EQ(effects(key), 1) << where;
     }
@@ -633,7 +633,7 @@ TEST(Once, ASwallowedLossIsNoSuccess) {
             }
         return "[" + std::to_string(runs) + "]";
     });
-    EXPECT_EQ(told.json, "[2]");
+    EXPECT_EQ(told.response, "[2]");
     EXPECT_EQ(effects(key), 1);
 }
 
@@ -701,7 +701,7 @@ TEST(Once, RunsAgainAcrossARestart) {
             });
         };
         const idem::answer told = call();
-        EXPECT_EQ(told.json, "[2]") << mode;
+        EXPECT_EQ(told.response, "[2]") << mode;
         EXPECT_FALSE(told.replayed) << mode;
         EXPECT_EQ(effects(key, server.dsn()), 1) << mode;
         server.restart(mode);
@@ -807,9 +807,9 @@ TEST(OnceStatement, FirstRunsAndDuplicateReplays) {
     const std::string key = unique_key();
     const idem::answer first = idem::once_statement(db, key, kInsert, {key});
     const idem::answer second = idem::once_statement(db, key, kInsert, {key});
-    EXPECT_EQ(first.json, "[{\"key\": \"" + key + "\"}]");
+    EXPECT_EQ(first.response, "[{\"key\": \"" + key + "\"}]");
     EXPECT_FALSE(first.replayed);
-    EXPECT_EQ(second.json, first.json);
+    EXPECT_EQ(second.response, first.response);
     EXPECT_TRUE(second.replayed);
     EXPECT_EQ(effects(key), 1);
 }
@@ -905,7 +905,7 @@ TEST(OnceStatement, TransientErrorsRunAgain) {
         "'DECLARE n bigint = nextval(''public.client_tries''); BEGIN IF n % 3 <> 0 THEN RAISE EXCEPTION USING ERRCODE = "
         "''40001''; "
         "END IF; RETURN 3; END'");
-    EXPECT_EQ(idem::once_statement(db, key, "SELECT public.client_third_time() AS n").json, "[{\"n\": 3}]");
+    EXPECT_EQ(idem::once_statement(db, key, "SELECT public.client_third_time() AS n").response, "[{\"n\": 3}]");
 }
 
 } // namespace

@@ -128,7 +128,7 @@ TEST_F(Pgbouncer, OnceGoesOnWithoutPreparedStatements) {
                             test::leave_effect(tx, key);
                             return "[\"" + mine + "\"]";
                         });
-                    EXPECT_EQ(told.json, "[\"" + mine + "\"]");
+                    EXPECT_EQ(told.response, "[\"" + mine + "\"]");
                     fresh += !told.replayed;
                 } catch (const std::exception &e) {
                     ADD_FAILURE() << e.what();
@@ -184,7 +184,7 @@ TEST_F(Pgbouncer, LeasesAreRenewed) {
         threads.emplace_back([&, i] {
             try {
                 const idem::answer told = call(i, true);
-                EXPECT_EQ(told.json, "[" + std::to_string(i) + "]");
+                EXPECT_EQ(told.response, "[" + std::to_string(i) + "]");
                 fresh += !told.replayed;
                 EXPECT_TRUE(call(i, true).replayed);
             } catch (const std::exception &e) {
@@ -207,7 +207,7 @@ TEST_F(Pgbouncer, LocksExcludeEachOther) {
     idem::client db = make_client();
     const std::string name = unique_key("lock");
     idem::lock_options brief;
-    brief.lease = 500ms;
+    brief.ttl = 500ms;
     int count = 0; // guarded only by the lock
     std::int64_t last = 0;
     std::vector<std::thread> threads;

@@ -117,7 +117,7 @@ TEST(Pool, ManyThreadsShareFewConnections) {
                             test::leave_effect(tx, key);
                             return "[\"" + mine + "\"]";
                         });
-                    if (told.json != "[\"" + mine + "\"]")
+                    if (told.response != "[\"" + mine + "\"]")
                         ++failed;
                     ++(told.replayed ? replayed : fresh);
                 } catch (const std::exception &e) {
@@ -288,7 +288,7 @@ TEST(Pool, ATransientErrorWhileConnectingDoesNotEndTheHeart) {
     };
     idem::client db = test::make_client(options);
     idem::lock_options terms;
-    terms.lease = 3s;
+    terms.ttl = 3s;
     const std::optional<idem::held_lock> held = try_lock(db, unique_key(), terms);
     ASSERT_TRUE(held);
     EXPECT_TRUE(test::eventually([&] { return accepted == 1 && held->time_left() > 2s; }));

@@ -1,6 +1,8 @@
 // Signed requests and rate limits.
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include <idem/requests.hpp>
 #include <idem/transact.hpp>
 
@@ -71,6 +73,7 @@ TEST(Requests, Rates) {
     EXPECT_FALSE(last.retry_after);
     const idem::admission refused = allow(db, name, limit);
     EXPECT_FALSE(refused.allowed);
+    static_assert(std::is_same_v<decltype(refused.retry_after), std::optional<std::chrono::milliseconds>>);
     ASSERT_TRUE(refused.retry_after);
     EXPECT_GT(*refused.retry_after, std::chrono::seconds(900));
     EXPECT_LE(*refused.retry_after, std::chrono::seconds(1000));

@@ -62,7 +62,7 @@ TEST(SearchPath, NothingOfItIsMet) {
     const idem::row one{{"id", 1}};
 
     const auto once = [&] {
-        return idem::once(db, idem::request{key}.of_json("{}").keep(std::chrono::hours(1)),
+        return idem::once(db, idem::request{key}.of_json("{}").ttl(std::chrono::hours(1)),
                           [](idem::transaction &) { return "{}"; });
     };
     EXPECT_FALSE(once().replayed);

@@ -32,7 +32,7 @@ int main(int, char **arguments) try {
     const idem::answer first = pay(), second = pay();
     expect(runs == 1, "the work runs once");
     expect(!first.replayed && second.replayed, "the second answer is a replay");
-    expect(first.json == R"({"paid": 25})" && first.json == second.json, "both answers are the same");
+    expect(first.response == R"({"paid": 25})" && first.response == second.response, "both answers are the same");
     expect(first.status_code == 201 && second.status_code == 201, "both status codes are the same");
 
     try {

@@ -36,7 +36,7 @@ struct key_info {
     using time = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
     key_state state;
-    std::optional<std::string> json; ///< the response
+    std::optional<std::string> response; ///< JSON text
     std::optional<int> status_code;
     bool omitted; ///< the response was too large to be stored
     int attempt;

@@ -20,7 +20,7 @@ struct lock_options {
     /// The space in which the name is unique.
     std::string scope;
     /// How long the holder may be silent before others may take over. Renewed after each third of it.
-    duration lease{30'000};
+    duration ttl{30'000};
     /// lock(), with_lock(): how long to wait for another holder. Waiters are served in the order of their calls; each occupies
     /// a connection of the pool.
     patience wait = patience::forever();
@@ -30,7 +30,7 @@ struct lock_options {
 
 /// A held lock: renewed in the background, unlocked by its destructor.
 ///
-/// It is lost when the server says so, or when its lease has passed since the last successful renewal was sent. Not re-entrant:
+/// It is lost when the server says so, or when its TTL has passed since the last successful renewal was sent. Not re-entrant:
 /// a second lock() by the same thread waits for the first.
 ///
 /// Thread-safe, except for moving and unlock(). A moved-from or unlocked object may only be destroyed, assigned to, or asked

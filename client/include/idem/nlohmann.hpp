@@ -19,10 +19,10 @@ template <> struct response_from<nlohmann::json> {
 
 inline response json_response(int status_code, const nlohmann::json &body) { return {status_code, body.dump()}; }
 
-/// Parses JSON text of the library's: answer.json, row_result.row, the row of a callable. Nothing becomes null.
+/// Parses JSON text of the library's: answer.response, row_result.row, the row of a callable. Nothing becomes null.
 inline nlohmann::json parsed(const std::optional<std::string> &text) {
     return text ? nlohmann::json::parse(*text) : nlohmann::json();
 }
-inline nlohmann::json parsed(const answer &known) { return parsed(known.json); }
+inline nlohmann::json parsed(const answer &known) { return parsed(known.response); }
 
 } // namespace idem

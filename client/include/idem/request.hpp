@@ -27,7 +27,7 @@ struct patience {
 
 /// One idempotency key with its options. An option that is not set is that of the scope, else that of the server's settings.
 ///
-///     idem::request{"pay-7f3a"}.in("payments").of_json(body).keep(std::chrono::hours{48})
+///     idem::request{"pay-7f3a"}.in("payments").of_json(body).ttl(std::chrono::hours{48})
 class request {
   public:
     request(std::string key) : key_(std::move(key)) {}
@@ -55,8 +55,8 @@ class request {
         fingerprint_ = std::move(hex);
         return *this;
     }
-    /// How long the key is kept after the work is done: its ttl.
-    request &keep(duration ttl) {
+    /// How long the key is kept after the work is done.
+    request &ttl(duration ttl) {
         ttl_ = ttl;
         return *this;
     }

@@ -47,7 +47,7 @@ struct rate_limit {
 struct admission {
     bool allowed;
     int remaining;                                        ///< whole units left
-    std::optional<std::chrono::microseconds> retry_after; ///< if not allowed: until it would be
+    std::optional<std::chrono::milliseconds> retry_after; ///< if not allowed: until it would be
 };
 
 /// Takes `cost` units from the bucket of this name, or none. Call it on a client, before the work: in a transaction, other

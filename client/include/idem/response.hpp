@@ -26,9 +26,9 @@ template <typename T> struct response_from {
 
 /// The result of a flow with a key: the same for the call that did the work and for all duplicates, except `replayed`.
 struct answer {
-    /// The response as jsonb spells it: white space, key order, duplicate keys and the spelling of numbers may
+    /// JSON text as jsonb spells it: white space, key order, duplicate keys and the spelling of numbers may
     /// differ from the text that was stored.
-    std::optional<std::string> json;
+    std::optional<std::string> response;
     std::optional<int> status_code;
     bool replayed = false; ///< another call did the work before
     bool omitted = false;  ///< the response exceeded the scope's limit and is not stored; the work is done

@@ -23,7 +23,7 @@ Answer submit(Shop &shop, const Submission &submission) {
             return idem::response{303, body.dump()};
         });
         return {answer.replayed ? Outcome::already : Outcome::ordered,
-                nlohmann::json::parse(answer.json.value()).at("order").get<std::string>(), "idem_begin",
+                nlohmann::json::parse(answer.response.value()).at("order").get<std::string>(), "idem_begin",
                 answer.replayed ? "completed" : "acquired"};
     } catch (const idem::mismatch &) {
         return {Outcome::mismatch, order_of(shop, submission, ref), "idem_begin", "mismatch"};
