@@ -105,15 +105,14 @@ answer answer_of(const ticket &from, bool replayed) {
     return known;
 }
 
-void throw_rejection(const ticket &from, const request &about) {
+void throw_rejection(key_outcome outcome, const std::optional<duration> &retry_after, const request &about) {
     const subject of{about.key(), about.scope()};
     const std::string quoted = "key \"" + about.key() + "\"";
-    switch (from.outcome) {
+    switch (outcome) {
     case key_outcome::mismatch:
         throw mismatch("ID002", quoted + " was used before with another request", of);
     case key_outcome::in_flight:
-        throw in_flight("ID005", quoted + " is in flight: its holder is not done", of,
-                        from.retry_after.value_or(duration::zero()));
+        throw in_flight("ID005", quoted + " is in flight: its holder is not done", of, retry_after.value_or(duration::zero()));
     case key_outcome::in_doubt:
         throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
     default:

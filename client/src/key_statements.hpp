@@ -42,7 +42,7 @@ command claim_many_command(const std::vector<parameter> &keys, const std::option
 
 answer answer_of(const ticket &from, bool replayed);
 /// Throws the error for an outcome that is neither acquired, taken_over nor completed.
-[[noreturn]] void throw_rejection(const ticket &from, const request &about);
+[[noreturn]] void throw_rejection(key_outcome outcome, const std::optional<duration> &retry_after, const request &about);
 
 /// For the last error of a flow that does not know how its commit ended: throws outcome_unknown when that error does not tell.
 /// Returns when it does: the server would not report it for a key that this flow had completed.

@@ -130,7 +130,7 @@ std::optional<answer> lease_state::begin() {
     if (claimed.outcome == key_outcome::completed)
         return answer_of(claimed, true);
     if (!claimed.is_acquired())
-        throw_rejection(claimed, about_);
+        throw_rejection(claimed.outcome, claimed.retry_after, about_);
     lease.fence = claimed.fence.value();
     lease.length = claimed.lease_left.value();
     attempt_ = claimed.attempt;

@@ -21,9 +21,10 @@ constexpr statement owner_statement{"idem_is_owner", "SELECT @idem@.idem_is_owne
 once_flow::once_flow(client &db, const request &about, const once_options &options)
     : request_(about), flow_(db, options), owner_(make_nonce()) {}
 
-std::optional<answer> once_flow::begin() {
+std::optional<once_result> once_flow::try_begin() {
     const ticket claimed = ticket_of(flow_.begin(begin_command(request_, std::nullopt, owner_, flow_.wait(request_.wait()))));
     if (claimed.is_acquired()) {
+        claimed_ = claimed.outcome;
         attempt_ = claimed.attempt;
         flow_.earlier_attempts_rolled_back();
         return std::nullopt;
@@ -33,7 +34,7 @@ std::optional<answer> once_flow::begin() {
         if (flow_.commit_unknown())
             own = tx().call({&owner_statement, {request_.key(), owner_, request_.scope()}}).at(0).at(0) == "t";
         flow_.cancel();
-        return answer_of(claimed, !own);
+        return once_result{own ? claimed_ : key_outcome::completed, answer_of(claimed, !own)};
     }
     if (claimed.outcome == key_outcome::in_doubt)
         try {
@@ -41,7 +42,19 @@ std::optional<answer> once_flow::begin() {
         } catch (const outcome_unknown &) {
             // The key is in doubt all the same. If that was not recorded, the next caller records it.
         }
-    throw_rejection(claimed, request_);
+    if (flow_.commit_unknown() && claimed.outcome == key_outcome::in_flight)
+        throw_rejection(claimed.outcome, claimed.retry_after, request_); // failed() makes it outcome_unknown
+    flow_.cancel();
+    return once_result{claimed.outcome, std::nullopt, claimed.retry_after};
+}
+
+std::optional<answer> once_flow::begin() {
+    std::optional<once_result> known = try_begin();
+    if (!known)
+        return std::nullopt;
+    if (!known->answer)
+        throw_rejection(known->outcome, known->retry_after, request_);
+    return std::move(known->answer);
 }
 
 answer once_flow::complete(response outcome) {
@@ -91,7 +104,7 @@ answer once_statement(client &db, const request &about, const std::string &state
                 // idem_execute does not wait by itself.
                 if (executed.outcome != key_outcome::in_flight ||
                     (wait && std::chrono::steady_clock::now() - since >= detail::bounded(*wait)))
-                    detail::throw_rejection(executed, about);
+                    detail::throw_rejection(executed.outcome, executed.retry_after, about);
                 std::this_thread::sleep_for(kPollInterval);
             }
         } catch (const connection_lost &) {

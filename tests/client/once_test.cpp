@@ -222,6 +222,94 @@ TEST(Once, TakesALapsedLeaseOver) {
     EXPECT_EQ(effects(key), 1);
 }
 
+// --- outcomes as values ---------------------------------------------------------------------------------------------------
+
+TEST(TryOnce, TellsTheWorkFromItsReplay) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    const auto call = [&] {
+        return idem::try_once(db, key, [&](idem::transaction &tx) {
+            leave_effect(tx, key);
+            return idem::response{201, "[1]"};
+        });
+    };
+    const idem::once_result first = call(), second = call();
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(first.outcome, idem::key_outcome::acquired);
+    EXPECT_EQ(second.outcome, idem::key_outcome::completed);
+    EXPECT_FALSE(first.answer->replayed);
+    EXPECT_TRUE(second.answer->replayed);
+    EXPECT_EQ(second.answer->response, "[1]");
+    EXPECT_EQ(second.answer->status_code, 201);
+    EXPECT_EQ(effects(key), 1);
+}
+
+TEST(TryOnce, InFlightIsAValue) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key(), leased = unique_key();
+    const auto call = [&](const std::string &about) {
+        return idem::try_once(db, about, [&](idem::transaction &tx) { leave_effect(tx, about); });
+    };
+    {
+        const holder other(key);
+        const idem::once_result told = call(key);
+        EXPECT_FALSE(told);
+        EXPECT_EQ(told.outcome, idem::key_outcome::in_flight);
+        EXPECT_FALSE(told.answer || told.retry_after);
+    }
+    ask("SELECT idem.idem_begin($1, lease => '1 min')", {leased});
+    const idem::once_result told = call(leased);
+    EXPECT_EQ(told.outcome, idem::key_outcome::in_flight);
+    ASSERT_TRUE(told.retry_after);
+    EXPECT_GT(*told.retry_after, 50s);
+    EXPECT_LE(*told.retry_after, 60s);
+    EXPECT_EQ(effects(key) + effects(leased), 0);
+    EXPECT_EQ(call(key).outcome, idem::key_outcome::acquired);
+}
+
+TEST(TryOnce, MismatchIsAValue) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    const auto call = [&](const char *text) {
+        return idem::try_once(db, idem::request{key}.of_text(text), [&](idem::transaction &tx) { leave_effect(tx, key); });
+    };
+    EXPECT_TRUE(call("one"));
+    const idem::once_result other = call("two");
+    EXPECT_FALSE(other);
+    EXPECT_EQ(other.outcome, idem::key_outcome::mismatch);
+    EXPECT_EQ(effects(key), 1);
+}
+
+TEST(TryOnce, InDoubtIsAValueAndRecorded) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key(), scope = unique_key("scope");
+    ask("SELECT idem.idem_scope_set($1, on_lease_expiry => 'manual')", {scope});
+    ask("SELECT idem.idem_begin($1, lease => '1 ms', scope => $2)", {key, scope});
+    std::this_thread::sleep_for(5ms); // longer than the lease
+    EXPECT_EQ(idem::try_once(db, idem::request{key}.in(scope), [](idem::transaction &) { ADD_FAILURE(); }).outcome,
+              idem::key_outcome::in_doubt);
+    EXPECT_EQ(ask("SELECT state FROM idem.idem_lookup($1, scope => $2)", {key, scope}), "in_doubt");
+}
+
+TEST(TryOnce, SaysThatItTookOver) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    ask("SELECT idem.idem_begin($1, lease => '1 ms')", {key});
+    std::this_thread::sleep_for(5ms);
+    EXPECT_EQ(idem::try_once(db, key, [](idem::transaction &) {}).outcome, idem::key_outcome::taken_over);
+}
+
+TEST(TryOnce, ThrowsOtherErrorsAndThoseOfTheWork) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key(), inner = unique_key();
+    EXPECT_THROW(idem::try_once(db, "", [](idem::transaction &) {}), idem::bad_input);
+    const holder other(inner);
+    // in_flight of another key, from the work
+    EXPECT_THROW(idem::try_once(db, key, [&](idem::transaction &) { idem::once(db, inner, [](idem::transaction &) {}); }),
+                 idem::in_flight);
+    EXPECT_TRUE(idem::try_once(db, key, [](idem::transaction &) {}));
+}
+
 // --- errors in the work ---------------------------------------------------------------------------------------------------
 
 TEST(Once, AnExceptionOfTheWorkRollsBackAndFreesTheKey) {
@@ -780,6 +868,35 @@ TEST(Once, AnUnknownOutcomeIsNotCalledInFlight) {
     EXPECT_EQ(e->sqlstate(), "08007");
     between.cut_all();
     EXPECT_EQ(effects(key), 0);
+}
+
+TEST(TryOnce, AnUnknownOutcomeIsNotCalledInFlight) {
+    test::proxy between;
+    idem::client db = swift_client(between.dsn());
+    const std::string key = unique_key();
+    idem::once(db, unique_key(), [](idem::transaction &) {});
+    EXPECT_THROW(idem::try_once(db, key, three_attempts(),
+                                [&](idem::transaction &tx) {
+                                    leave_effect(tx, key);
+                                    between.arm({test::side::frontend, 1, test::moment::before, 60s});
+                                }),
+                 idem::outcome_unknown);
+    between.cut_all();
+    EXPECT_EQ(effects(key), 0);
+}
+
+TEST(TryOnce, ALostReplyOfItsOwnCommitIsItsOwnWork) {
+    test::proxy between;
+    idem::client db = swift_client(between.dsn());
+    const std::string key = unique_key();
+    idem::once(db, unique_key(), [](idem::transaction &) {});
+    const idem::once_result told = idem::try_once(db, key, swift_once(), [&](idem::transaction &tx) {
+        leave_effect(tx, key);
+        between.arm({test::side::backend, 1, test::moment::before, 0ms}); // the next reply is COMMIT's
+    });
+    EXPECT_EQ(told.outcome, idem::key_outcome::acquired);
+    EXPECT_FALSE(told.answer->replayed);
+    EXPECT_EQ(effects(key), 1);
 }
 
 TEST(OnceStatement, AnUnknownOutcomeIsNotCalledALostConnection) {

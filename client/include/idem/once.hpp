@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <idem/client.hpp>
+#include <idem/keys.hpp>
 #include <idem/request.hpp>
 #include <idem/response.hpp>
 #include <idem/transact.hpp>
@@ -16,6 +17,20 @@ namespace idem {
 
 using once_options = flow_options;
 
+/// What try_once returns.
+struct once_result {
+    /// acquired, taken_over: this call did the work. completed: another call did it before. Else the work did not run:
+    /// in_flight, mismatch, in_doubt.
+    key_outcome outcome;
+    /// Of the work that is done; nothing: the work did not run.
+    std::optional<idem::answer> answer{};
+    /// in_flight: the rest of the holder's lease; nothing: unknown, or the holder has none (its transaction is open).
+    std::optional<duration> retry_after{};
+
+    /// Whether the work is done, by this call or before.
+    explicit operator bool() const noexcept { return answer.has_value(); }
+};
+
 namespace detail {
 
 /// The part of `once` that does not depend on the callable.
@@ -23,8 +38,12 @@ class once_flow {
   public:
     once_flow(client &db, const request &about, const once_options &options);
 
-    /// Claims the key. Returns the stored answer if the work was done before; else tx() is open for the work.
+    /// Claims the key. Returns nothing when tx() is open for the work.
+    std::optional<once_result> try_begin();
+    /// The same for the stored answer: throws for all other outcomes.
     std::optional<answer> begin();
+    /// After the work: acquired or taken_over.
+    key_outcome claimed() const noexcept { return claimed_; }
     transaction &tx() { return flow_.tx(); }
     /// Stores the response and commits.
     answer complete(response outcome);
@@ -37,7 +56,8 @@ class once_flow {
     const request &request_;
     flow flow_;
     std::string owner_;
-    int attempt_ = 1; // of the key, from its ticket
+    key_outcome claimed_ = key_outcome::acquired; // these two are from the key's ticket
+    int attempt_ = 1;
 };
 
 template <typename F, typename... Arguments> response respond(F &work, Arguments &...arguments) {
@@ -88,9 +108,32 @@ template <typename F> answer once(client &db, const request &about, F &&work) {
     return once(db, about, once_options{}, std::forward<F>(work));
 }
 
-/// The same for work that is one SQL statement with parameters $1, $2 …: one round trip in all. Its rows, as a JSON array of
-/// objects, are the response. A `wait` polls every 20 ms. After a lost reply the answer may say `replayed` although this call
-/// did the work.
+/// The same, but returns in_flight, mismatch and in_doubt as outcomes, for callers to whom they are no errors. The work did not
+/// run then. Throws all other errors of `once`, and everything that `work` throws.
+///
+///     const idem::once_result paid = idem::try_once(db, about, [&](idem::transaction &tx) { … });
+///     if (paid.outcome == idem::key_outcome::in_flight)
+///         return reply(409, paid.retry_after);
+template <typename F> once_result try_once(client &db, const request &about, const once_options &options, F &&work) {
+    detail::once_flow flow{db, about, options};
+    for (;;) {
+        try {
+            if (std::optional<once_result> known = flow.try_begin())
+                return *std::move(known);
+            answer done = flow.complete(detail::respond(work, flow.tx()));
+            return {flow.claimed(), std::move(done)};
+        } catch (...) {
+            flow.failed(std::current_exception());
+        }
+    }
+}
+template <typename F> once_result try_once(client &db, const request &about, F &&work) {
+    return try_once(db, about, once_options{}, std::forward<F>(work));
+}
+
+/// The same as `once` for work that is one SQL statement with parameters $1, $2 …: one round trip in all. Its rows, as a JSON
+/// array of objects, are the response. A `wait` polls every 20 ms. After a lost reply the answer may say `replayed` although
+/// this call did the work.
 answer once_statement(client &db, const request &about, const std::string &statement,
                       const std::vector<std::optional<std::string>> &arguments = {}, const once_options &options = {});
 
