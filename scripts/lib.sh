@@ -22,6 +22,22 @@ as_server() {
     fi
 }
 
+# One that no client is given: clients that knock at the door of a server that is down could meet themselves.
+free_port() {
+    /usr/bin/python3 - <<'PY'
+import random, socket
+while True:
+    with socket.socket() as probe:
+        port = random.randrange(15000, 32000)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        print(port)
+        break
+PY
+}
+
 # at_exit FUNCTION: what ends all that the script has started, whatever way out is taken.
 at_exit() {
     # shellcheck disable=SC2064 # now

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A private pgbouncer in transaction mode before a cluster of cluster.sh, inside the cluster's directory.
 #
-#   pooler.sh start NAME [setting=value ...]   for pgbouncer's section [pgbouncer]
+#   pooler.sh start NAME [setting=value ...]   for pgbouncer's section [pgbouncer]; with listen_addr=127.0.0.1 and listen_port=... it is
+#                                              reached over TCP too
 #   pooler.sh env NAME                         print what a client needs, for eval
 #   pooler.sh stop NAME                        cluster.sh stop does it as well
 set -euo pipefail
@@ -15,7 +16,10 @@ eval "$(scripts/cluster.sh env "$name")"
 cluster=$PGHOST
 dir=$cluster/pooler
 
-answers() { PGHOST=$dir PGPORT=6432 PGDATABASE=pgbouncer psql --no-psqlrc --quiet --command='SHOW VERSION' >/dev/null 2>&1; }
+# The one that is given last.
+port() { sed -n 's/^listen_port *= *//p' "$dir/pgbouncer.ini" | tail -n 1; }
+
+answers() { PGHOST=$dir PGPORT=$(port) PGDATABASE=pgbouncer psql --no-psqlrc --quiet --command='SHOW VERSION' >/dev/null 2>&1; }
 
 start() {
     mkdir -p "$dir"
@@ -39,6 +43,6 @@ start() {
 
 case $command in
     start) start "$@" ;;
-    env) echo "export PGHOST=$dir PGPORT=6432 PGUSER=postgres" ;;
+    env) echo "export PGHOST=$dir PGPORT=$(port) PGUSER=postgres" ;;
     stop) if [ -f "$dir/pid" ]; then kill "$(cat "$dir/pid")"; fi ;;
 esac

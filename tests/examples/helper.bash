@@ -4,22 +4,6 @@
 # Debian's, which has Debian's packages.
 PYTHON=${PYTHON:-/usr/bin/python3}
 
-# One that no client is given: clients that knock at the door of a server that is down could meet themselves.
-free_port() {
-    "$PYTHON" - <<'PY'
-import random, socket
-while True:
-    with socket.socket() as probe:
-        port = random.randrange(15000, 32000)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        print(port)
-        break
-PY
-}
-
 # As the superuser, in the database of the file.
 sql() { PGHOST=$IDEM_SOCKETS PGUSER=postgres psql -XAtq --set=ON_ERROR_STOP=1 -c "$1"; }
 
