@@ -102,6 +102,9 @@ browser() { scripts/browser.sh; }
 # The recipes of docs/orm.md with the real packages: of three ORMs here, of all in orm_long. A cluster of its own.
 orm() { scripts/orm.sh sequelize sqlalchemy active-record; }
 
+# Every function for applications from nine drivers, directly and through a pooler. A cluster of its own.
+drivers() { scripts/drivers.sh; }
+
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
@@ -277,13 +280,13 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap pooled cli bench consumer examples browser orm chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
+for name in tree pgtap pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
 quick=("client" "tree unit regress isolation pgtap cli recovery")
-rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm")
+rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
