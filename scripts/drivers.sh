@@ -34,7 +34,7 @@ at_exit finish
 
 usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
-# install DRIVER: sets `command`. 69: its packages cannot be had here.
+# install DRIVER: sets `command`, and `recipe`, the program with the recipe of docs/drivers.md. 69: its packages cannot be had here.
 install() {
     if [[ -v debian_packages[$1] ]]; then
         # shellcheck disable=SC2086 # words
@@ -44,25 +44,42 @@ install() {
         npm_ci tests/drivers || return
     fi
     case $1 in
-        node-postgres) command=(node "$copy/node-postgres.js") ;;
-        postgres.js) command=(node "$copy/postgres.js") ;;
-        psycopg2 | psycopg3 | asyncpg) command=(/usr/bin/python3 "tests/drivers/$1_driver.py") ;;
-        JDBC) compile_java && command=(java -cp "$classes:$kept" Jdbc) ;;
-        pgx) compile_go pgx && command=("$kept/pgx") ;;
-        lib/pq) compile_go pq && command=("$kept/pq") ;;
-        PDO) command=(php tests/drivers/pdo.php) ;;
+        node-postgres | postgres.js)
+            command=(node "$copy/${1%.js}.js")
+            insert_recipe "$1" "${1%.js}.js" "$copy/recipe-${1%.js}.js" && recipe=(node "$copy/recipe-${1%.js}.js")
+            ;;
+        psycopg2 | psycopg3 | asyncpg)
+            command=(/usr/bin/python3 "tests/drivers/$1_driver.py")
+            insert_recipe "$1" "$1.py" "$kept/recipe-$1.py" && recipe=(/usr/bin/python3 "$kept/recipe-$1.py")
+            ;;
+        JDBC)
+            { command -v java && command -v javac; } >/dev/null || scripts/deps.sh default-jdk-headless || return 69
+            insert_recipe "$1" JDBC.java "$kept/Recipe.java" &&
+                javac -cp "$classes" -d "$kept" tests/drivers/Jdbc.java "$kept/Recipe.java" || return
+            command=(java -cp "$classes:$kept" Jdbc)
+            recipe=(java -cp "$classes:$kept" Recipe)
+            ;;
+        pgx | lib/pq)
+            insert_recipe "$1" "${1#lib/}.go" "$kept/recipe-${1#lib/}.go" &&
+                compile_go "${1#lib/}" tests/drivers/runner.go "tests/drivers/${1#lib/}.go" &&
+                compile_go "recipe-${1#lib/}" "$kept/recipe-${1#lib/}.go" || return
+            command=("$kept/${1#lib/}")
+            recipe=("$kept/recipe-${1#lib/}")
+            ;;
+        PDO)
+            command=(php tests/drivers/pdo.php)
+            insert_recipe "$1" PDO.php "$kept/recipe-PDO.php" && recipe=(php "$kept/recipe-PDO.php")
+            ;;
     esac
 }
 
+# insert_recipe DRIVER TEMPLATE PROGRAM
+insert_recipe() { /usr/bin/python3 tests/drivers/recipes/insert.py "$1" "tests/drivers/recipes/$2" >"$3"; }
+
 classes=/usr/share/java/gson.jar:/usr/share/java/postgresql.jar
 
-compile_java() {
-    { command -v java && command -v javac; } >/dev/null || scripts/deps.sh default-jdk-headless || return 69
-    javac -cp "$classes" -d "$kept" tests/drivers/Jdbc.java
-}
-
-# compile_go NAME: with Debian's libraries, and none from elsewhere.
-compile_go() { GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$kept/go-cache go build -o "$kept/$1" tests/drivers/runner.go "tests/drivers/$1.go"; }
+# compile_go NAME FILE ...: with Debian's libraries, and none from elsewhere.
+compile_go() { GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$kept/go-cache go build -o "$kept/$1" "${@:2}"; }
 
 # make_database NAME: a copy of drivers_template.
 make_database() { sql postgres "CREATE DATABASE \"$1\" TEMPLATE drivers_template OWNER shop"; }
@@ -105,6 +122,16 @@ check_listen() {
     PGDATABASE=listen timeout --kill-after=10 60 /usr/bin/python3 tests/drivers/listen.py "$direct_port" "$pooled_port" </dev/null || failed=1
 }
 
+# check_recipe COMMAND ...: a payment, its duplicate, one that fails, and its retry. In the database of the calls.
+check_recipe() {
+    local log="$kept/$name-recipe.log" verdict=ok
+    {
+        "$@" a 1 && "$@" a 2 && ! "$@" b 1 && "$@" b 3 && [ "$(sql "$name" 'SELECT string_agg(id::text, $$,$$ ORDER BY id) FROM payments')" = 1,3 ]
+    } >"$log" 2>&1 </dev/null || verdict='not ok' failed=1
+    echo "$verdict 1 - $driver: the recipe of docs/drivers.md runs a payment once, and its retry after an error"
+    if [ "$verdict" != ok ]; then sed 's/^/  # /' "$log"; fi
+}
+
 drivers=("${@:-${all[@]}}")
 for driver in "${drivers[@]}"; do
     [[ " ${all[*]} " == *" $driver "* ]] || usage
@@ -136,6 +163,7 @@ for driver in "${drivers[@]}"; do
     esac
     name=${driver//[^A-Za-z0-9]/_}
     PGPORT=$direct_port run "$name" "${command[@]}"
+    PGDATABASE=$name PGPORT=$direct_port check_recipe "${recipe[@]}"
     PGPORT=$pooled_port IDEM_POOLED=1 run "${name}_pooled" "${command[@]}"
 done
 if [ $# -eq 0 ]; then

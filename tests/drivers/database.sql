@@ -18,6 +18,7 @@ CREATE TABLE orders (
 );
 CREATE TABLE notes (id integer, note text, tags text[]);
 CREATE INDEX ON notes (note);
+CREATE TABLE payments (id integer PRIMARY KEY, amount integer NOT NULL);
 CREATE TABLE parcels (id integer PRIMARY KEY, state text NOT NULL);
 INSERT INTO orders (id, email) VALUES (1, 'a@example.com'), (2, 'b@example.com'), (5, 'e@example.com');
 SELECT idem.optimistic_enable('orders'), idem.idem_machine_attach('orders', 'state', 'order');
