@@ -2,12 +2,12 @@
 
     check.py DRIVER PROGRAM [ARGUMENT ...]
 
-PROGRAM is the driver's: it reads a request a line, {"do": "run", "sql": ..., "args": [[kind, value], ...]} or {"do": "begin" | "commit" | "rollback"},
-and answers each with a line: {"columns": [...], "rows": [[[native type, value], ...], ...]}, or {"error": {"sqlstate", "type", "message"}}.
+PROGRAM is the driver's: it reads a request a line, {"do": "run", "sql": ..., "args": [[kind, value], ...]}, {"do": "begin" | "commit" | "rollback"} or
+{"do": "batch", "statements": [{"sql", "args"}, ...]}, and answers each with a line: {"columns": [...], "rows": [[[native type, value], ...], ...]}, or {"error": {"sqlstate", "type", "message"}}.
 The statements have $1, $2, each once and in this order. With IDEM_POOLED set it goes through a pooler in transaction mode.
 
 A case of calls.json is a list of steps: a statement, with what it returns ("rows", only the columns that are named) or raises ("error", null for an
-error without an SQLSTATE), or "begin", "commit", "rollback". "except" has what other drivers see, by their names, or "NAME:pooled"; the first that
+error without an SQLSTATE), or "begin", "commit", "rollback", or a "batch" of statements, [sql, argument, ...] each. "except" has what other drivers see, by their names, or "NAME:pooled"; the first that
 fits counts. "times" repeats a statement, "drivers" limits a case to some.
 A JSON object in the place of an argument or a result names the kind of value: argument() and compare() have them.
 """
@@ -142,12 +142,21 @@ def check_step(driver, step, kept):
         kept[column] = keep(column, rows[0][column], expected["rows"][0][column])
 
 
+def check_batch(driver, step, kept):
+    statements = [{"sql": sql, "args": [argument(value, kept) for value in args]} for sql, *args in step["batch"]]
+    found = driver.ask({"do": "batch", "statements": statements}).get("error", {"sqlstate": None})
+    if found["sqlstate"] != step.get("error"):
+        raise Failure(f"{step['batch']}\nfound {found}\nexpected {step.get('error')}")
+
+
 def check_case(driver, steps):
     kept = {}
     try:
         for step in steps:
             if isinstance(step, str):
                 driver.control(step)
+            elif "batch" in step:
+                check_batch(driver, step, kept)
             else:
                 for _ in range(step.get("times", 1)):
                     check_step(driver, step, kept)

@@ -43,6 +43,14 @@ func (h pgxHandle) transaction(work func(handle) error) error {
 	return h.Conn.BeginFunc(context.Background(), func(tx pgx.Tx) error { return work(pgxHandle{h.Conn, tx}) })
 }
 
+func (h pgxHandle) batch(statements []statement) error {
+	batch := &pgx.Batch{}
+	for _, statement := range statements {
+		batch.Queue(statement.SQL, statement.native(h)...)
+	}
+	return h.Conn.SendBatch(context.Background(), batch).Close()
+}
+
 func (h pgxHandle) argument(kind string, text string, value json.RawMessage) any {
 	switch kind {
 	case "json": // a []byte would be a bytea under the simple protocol

@@ -12,11 +12,17 @@ const arguments_ = {
 }
 const argument = ([kind, value]) => (arguments_[kind] ? arguments_[kind](value) : value)
 
-async function run(handle, text, args) {
+function query(handle, text, args) {
     const strings = text.split(/\$\d+/) // what the compiler makes of sql`SELECT idem.idem_claim(${key})`
-    const rows = await handle(Object.assign(strings, { raw: strings }), ...args.map(argument)).values()
+    return handle(Object.assign(strings, { raw: strings }), ...args.map(argument))
+}
+
+async function run(handle, text, args) {
+    const rows = await query(handle, text, args).values()
     return { columns: rows.columns.map((column) => column.name), rows }
 }
 
-await serve(sql, run, (work) => sql.begin(work))
+const batch = (statements) => sql.begin((tx) => statements.map(({ sql, args }) => query(tx, sql, args)))
+
+await serve(sql, run, (work) => sql.begin(work), batch)
 await sql.end()

@@ -63,6 +63,8 @@ func (h pqHandle) transaction(work func(handle) error) error {
 	return tx.Commit()
 }
 
+func (h pqHandle) batch([]statement) error { return errors.New("lib/pq has no batches") }
+
 func (h pqHandle) argument(kind string, text string, value json.RawMessage) any {
 	switch kind {
 	case "json":

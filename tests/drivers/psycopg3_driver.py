@@ -16,9 +16,9 @@ convert = {"bigint": int, "bigints": lambda values: [int(value) for value in val
            "jsons": lambda values: [Jsonb(value) for value in values], "time": datetime.datetime.fromisoformat}
 
 
-def run(sql, args):
+def run(sql, args, fetch=True):
     cursor = connection.execute(re.sub(r"\$\d+", "%s", sql), arguments(args, convert))
-    return [column.name for column in cursor.description or []], cursor.fetchall() if cursor.description else []
+    return fetch and [column.name for column in cursor.description or []], cursor.fetchall() if cursor.description else []
 
 
-serve(run, connection.transaction, lambda error: getattr(error, "sqlstate", None))
+serve(run, connection.transaction, lambda error: getattr(error, "sqlstate", None), connection.pipeline)

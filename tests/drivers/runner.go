@@ -24,10 +24,15 @@ func (a *argument) UnmarshalJSON(line []byte) error {
 	return json.Unmarshal(line, &[]any{&a.kind, &a.value})
 }
 
-type request struct {
-	Do   string
+type statement struct {
 	SQL  string
 	Args []argument
+}
+
+type request struct {
+	Do string
+	statement
+	Statements []statement
 }
 
 // A connection, or its transaction.
@@ -35,6 +40,8 @@ type handle interface {
 	run(sql string, args []any) (columns []string, rows [][]any, err error)
 	// transaction rolls back when work fails.
 	transaction(work func(handle) error) error
+	// batch sends them at once, in one transaction.
+	batch(statements []statement) error
 	argument(kind string, text string, value json.RawMessage) any
 }
 
@@ -101,6 +108,13 @@ func (a argument) native(h handle) any {
 		return duration
 	}
 	return h.argument(a.kind, text(a.value), a.value)
+}
+
+func (s statement) native(h handle) (args []any) {
+	for _, argument := range s.Args {
+		args = append(args, argument.native(h))
+	}
+	return
 }
 
 func strings_(value json.RawMessage) (elements []string) {
@@ -174,14 +188,15 @@ func serve(h handle) error {
 				answer(struct{}{})
 				continue
 			}
-		default:
-			args := []any{}
-			for _, argument := range request.Args {
-				args = append(args, argument.native(h))
+		case "batch":
+			if err = h.batch(request.Statements); err == nil {
+				answer(struct{}{})
+				continue
 			}
+		default:
 			var columns []string
 			var rows [][]any
-			if columns, rows, err = h.run(request.SQL, args); err == nil {
+			if columns, rows, err = h.run(request.SQL, request.native(h)); err == nil {
 				answer(map[string]any{"columns": columns, "rows": tagged(rows)})
 				continue
 			}

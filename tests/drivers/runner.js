@@ -22,9 +22,9 @@ const failure = (error) => ({ error: { sqlstate: /^[0-9A-Z]{5}$/.test(error.code
 
 /**
  * run(handle, sql, args) resolves to the rows, as arrays, with their columns; transaction(work) calls work(handle) in a transaction,
- * and rolls back when that is rejected.
+ * and rolls back when that is rejected; batch(statements), where there is one, sends them at once, in one transaction.
  */
-export async function serve(handle, run, transaction) {
+export async function serve(handle, run, transaction, batch) {
     const loop = async (handle) => {
         for (;;) {
             const { value: line, done } = await lines.next()
@@ -38,6 +38,9 @@ export async function serve(handle, run, transaction) {
                         answer({})
                         await loop(inner)
                     })
+                    answer({})
+                } else if (request.do === 'batch') {
+                    await batch(request.statements)
                     answer({})
                 } else {
                     const { columns, rows } = await run(handle, request.sql, request.args)

@@ -45,8 +45,9 @@ def arguments(args, convert):
     return [convert[kind](value) if kind in convert else value for kind, value in args]
 
 
-def serve(run, transaction, sqlstate):
-    """run(sql, args) returns columns and rows; transaction() is a context manager that rolls back at an exception."""
+def serve(run, transaction, sqlstate, pipeline=None):
+    """run(sql, args) returns columns and rows; transaction() is a context manager that rolls back at an exception, pipeline() one that sends what is
+    run in it at once."""
 
     source = requests()
 
@@ -61,6 +62,11 @@ def serve(run, transaction, sqlstate):
                     with transaction():
                         answer({})
                         loop()
+                    answer({})
+                elif request["do"] == "batch":
+                    with pipeline():
+                        for statement in request["statements"]:
+                            run(statement["sql"], statement["args"], fetch=False)
                     answer({})
                 else:
                     answer_rows(*run(request["sql"], request["args"]))
