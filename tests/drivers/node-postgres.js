@@ -6,6 +6,8 @@ import { serve } from './runner.js'
 const arguments_ = {
     json: (value) => (Array.isArray(value) ? JSON.stringify(value) : value), // an array would become one of PostgreSQL's
     bytes: (hex) => Buffer.from(hex, 'hex'),
+    uint8array: (hex) => new Uint8Array(Buffer.from(hex, 'hex')),
+    arraybuffer: (hex) => new Uint8Array(Buffer.from(hex, 'hex')).buffer,
     time: (text) => new Date(text),
 }
 const argument = ([kind, value]) => (arguments_[kind] ? arguments_[kind](value) : value)

@@ -8,6 +8,8 @@ const sql = postgres({ max: 1, prepare: !process.env.IDEM_POOLED, onnotice: () =
 const arguments_ = {
     json: (value) => sql.json(value),
     bytes: (hex) => Buffer.from(hex, 'hex'),
+    uint8array: (hex) => new Uint8Array(Buffer.from(hex, 'hex')),
+    arraybuffer: (hex) => new Uint8Array(Buffer.from(hex, 'hex')).buffer,
     time: (text) => new Date(text),
 }
 const argument = ([kind, value]) => (arguments_[kind] ? arguments_[kind](value) : value)
