@@ -20,7 +20,7 @@ std::vector<std::string> query(context &c, const detail::statement &what, detail
     try {
         return ask(c, [&] {
             std::vector<std::string> firsts;
-            for (const detail::record &each : target(c.db).call({&what, std::move(values), std::move(about)}))
+            for (const detail::record &each : detail::call(target(c.db), {&what, std::move(values), std::move(about)}))
                 firsts.push_back(each.at(0).value_or(""));
             return firsts;
         });

@@ -156,12 +156,12 @@ command http_complete_step(const http_request &request, const http_response &res
 } // namespace detail
 
 http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease) {
-    return detail::http_answer_of(at.call(detail::http_begin_step(request, lease, request.wait)));
+    return detail::http_answer_of(detail::call(at, detail::http_begin_step(request, lease, request.wait)));
 }
 
 bool http_complete(const target &at, const http_request &request, const http_response &response,
                    const std::optional<std::int64_t> &fence) {
-    return at.call(detail::http_complete_step(request, response, fence)).at(0).at(0) == "t";
+    return detail::call(at, detail::http_complete_step(request, response, fence)).at(0).at(0) == "t";
 }
 
 } // namespace idem

@@ -40,7 +40,7 @@ constexpr statement lookup_statement{
     "FROM @idem@.idem_lookup($1::pg_catalog.text, $2::pg_catalog.text)",
     true};
 
-parameter one(const target &at, const command &command) { return at.call(command).at(0).at(0); }
+parameter one(const target &at, const command &command) { return detail::call(at, command).at(0).at(0); }
 
 std::optional<key_info::time> time_of(const parameter &microseconds) {
     if (!microseconds)
@@ -58,7 +58,7 @@ bool claim(const target &at, const std::string &key, const std::optional<duratio
 }
 
 void must_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
-    at.call({&must_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}});
+    detail::call(at, {&must_claim_statement, {key, detail::interval_text(ttl), scope}, {key, scope}});
 }
 
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
@@ -69,13 +69,13 @@ key_outcome try_claim(const target &at, const std::string &key, const std::optio
 std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys, const std::optional<duration> &ttl,
                                     const std::string &scope) {
     std::vector<std::string> new_keys;
-    for (record &each : at.call(detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
+    for (record &each : detail::call(at, detail::claim_many_command({keys.begin(), keys.end()}, ttl, scope)))
         new_keys.push_back(std::move(each.at(0).value()));
     return new_keys;
 }
 
 void serialize(const target &at, const std::string &key, const std::string &scope) {
-    at.call({&serialize_statement, {key, scope}, {key, scope}});
+    detail::call(at, {&serialize_statement, {key, scope}, {key, scope}});
 }
 
 std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl, const std::string &scope) {
@@ -87,7 +87,7 @@ bool is_owner(const target &at, const std::string &key, const std::string &owner
 }
 
 std::optional<key_info> lookup(const target &at, const std::string &key, const std::string &scope) {
-    detail::rows found = at.call({&lookup_statement, {key, scope}, {key, scope}});
+    detail::rows found = detail::call(at, {&lookup_statement, {key, scope}, {key, scope}});
     if (found.empty())
         return std::nullopt;
     record &one = found[0];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "access.hpp"
 #include "bounded.hpp"
 #include "client_state.hpp"
 #include "heartbeat.hpp"
@@ -85,7 +86,7 @@ ticket lease_state::claim(granted_lease &lease) {
     const auto began = steady_clock::now();
     std::optional<steady_clock::time_point> lost_at;
     for (;;) {
-        const ticket claimed = repeat(client_.state(), retry_, [&](session &on) {
+        const ticket claimed = repeat(detail::state_of(client_), retry_, [&](session &on) {
             patience wait = left_of(about_.wait(), began);
             if (lost_at && wait.bound)
                 wait.bound = std::max(*wait.bound, kRecoveryStep);
@@ -106,7 +107,7 @@ ticket lease_state::claim(granted_lease &lease) {
 
 bool lease_state::renew(granted_lease &lease) {
     try {
-        return repeat(client_.state(), retry_, [&](session &on) {
+        return repeat(detail::state_of(client_), retry_, [&](session &on) {
             const auto sent = lease_clock::now();
             const std::optional<duration> left = time_granted(on.run({renew_command(lease)}).at(0), lease);
             if (!left)
@@ -138,7 +139,7 @@ std::optional<answer> lease_state::begin() {
     // After a wait for another holder the lease may have begun long after the claim was sent.
     if ((!lease.wanted || lease.begin + lease.length / 3 < lease_clock::now()) && !renew(lease))
         throw_lost("it was taken over before the work began");
-    heartbeat_ = &client_.state().shared_heartbeat();
+    heartbeat_ = &detail::state_of(client_).shared_heartbeat();
     try {
         lease_ = heartbeat_->add(lease);
     } catch (...) {
@@ -153,7 +154,7 @@ void lease_state::checkpoint(const target &in, const std::string &point) {
     if (lost())
         throw_lost("it was not renewed in time, or taken over");
     try {
-        in.call({&checkpoint_statement, {about_.key(), point, fence_text(), about_.scope()}, about()});
+        call(in, {&checkpoint_statement, {about_.key(), point, fence_text(), about_.scope()}, about()});
     } catch (const stale_fence &) {
         heartbeat_->mark_lost(*lease_);
         throw_lost("it was taken over");
@@ -172,7 +173,7 @@ void lease_state::complete_in(const target &in, const response &outcome) {
     if (!heartbeat_->begin_completion(*lease_))
         throw_lost("it was not renewed in time, or taken over");
     try {
-        const rows text = in.call(complete_command(about_, outcome, fence_text()));
+        const rows text = call(in, complete_command(about_, outcome, fence_text()));
         if (in.in_transaction())
             completed_in_transaction_ = true;
         else
@@ -197,7 +198,7 @@ void lease_state::complete_in(const target &in, const response &outcome) {
 std::optional<answer> lease_state::stored_answer() {
     rows found;
     try {
-        found = repeat(client_.state(), retry_, [&](session &on) {
+        found = repeat(detail::state_of(client_), retry_, [&](session &on) {
             return on.run({{&lookup_statement, {about_.key(), lease_->grant.owner, about_.scope()}, about()}}).at(0);
         });
     } catch (const error &e) {
@@ -248,7 +249,7 @@ answer lease_state::complete(const response &outcome) {
     const auto began = steady_clock::now();
     for (;;) {
         try {
-            const rows text = repeat(client_.state(), retry_, [&](session &on) {
+            const rows text = repeat(detail::state_of(client_), retry_, [&](session &on) {
                 try {
                     return on.run({complete}).at(0);
                 } catch (const connection_lost &) {
@@ -290,7 +291,7 @@ bool lease_state::release_or_renew(bool keep) {
                                 : command{&release_statement, {about_.key(), fence_text(), about_.scope()}, about()};
     const auto deadline = steady_clock::now() + 2 * kReleaseTimeout;
     try {
-        repeat(client_.state(), policy, [&](session &on) {
+        repeat(detail::state_of(client_), policy, [&](session &on) {
             on.run({lock_timeout_command(kReleaseTimeout), change}, deadline);
             return true;
         });
@@ -336,7 +337,7 @@ int lease::attempt() const noexcept { return state_->attempt_; }
 const std::optional<std::string> &lease::recovery_point() const noexcept { return state_->recovery_point_; }
 void lease::checkpoint(const std::string &recovery_point) { state_->checkpoint(state_->client_, recovery_point); }
 void lease::checkpoint(const target &in, const std::string &recovery_point) { state_->checkpoint(in, recovery_point); }
-stop_token lease::stop() const noexcept { return stop_token(state_->lease_->stop); }
+stop_token lease::stop() const noexcept { return detail::token_of(state_->lease_->stop); }
 bool lease::lost() const noexcept { return state_->lost(); }
 duration lease::time_left() const noexcept { return state_->heartbeat_->time_left(*state_->lease_); }
 void lease::complete(const target &in, const response &outcome) { state_->complete_in(in, outcome); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "access.hpp"
 #include "heartbeat.hpp"
 #include "repeat.hpp"
 
@@ -62,7 +63,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
     const auto began = steady_clock::now();
     bool lost = false;
     for (bool begin_is_known = false; !begin_is_known;) {
-        const parameter fence = repeat(db.state(), taken->retry_, [&](session &on) {
+        const parameter fence = repeat(detail::state_of(db), taken->retry_, [&](session &on) {
             patience left = left_of(wait, began);
             if (lost && left.bound)
                 left.bound = std::max(*left.bound, kRecoveryWait);
@@ -81,7 +82,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
         begin_is_known = lease_clock::now() < lease.begin + lease.length / 3 || lease.fence == to_integer(fence);
         lease.fence = to_integer(fence);
     }
-    taken->heartbeat_ = &db.state().shared_heartbeat();
+    taken->heartbeat_ = &detail::state_of(db).shared_heartbeat();
     try {
         taken->lease_ = taken->heartbeat_->add(lease);
     } catch (...) {
@@ -95,7 +96,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
 bool held_lock::state::unlock() {
     heartbeat_->remove(*lease_);
     bool repeated = false;
-    return repeat(client_.state(), retry_, [&](session &on) {
+    return repeat(detail::state_of(client_), retry_, [&](session &on) {
         const bool again = std::exchange(repeated, true);
         if (on.run({unlock_command()}).at(0).at(0).at(0) == "t")
             return true;
@@ -109,7 +110,7 @@ void held_lock::state::unlock_briefly() noexcept {
     try {
         retry_.attempts = std::min(retry_.attempts, 3);
         const auto deadline = steady_clock::now() + 2 * kUnlockTimeout;
-        repeat(client_.state(), retry_, [&](session &on) {
+        repeat(detail::state_of(client_), retry_, [&](session &on) {
             return on.run({lock_timeout_command(kUnlockTimeout), unlock_command()}, deadline);
         });
     } catch (...) {
@@ -134,7 +135,7 @@ held_lock::~held_lock() {
 const std::string &held_lock::name() const noexcept { return state_->lease_->grant.name; }
 const std::string &held_lock::scope() const noexcept { return state_->lease_->grant.scope; }
 std::int64_t held_lock::fence() const noexcept { return state_->lease_->grant.fence; }
-stop_token held_lock::stop() const noexcept { return stop_token(state_->lease_->stop); }
+stop_token held_lock::stop() const noexcept { return detail::token_of(state_->lease_->stop); }
 bool held_lock::lost() const noexcept { return !state_ || state_->heartbeat_->is_lost(*state_->lease_); }
 duration held_lock::time_left() const noexcept { return state_->heartbeat_->time_left(*state_->lease_); }
 
@@ -149,7 +150,7 @@ void held_lock::assert_fence(const target &in) const {
     throw_if_lost();
     const granted_lease &held = state_->lease_->grant;
     try {
-        in.call({&assert_statement, {held.name, std::to_string(held.fence), held.scope}, held.about()});
+        detail::call(in, {&assert_statement, {held.name, std::to_string(held.fence), held.scope}, held.about()});
     } catch (const stale_fence &) {
         state_->heartbeat_->mark_lost(*state_->lease_);
         state_->throw_lost("it was taken over");

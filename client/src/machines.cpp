@@ -42,23 +42,23 @@ transition_result transition_of(const rows &answer) {
 
 transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
                              const std::string &to) {
-    return detail::transition_of(at.call(detail::transition_step(table, key, from, to)));
+    return detail::transition_of(detail::call(at, detail::transition_step(table, key, from, to)));
 }
 
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to) {
-    return at.call({&can_statement, {machine, from, to}, {machine}}).at(0).at(0) == "t";
+    return detail::call(at, {&can_statement, {machine, from, to}, {machine}}).at(0).at(0) == "t";
 }
 
 void check_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to) {
-    at.call({&check_statement, {machine, from, to}, {machine}});
+    detail::call(at, {&check_statement, {machine, from, to}, {machine}});
 }
 
 std::string machine_dot(const target &at, const std::string &machine) {
-    return at.call({&dot_statement, {machine}, {machine}}).at(0).at(0).value();
+    return detail::call(at, {&dot_statement, {machine}, {machine}}).at(0).at(0).value();
 }
 
 std::string machine_mermaid(const target &at, const std::string &machine) {
-    return at.call({&mermaid_statement, {machine}, {machine}}).at(0).at(0).value();
+    return detail::call(at, {&mermaid_statement, {machine}, {machine}}).at(0).at(0).value();
 }
 
 } // namespace idem

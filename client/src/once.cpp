@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "access.hpp"
 #include "bounded.hpp"
 #include "client_state.hpp"
 #include "key_statements.hpp"
@@ -32,7 +33,7 @@ std::optional<once_result> once_flow::try_begin() {
     if (claimed.outcome == key_outcome::completed) {
         bool own = false;
         if (flow_.commit_unknown())
-            own = tx().call({&owner_statement, {request_.key(), owner_, request_.scope()}}).at(0).at(0) == "t";
+            own = call(tx(), {&owner_statement, {request_.key(), owner_, request_.scope()}}).at(0).at(0) == "t";
         flow_.cancel();
         return once_result{own ? claimed_ : key_outcome::completed, answer_of(claimed, !own)};
     }
@@ -93,8 +94,8 @@ answer once_statement(client &db, const request &about, const std::string &state
     for (retry_loop loop{retry};;) {
         try {
             sent = false;
-            detail::pooled_session session = db.state().take();
-            db.state().resolve(*command.what, *session);
+            detail::pooled_session session = detail::state_of(db).take();
+            detail::state_of(db).resolve(*command.what, *session);
             sent = true;
             for (;;) {
                 const detail::ticket executed = detail::ticket_of(session->run({command}).at(0));
@@ -108,7 +109,7 @@ answer once_statement(client &db, const request &about, const std::string &state
                 std::this_thread::sleep_for(kPollInterval);
             }
         } catch (const connection_lost &) {
-            db.state().drop_idle();
+            detail::state_of(db).drop_idle();
             // The backend of the lost connection may still run the statement.
             since = std::chrono::steady_clock::now();
             if (wait)

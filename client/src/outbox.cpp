@@ -49,15 +49,16 @@ std::vector<std::int64_t> batch::ids() const {
 
 std::int64_t publish(const target &at, const outgoing_message &message) {
     return detail::to_integer(
-        at.call({&publish_statement, {message.topic, message.payload, message.key, message.headers}, {message.topic, ""}})
+        detail::call(at,
+                     {&publish_statement, {message.topic, message.payload, message.key, message.headers}, {message.topic, ""}})
             .at(0)
             .at(0));
 }
 
 batch take(const target &at, const std::string &topic, int max_messages, duration lease) {
     batch taken;
-    for (record &each :
-         at.call({&take_statement, {topic, std::to_string(max_messages), detail::interval_text(lease)}, {topic, ""}})) {
+    for (record &each : detail::call(
+             at, {&take_statement, {topic, std::to_string(max_messages), detail::interval_text(lease)}, {topic, ""}})) {
         taken.fence = detail::to_integer(each.at(0));
         taken.messages.push_back(message_of(each));
     }
@@ -65,12 +66,13 @@ batch take(const target &at, const std::string &topic, int max_messages, duratio
 }
 
 int ack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fence) {
-    return count_of(at.call({&ack_statement, {ids_text(ids), std::to_string(fence)}, {}}));
+    return count_of(detail::call(at, {&ack_statement, {ids_text(ids), std::to_string(fence)}, {}}));
 }
 
 int nack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fence,
          const std::optional<duration> &retry_after) {
-    return count_of(at.call({&nack_statement, {ids_text(ids), std::to_string(fence), detail::interval_text(retry_after)}, {}}));
+    return count_of(
+        detail::call(at, {&nack_statement, {ids_text(ids), std::to_string(fence), detail::interval_text(retry_after)}, {}}));
 }
 
 } // namespace idem

@@ -42,18 +42,19 @@ std::string double_text(double value) {
 const char *name(request_outcome outcome) noexcept { return detail::word_of(kOutcomes, outcome); }
 
 request_outcome verify_request(const target &at, const signed_request &request, duration tolerance) {
-    return detail::outcome_of<request_outcome>(kOutcomes,
-                                               at.call({&verify_statement,
-                                                        {request.params, request.signature, request.key_id, time_text(request),
-                                                         request.nonce, detail::interval_text(tolerance)},
-                                                        {request.key_id, ""}})
-                                                   .at(0)
-                                                   .at(0));
+    return detail::outcome_of<request_outcome>(
+        kOutcomes, detail::call(at, {&verify_statement,
+                                     {request.params, request.signature, request.key_id, time_text(request), request.nonce,
+                                      detail::interval_text(tolerance)},
+                                     {request.key_id, ""}})
+                       .at(0)
+                       .at(0));
 }
 
 std::string request_message(const target &at, const signed_request &request) {
-    return at
-        .call({&message_statement, {request.params, request.key_id, time_text(request), request.nonce}, {request.key_id, ""}})
+    return detail::call(
+               at,
+               {&message_statement, {request.params, request.key_id, time_text(request), request.nonce}, {request.key_id, ""}})
         .at(0)
         .at(0)
         .value();
@@ -61,9 +62,9 @@ std::string request_message(const target &at, const signed_request &request) {
 
 admission allow(const target &at, const std::string &name, const rate_limit &limit) {
     const detail::record answer =
-        at.call({&allow_statement,
-                 {name, double_text(limit.rate), std::to_string(limit.burst), std::to_string(limit.cost), limit.scope},
-                 {name, limit.scope}})
+        detail::call(at, {&allow_statement,
+                          {name, double_text(limit.rate), std::to_string(limit.burst), std::to_string(limit.cost), limit.scope},
+                          {name, limit.scope}})
             .at(0);
     admission result{answer.at(0) == "t", static_cast<int>(detail::to_integer(answer.at(1))), std::nullopt};
     if (answer.at(2))

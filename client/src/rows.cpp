@@ -143,25 +143,25 @@ row_result optimistic_without_transaction(client &db, const std::string &table, 
 
 row_result optimistic_update(const target &at, const std::string &table, const row &key, std::int64_t expected_version,
                              const row &changes) {
-    return detail::row_of(at.call(optimistic_step(table, key, expected_version, changes)));
+    return detail::row_of(detail::call(at, optimistic_step(table, key, expected_version, changes)));
 }
 
 row_result conditional_update(const target &at, const std::string &table, const row &key, const row &expected,
                               const row &changes) {
-    return detail::row_of(at.call(detail::conditional_step(table, key, expected, changes)));
+    return detail::row_of(detail::call(at, detail::conditional_step(table, key, expected, changes)));
 }
 
 adjust_result conditional_adjust(const target &at, const std::string &table, const row &key, const std::string &column,
                                  const std::string &delta, const bounds &within) {
-    row_result done =
-        detail::row_of(at.call({&conditional_adjust_statement,
-                                {table, key.json(), column, delta, within.minimum.value_or("-infinity"), within.maximum},
-                                {key.json()}}));
+    row_result done = detail::row_of(
+        detail::call(at, {&conditional_adjust_statement,
+                          {table, key.json(), column, delta, within.minimum.value_or("-infinity"), within.maximum},
+                          {key.json()}}));
     return {done.outcome, std::move(done.row)};
 }
 
 row_result pessimistic_lock(const target &at, const std::string &table, const row &key, const patience &wait) {
-    return detail::row_of(at.call(detail::lock_step(table, key, wait)));
+    return detail::row_of(detail::call(at, detail::lock_step(table, key, wait)));
 }
 
 std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
@@ -171,19 +171,19 @@ std::vector<row_result> pessimistic_lock_many(const target &at, const std::strin
         objects.push_back(each.json());
     std::vector<row_result> results;
     for (const detail::record &each :
-         at.call({&lock_many_statement, {table, detail::array_text(objects), detail::interval_text(wait.bound)}}))
+         detail::call(at, {&lock_many_statement, {table, detail::array_text(objects), detail::interval_text(wait.bound)}}))
         results.push_back(row_of_one(each));
     return results;
 }
 
 row_result unique_insert(const target &at, const std::string &table, const row &new_row,
                          const std::vector<std::string> &conflict_columns) {
-    return detail::row_of(at.call(detail::unique_step(table, new_row, conflict_columns)));
+    return detail::row_of(detail::call(at, detail::unique_step(table, new_row, conflict_columns)));
 }
 
 row_result guarded_insert(const target &at, const std::string &table, const row &new_row,
                           const std::vector<std::string> &match_columns) {
-    return detail::row_of(at.call(detail::guarded_step(table, new_row, match_columns)));
+    return detail::row_of(detail::call(at, detail::guarded_step(table, new_row, match_columns)));
 }
 
 } // namespace idem

@@ -1,5 +1,6 @@
 #include <idem/target.hpp>
 
+#include "access.hpp"
 #include "client_state.hpp"
 #include "session.hpp"
 
@@ -10,7 +11,7 @@ using detail::rows;
 namespace detail {
 
 rows call_alone(client &db, const command &command) {
-    client_state &state = db.state();
+    client_state &state = detail::state_of(db);
     bool sent = false;
     try {
         pooled_session session = state.take();
@@ -26,12 +27,14 @@ rows call_alone(client &db, const command &command) {
     }
 }
 
+rows call(const target &at, const command &command) { return access::call(at, command); }
+
 } // namespace detail
 
 rows target::call(const detail::command &command) const {
     if (own_)
-        return own_->call(command);
-    detail::client_state &state = db_->state();
+        return detail::access::call(*own_, command);
+    detail::client_state &state = detail::state_of(*db_);
     if (foreign_) {
         detail::reject_unsendable(command);
         const detail::resolved_statement *known = state.resolved(*command.what);

@@ -32,11 +32,14 @@ token_outcome redeemed(const rows &answer) { return outcome_of<token_outcome>(kO
 } // namespace detail
 
 std::string issue_token(const target &at, const std::string &subject, duration ttl, const std::string &scope) {
-    return at.call({&issue_statement, {subject, detail::interval_text(ttl), scope}, {subject, scope}}).at(0).at(0).value();
+    return detail::call(at, {&issue_statement, {subject, detail::interval_text(ttl), scope}, {subject, scope}})
+        .at(0)
+        .at(0)
+        .value();
 }
 
 token_outcome redeem_token(const target &at, const std::string &token, const std::string &subject, const std::string &scope) {
-    return detail::redeemed(at.call(detail::redeem_step(token, subject, scope)));
+    return detail::redeemed(detail::call(at, detail::redeem_step(token, subject, scope)));
 }
 
 } // namespace idem

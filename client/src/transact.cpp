@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "access.hpp"
 #include "bounded.hpp"
 #include "key_statements.hpp"
 
@@ -17,19 +18,19 @@ constexpr std::chrono::milliseconds kPollInterval{20};
 flow::flow(client &db, const flow_options &options)
     : db_(db), options_(options), retry_(options.retry ? *options.retry : db.options().retry), loop_(retry_) {}
 
-void flow::open(const std::vector<command> &first) { tx_ = std::make_unique<transaction>(db_, options_.level, first); }
+void flow::open(const std::vector<command> &first) { tx_ = access::begin(db_, options_.level, first); }
 
 void flow::begin() { open({}); }
 
 const rows &flow::begin(const command &first) {
     about_ = first.about;
     open({first});
-    return tx_->opening().at(0);
+    return access::opening(*tx_).at(0);
 }
 
 std::vector<rows> flow::commit(const std::vector<command> &last) {
     committing_ = true;
-    std::vector<rows> answers = tx_->finish(last);
+    std::vector<rows> answers = access::finish(*tx_, last);
     committing_ = false;
     tx_.reset();
     return answers;

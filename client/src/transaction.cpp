@@ -1,5 +1,6 @@
 #include <idem/transaction.hpp>
 
+#include "access.hpp"
 #include "client_state.hpp"
 #include "session.hpp"
 
@@ -23,7 +24,7 @@ template <typename F> auto dropping_idle_on_loss(client &db, F &&run) {
     try {
         return run();
     } catch (const connection_lost &) {
-        db.state().drop_idle();
+        detail::state_of(db).drop_idle();
         throw;
     }
 }
@@ -31,7 +32,7 @@ template <typename F> auto dropping_idle_on_loss(client &db, F &&run) {
 } // namespace
 
 transaction::transaction(client &db, isolation level, const std::vector<command> &first)
-    : transaction(dropping_idle_on_loss(db, [&] { return db.state().take(); }), db, level, first) {}
+    : transaction(dropping_idle_on_loss(db, [&] { return detail::state_of(db).take(); }), db, level, first) {}
 
 transaction::transaction(detail::pooled_session taken, client &db, isolation level, const std::vector<command> &first)
     : IDEM_PQXX_TRANSACTION(taken->adopted()), db_(db), session_(std::move(taken)) {

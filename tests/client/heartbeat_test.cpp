@@ -41,7 +41,7 @@ idem::lock_options leased_for(idem::duration lease) {
 
 struct stop_source {
     std::shared_ptr<idem::detail::stop_state> state = std::make_shared<idem::detail::stop_state>();
-    idem::stop_token token{state};
+    idem::stop_token token = idem::detail::token_of(state);
 };
 
 TEST(StopToken, OneMadeFromNothingNeverStops) {

@@ -12,6 +12,7 @@
 
 #include <idem/leased.hpp>
 
+#include "access.hpp"
 #include "cut_points.hpp"
 #include "server.hpp"
 
@@ -300,10 +301,11 @@ TEST(Leased, CompletionCommitsWithTheBusinessRows) {
     const std::string key = unique_key();
     const auto pay = [&] {
         return idem::leased(db, idem::request{key}.lease(5s), [&](idem::lease &lease) {
-            idem::transaction tx(db, idem::isolation::read_committed, {});
+            const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+            idem::transaction &tx = *opened;
             leave_effect(tx, key);
             lease.complete(tx, {200, "[1]"});
-            tx.finish();
+            idem::detail::access::finish(tx, {});
         });
     };
     const idem::answer first = pay();
@@ -334,12 +336,13 @@ TEST(Leased, TransactionThatCompletesMayRunAgain) {
     const std::string key = unique_key();
     const idem::answer done = idem::leased(db, idem::request{key}.lease(400ms), [&](idem::lease &lease) {
         for (int i = 0; i < 2; ++i) {
-            idem::transaction tx(db, idem::isolation::read_committed, {});
+            const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+            idem::transaction &tx = *opened;
             leave_effect(tx, key);
             lease.complete(tx, {std::to_string(i)});
             EXPECT_FALSE(lease.stop().wait_for(1s)) << "its own transaction is no loss";
             if (i == 1)
-                tx.finish();
+                idem::detail::access::finish(tx, {});
         }
     });
     EXPECT_EQ(done.response, "1");
@@ -352,7 +355,8 @@ TEST(Leased, AfterARolledBackCompletionALossIsSignalledAgain) {
     EXPECT_THROW(idem::leased(db, idem::request{key}.lease(600ms),
                               [&](idem::lease &lease) {
                                   {
-                                      idem::transaction tx(db, idem::isolation::read_committed, {});
+                                      const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+                                      idem::transaction &tx = *opened;
                                       lease.complete(tx, {"1"});
                                   }
                                   EXPECT_FALSE(lease.stop().wait_for(1s));
@@ -377,10 +381,11 @@ TEST(Leased, LongOwnTransactionsDoNotStarveOthers) {
                     everybody.set();
                 EXPECT_TRUE(everybody.wait());
                 if (i < blocked) {
-                    idem::transaction tx(db, idem::isolation::read_committed, {});
+                    const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+                    idem::transaction &tx = *opened;
                     lease.complete(tx, {"1"});
                     EXPECT_FALSE(lease.stop().wait_for(2500ms));
-                    tx.finish();
+                    idem::detail::access::finish(tx, {});
                 } else {
                     EXPECT_FALSE(lease.stop().wait_for(2500ms));
                 }
@@ -653,10 +658,11 @@ TEST(CutPoints, LeasedThatCompletesInATransaction) {
                 try {
                     const idem::answer told =
                         idem::leased(db, idem::request{key}.lease(60s), swift_leased(), [&](idem::lease &lease) {
-                            idem::transaction tx(db, idem::isolation::read_committed, {});
+                            const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+                            idem::transaction &tx = *opened;
                             leave_effect(tx, key);
                             lease.complete(tx, {201, "[1]"});
-                            tx.finish();
+                            idem::detail::access::finish(tx, {});
                         });
                     EXPECT_EQ(told.response, "[1]");
                     EXPECT_EQ(told.status_code, 201);

@@ -12,6 +12,7 @@
 
 #include <idem/locks.hpp>
 
+#include "access.hpp"
 #include "cut_points.hpp"
 #include "server.hpp"
 
@@ -264,11 +265,12 @@ TEST(Lock, AssertingTransactionDoesNotKeepItsHolderFromRenewing) {
     const std::string name = unique_key("lock");
     idem::held_lock held = idem::lock(db, name, leased_for(400ms));
     {
-        idem::transaction tx(db, idem::isolation::read_committed, {});
+        const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+        idem::transaction &tx = *opened;
         held.assert_fence(tx);
         EXPECT_FALSE(held.stop().wait_for(2s));
         EXPECT_FALSE(idem::try_lock(db, name));
-        tx.finish();
+        idem::detail::access::finish(tx, {});
     }
     EXPECT_TRUE(held.unlock());
 }

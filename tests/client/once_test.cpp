@@ -8,6 +8,7 @@
 #include <idem/once.hpp>
 #include <idem/target.hpp>
 
+#include "access.hpp"
 #include "cut_points.hpp"
 #include "scratch.hpp"
 #include "server.hpp"
@@ -368,9 +369,10 @@ TEST(Once, ASwallowedErrorIsNoSuccess) {
 
 TEST(Once, ACommitAnsweredWithRollbackIsAFailure) {
     idem::client db = test::make_client();
-    idem::transaction tx(db, idem::isolation::read_committed, {});
+    const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
+    idem::transaction &tx = *opened;
     EXPECT_THROW(tx.exec("SELECT 1/0"), pqxx::sql_error);
-    EXPECT_THROW(tx.finish(), idem::rolled_back);
+    EXPECT_THROW(idem::detail::access::finish(tx, {}), idem::rolled_back);
 }
 
 TEST(Once, AnErrorInASubtransactionIsTheWorksOwnBusiness) {
@@ -638,7 +640,7 @@ const std::vector<std::pair<const char *, statement>> kStatements = {
     {"call",
      [](idem::transaction &tx, const std::string &key) {
          static constexpr idem::detail::statement serialize{"test_serialize", "SELECT @idem@.idem_serialize($1)"};
-         idem::target(tx).call({&serialize, {key}});
+         idem::detail::call(tx, {&serialize, {key}});
      }},
 };
 
@@ -678,7 +680,7 @@ TEST(Once, RunsAgainWhenAStatementEndsTheSession) {
          [](idem::transaction &tx, const std::string &) {
              static constexpr idem::detail::statement end{"test_end",
                                                           "SELECT pg_catalog.pg_terminate_backend(pg_backend_pid())"};
-             idem::target(tx).call({&end, {}});
+             idem::detail::call(tx, {&end, {}});
          }},
         {"idle in transaction",
          [](idem::transaction &tx, const std::string &) {

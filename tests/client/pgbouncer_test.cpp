@@ -352,12 +352,12 @@ TEST(PgbouncerNames, OneNameForTwoTexts) {
     holds_left->exec("SELECT 1");
     holds_right->exec("SELECT 1");
     holds_right.reset();
-    EXPECT_EQ(*idem::target(a).call({&older, {}})[0][0], "1");
+    EXPECT_EQ(*idem::detail::call(a, {&older, {}})[0][0], "1");
     holds_right = std::make_unique<pqxx::work>(right);
     holds_right->exec("SELECT 1");
     holds_left.reset();
-    EXPECT_EQ(*idem::target(b).call({&newer, {}})[0][0], "2");
-    EXPECT_EQ(*idem::target(a).call({&older, {}})[0][0], "1");
+    EXPECT_EQ(*idem::detail::call(b, {&newer, {}})[0][0], "2");
+    EXPECT_EQ(*idem::detail::call(a, {&older, {}})[0][0], "1");
 }
 
 } // namespace

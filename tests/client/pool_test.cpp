@@ -21,7 +21,7 @@ using test::unique_key;
 
 constexpr idem::detail::statement kPid{"test_pid", "SELECT pg_catalog.pg_backend_pid()"};
 
-std::string pid_of(const idem::target &where) { return *where.call({&kPid, {}})[0][0]; }
+std::string pid_of(const idem::target &where) { return *idem::detail::call(where, {&kPid, {}})[0][0]; }
 
 /// Options with an application_name by which a test finds its own sessions.
 idem::client_options named(const std::string &name) {

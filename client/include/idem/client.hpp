@@ -38,7 +38,8 @@ struct client_options {
 
 namespace detail {
 class client_state;
-}
+struct access;
+} // namespace detail
 
 /// Connections are opened when needed, at most max_connections, and reused: the one returned last is taken first. Broken ones
 /// are discarded.
@@ -56,9 +57,9 @@ class client {
     /// The quoted schema of the extension. Connects when it is not known yet; throws not_installed.
     std::string schema();
 
-    detail::client_state &state() const noexcept { return *state_; }
-
   private:
+    friend struct detail::access;
+
     std::shared_ptr<detail::client_state> state_;
 };
 

@@ -69,7 +69,8 @@ class lease {
     /// all. The value that the work returns is then ignored. May be called again when the transaction is retried. Throws
     /// lease_lost.
     ///
-    ///     idem::transaction / pqxx::work tx …;  tx.exec(…);  lease.complete({db, tx}, {201, body});  tx.commit();
+    ///     idem::transact(db, [&](idem::transaction &tx) { tx.exec(…); lease.complete(tx, {201, body}); });
+    ///     pqxx::work tx …;  tx.exec(…);  lease.complete({db, tx}, {201, body});  tx.commit();
     void complete(const target &in, const response &outcome);
 
   private:

@@ -86,11 +86,13 @@ class adopted_connection final {
 
 #endif
 
+} // namespace detail
+
 /// A transaction whose derived class, and not libpqxx, sends BEGIN, COMMIT and ROLLBACK.
-class adopted_transaction : public pqxx::dbtransaction {
+class managed_transaction : public pqxx::dbtransaction {
   protected:
 #if PQXX_VERSION_MAJOR < 7
-    explicit adopted_transaction(connection &on) : pqxx::internal::namedclass("transaction"), pqxx::dbtransaction(on) {
+    explicit managed_transaction(connection &on) : pqxx::internal::namedclass("transaction"), pqxx::dbtransaction(on) {
         Begin();
     }
     /// To be called first in the destructor of the derived class: ends an open libpqxx transaction.
@@ -103,7 +105,7 @@ class adopted_transaction : public pqxx::dbtransaction {
     void do_commit() final { commit_now(); }
     void do_abort() final { abort_now(); }
 #else
-    explicit adopted_transaction(connection &on) : pqxx::dbtransaction(on, "transaction") { register_transaction(); }
+    explicit managed_transaction(connection &on) : pqxx::dbtransaction(on, "transaction") { register_transaction(); }
     void shut() noexcept { close(); }
 
   private:
@@ -120,11 +122,13 @@ class adopted_transaction : public pqxx::dbtransaction {
     virtual void abort_now() = 0;
 };
 
+namespace detail {
+
 // The most derived class initializes libpqxx 6's virtual base.
 #if PQXX_VERSION_MAJOR < 7
-#define IDEM_PQXX_TRANSACTION(on) pqxx::internal::namedclass("transaction"), ::idem::detail::adopted_transaction(on)
+#define IDEM_PQXX_TRANSACTION(on) pqxx::internal::namedclass("transaction"), ::idem::managed_transaction(on)
 #else
-#define IDEM_PQXX_TRANSACTION(on) ::idem::detail::adopted_transaction(on)
+#define IDEM_PQXX_TRANSACTION(on) ::idem::managed_transaction(on)
 #endif
 
 inline void close_connection(connection &on) {

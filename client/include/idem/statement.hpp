@@ -13,6 +13,10 @@
 #include <idem/error.hpp>
 #include <idem/request.hpp>
 
+namespace idem {
+class target;
+}
+
 namespace idem::detail {
 
 /// `name` is unique among all statements of the library. In `text`, @idem@ stands for the quoted schema of the extension.
@@ -37,6 +41,9 @@ struct command {
 /// One row of an answer, in text format.
 using record = std::vector<std::optional<std::string>>;
 using rows = std::vector<record>;
+
+/// Runs one of the library's statements where `at` says.
+rows call(const target &at, const command &command);
 
 /// Milliseconds as the text of an interval; std::nullopt stays NULL.
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);

@@ -12,6 +12,8 @@
 
 namespace idem {
 
+class stop_token;
+
 namespace detail {
 
 class stop_state;
@@ -54,6 +56,8 @@ class stop_state {
     std::thread::id runner_;
 };
 
+stop_token token_of(std::shared_ptr<stop_state> state) noexcept;
+
 } // namespace detail
 
 /// Tells whether to stop. Thread-safe, cheap to copy and to query; it may outlive its lease, lock and client. A
@@ -61,7 +65,6 @@ class stop_state {
 class stop_token {
   public:
     stop_token() = default;
-    explicit stop_token(std::shared_ptr<detail::stop_state> state) noexcept : state_(std::move(state)) {}
 
     bool stop_possible() const noexcept { return state_ != nullptr; }
     bool stop_requested() const noexcept { return state_ && state_->requested(); }
@@ -70,9 +73,18 @@ class stop_token {
 
   private:
     friend class stop_callback;
+    friend stop_token detail::token_of(std::shared_ptr<detail::stop_state> state) noexcept;
+
+    explicit stop_token(std::shared_ptr<detail::stop_state> state) noexcept : state_(std::move(state)) {}
 
     std::shared_ptr<detail::stop_state> state_;
 };
+
+namespace detail {
+
+inline stop_token token_of(std::shared_ptr<stop_state> state) noexcept { return stop_token(std::move(state)); }
+
+} // namespace detail
 
 /// Calls a function when stop is requested, or at once when it was requested before. The calling thread is the client's
 /// signalling thread, which all leases and locks of that client share, or the thread that detects the loss first in a call of

@@ -36,9 +36,11 @@ class target {
     /// Whether the call runs in an open transaction, and commits or rolls back with it.
     bool in_transaction() const noexcept { return own_ != nullptr || foreign_ != nullptr; }
 
+  private:
+    friend struct detail::access;
+
     detail::rows call(const detail::command &command) const;
 
-  private:
     client *db_ = nullptr;
     transaction *own_ = nullptr;
     pqxx::transaction_base *foreign_ = nullptr;

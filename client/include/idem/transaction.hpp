@@ -23,24 +23,25 @@ enum class isolation { read_committed, repeatable_read, serializable };
 /// trip of its own.
 ///
 /// Not thread-safe. Destroying it rolls back, without waiting for the server's answer.
-class transaction final : public detail::adopted_transaction {
+class transaction final : public managed_transaction {
   public:
-    /// Opens it on a connection of the pool and runs `first`, in one round trip.
-    transaction(client &db, isolation level, const std::vector<detail::command> &first);
     ~transaction() override;
 
-    /// The answers to the statements of the constructor.
-    const std::vector<detail::rows> &opening() const noexcept { return opening_; }
     /// Whether the connection is broken.
     bool lost() const noexcept;
+
+  private:
+    friend struct detail::access;
+
+    /// Opens it on a connection of the pool and runs `first`, in one round trip.
+    transaction(client &db, isolation level, const std::vector<detail::command> &first);
+    transaction(detail::pooled_session taken, client &db, isolation level, const std::vector<detail::command> &first);
+
     /// Runs one of the library's statements in this transaction.
     detail::rows call(const detail::command &command);
     /// Runs `last` and commits, in one round trip. Returns the answers to `last`. Throws rolled_back when COMMIT was answered
     /// with ROLLBACK, and outcome_unknown when the connection broke before the answer.
     std::vector<detail::rows> finish(const std::vector<detail::command> &last = {});
-
-  private:
-    transaction(detail::pooled_session taken, client &db, isolation level, const std::vector<detail::command> &first);
 
     void throw_if_ended() const;
     void commit_now() override;
