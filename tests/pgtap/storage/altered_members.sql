@@ -11,6 +11,18 @@ CREATE FUNCTION pg_temp.states(VARIADIC calls text[]) RETURNS text LANGUAGE sql 
     SELECT string_agg(pg_temp.state_of('SELECT * FROM ' || call), ' ' ORDER BY n) FROM unnest(calls) WITH ORDINALITY AS c (call, n)
 $$;
 
+-- Sessions of other tests end with functions of their own on these types, while ALTER TYPE looks such functions up: PostgreSQL then
+-- fails with "cache lookup failed". They are given a moment to end.
+DO $$ BEGIN
+    FOR i IN 1 .. 500 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
+                               WHERE d.classid = 'pg_proc'::regclass AND d.refobjid IN ('idem_ticket'::regtype, 'idem_key_info'::regtype)
+                                 AND p.pronamespace IN (SELECT oid FROM pg_namespace WHERE starts_with(nspname, 'pg_temp_'))
+                                 AND p.pronamespace <> pg_my_temp_schema());
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END $$;
+
 -- The types of answers. A row of another shape than the library fills in would be read past its end.
 BEGIN;
 ALTER TYPE idem_key_info ADD ATTRIBUTE added text;
