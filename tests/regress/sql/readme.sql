@@ -1,5 +1,7 @@
 -- The README's example: what it shows must be what happens.
-CREATE EXTENSION idem;
+CREATE SCHEMA idem;
+CREATE EXTENSION idem SCHEMA idem;
+SET search_path = public, idem;
 CREATE TABLE payment (id int GENERATED ALWAYS AS IDENTITY, account text, amount numeric);
 BEGIN;
 SELECT outcome FROM idem_begin('pay-7f3a', idem_fingerprint('{"account": "alice", "amount": 25}'));
@@ -15,4 +17,5 @@ SELECT count(*) FROM payment;
 -- Nothing is left behind.
 DROP TABLE payment;
 DROP EXTENSION idem;
+DROP SCHEMA idem;
 SELECT count(*) FROM pg_proc WHERE proname LIKE 'idem\_%';
