@@ -1,6 +1,7 @@
--- The names, signatures and types that the contract fixes, and the hygiene of the catalog.
+-- What holds for every object of the extension: comments, what functions state about themselves, the layout of tables. contract.sql has their
+-- signatures.
 \ir ../include/helpers.psql
-SELECT plan(25);
+SELECT plan(16);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
@@ -13,141 +14,11 @@ CREATE TEMP VIEW functions AS
 CREATE TEMP VIEW relations AS
     SELECT c.* FROM pg_class c JOIN members m ON m.classid = 'pg_class'::regclass AND m.objid = c.oid;
 
-SELECT enum_has_labels('idem', 'idem_outcome',
-    ARRAY['acquired', 'taken_over', 'in_flight', 'completed', 'mismatch', 'in_doubt'],
-    'outcomes_are_those_of_the_contract');
-
 CREATE FUNCTION pg_temp.columns_of(type regtype) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
       FROM pg_attribute
      WHERE attrelid = (SELECT typrelid FROM pg_type WHERE oid = type) AND attnum > 0 AND NOT attisdropped
 $$;
-
-SELECT is(pg_temp.columns_of('idem_ticket'),
-    'outcome idem_outcome, fence bigint, attempt integer, lease_until timestamp with time zone, status_code integer, '
-    'response jsonb, response_omitted boolean, recovery_point text, retry_after_ms integer',
-    'ticket_has_the_columns_of_the_contract');
-
-SELECT is(pg_temp.columns_of('idem_key_info'),
-    'state text, status_code integer, response jsonb, response_omitted boolean, attempt integer, recovery_point text, '
-    'created_at timestamp with time zone, expires_at timestamp with time zone, lease_until timestamp with time zone',
-    'lookup_type_has_neither_fence_nor_owner');
-
-SELECT is(pg_temp.columns_of('idem_http_answer'), 'action text, status integer, headers jsonb, body text, body_bytes bytea, fence bigint',
-    'http_answer_has_the_columns_of_the_contract');
-
-SELECT set_has(
-    $$ SELECT proname::text, pg_get_function_identity_arguments(oid), pronargdefaults::int, pg_get_function_result(oid)
-         FROM functions $$,
-    $$ VALUES
-       ('idem_claim', 'key text, ttl interval, scope text', 2, 'boolean'),
-       ('idem_try_claim', 'key text, ttl interval, scope text', 2, 'idem_outcome'),
-       ('idem_claim_many', 'keys text[], ttl interval, scope text', 2, 'SETOF text'),
-       ('idem_begin',
-        'key text, fingerprint bytea, ttl interval, lease interval, owner text, wait interval, scope text',
-        6, 'idem_ticket'),
-       ('idem_checkpoint', 'key text, recovery_point text, fence bigint, scope text', 1, 'void'),
-       ('idem_renew', 'key text, fence bigint, lease interval, scope text', 2, 'timestamp with time zone'),
-       ('idem_complete', 'key text, response jsonb, status_code integer, fence bigint, scope text', 4, 'boolean'),
-       ('idem_release', 'key text, fence bigint, scope text', 1, 'boolean'),
-       ('idem_lookup', 'key text, scope text', 1, 'SETOF idem_key_info'),
-       ('idem_is_owner', 'key text, owner text, scope text', 1, 'boolean'),
-       ('idem_must_claim', 'key text, ttl interval, scope text', 2, 'boolean'),
-       ('idem_execute', 'key text, statement text, args jsonb, fingerprint bytea, ttl interval, scope text',
-        4, 'idem_ticket'),
-       ('idem_hit', 'key text, ttl interval, scope text', 2, 'bigint'),
-       ('idem_serialize', 'key text, scope text', 1, 'boolean'),
-       ('idem_lock', 'name text, ttl interval, owner text, wait interval, scope text', 4, 'bigint'),
-       ('idem_lock_renew', 'name text, fence bigint, ttl interval, scope text', 2, 'boolean'),
-       ('idem_unlock', 'name text, fence bigint, scope text', 1, 'boolean'),
-       ('idem_assert_fence', 'name text, fence bigint, scope text', 1, 'boolean'),
-       ('idem_forget', 'key text, scope text', 1, 'boolean'),
-       ('idem_redact', 'key text, scope text', 1, 'boolean'),
-       ('idem_resolve', 'key text, resolution text, response jsonb, status_code integer, scope text', 3, 'void'),
-       ('idem_scope_reset', 'scope text, VARIADIC settings text[]', 0, 'boolean'),
-       ('idem_scope_drop', 'scope text', 0, 'boolean'),
-       ('idem_http_begin',
-        'scope text, method text, route text, idempotency_key text, body text, body_bytes bytea, lease interval, wait interval, ttl interval',
-        5, 'idem_http_answer'),
-       ('idem_http_complete', 'scope text, idempotency_key text, status integer, headers jsonb, body text, body_bytes bytea, fence bigint', 4, 'boolean'),
-       ('idem_http_key', 'idempotency_key text', 0, 'text'),
-       ('idem_http_scope_set',
-        'scope text, missing_key text, keyed_methods text[], unstored_statuses text[], documentation_url text, '
-        'missing_key_status integer, malformed_key_status integer, mismatch_status integer, in_flight_status integer, in_doubt_status integer, stored_headers text[]', 10, 'void'),
-       ('idem_machine_define', 'name text, definition jsonb', 0, 'void'),
-       ('idem_machine_drop', 'name text', 0, 'void'),
-       ('idem_machine_attach', 'target regclass, state_column name, machine text, log boolean, validate boolean', 2, 'void'),
-       ('idem_machine_validate', 'target regclass, state_column name', 0, 'void'),
-       ('idem_machine_detach', 'target regclass, state_column name', 0, 'void'),
-       ('idem_can_transition', 'machine text, from_state text, to_state text', 0, 'boolean'),
-       ('idem_check_transition', 'machine text, from_state text, to_state text', 0, 'void'),
-       ('idem_machine_dot', 'name text', 0, 'text'),
-       ('idem_machine_mermaid', 'name text', 0, 'text'),
-       ('idem_state_guard', '', 0, 'trigger'),
-       ('idem_version_guard', '', 0, 'trigger'),
-       ('optimistic_enable', 'target regclass, version_column name', 1, 'void'),
-       ('optimistic_disable', 'target regclass', 0, 'void'),
-       ('idem_token_issue', 'subject text, ttl interval, scope text', 3, 'text'),
-       ('idem_token_redeem', 'token text, subject text, scope text', 2, 'idem_token_outcome'),
-       ('idem_token_rotate_secret', 'revoke boolean', 1, 'void'),
-       ('idem_next_id', '', 0, 'bigint'),
-       ('idem_id_parts', 'id bigint, OUT at timestamp with time zone, OUT node integer, OUT seq integer', 0, 'record'),
-       ('idem_uuid_v7', '', 0, 'uuid'),
-       ('idem_stats_reset', '', 0, 'void'),
-       ('idem_publish', 'topic text, payload jsonb, key text, headers jsonb', 2, 'bigint'),
-       ('idem_outbox_ack', 'ids bigint[], fence bigint', 0, 'integer'),
-       ('idem_outbox_nack', 'ids bigint[], fence bigint, retry_after interval', 1, 'integer'),
-       ('idem_outbox_retry', 'ids bigint[]', 0, 'integer'),
-       ('idem_outbox_discard', 'ids bigint[]', 0, 'integer') $$,
-    'functions_have_the_signatures_of_the_contract');
-
--- What answers with a record.
-SELECT set_has(
-    $$ SELECT proname::text, pg_get_function_arguments(oid), proretset FROM functions $$,
-    $$ VALUES
-       ('optimistic_update', 'target regclass, key jsonb, expected_version bigint, changes jsonb, OUT outcome text, OUT version bigint, '
-                             'OUT row_data jsonb', false),
-       ('conditional_update', 'target regclass, key jsonb, expected jsonb, changes jsonb, OUT outcome text, OUT row_data jsonb', false),
-       ('conditional_adjust', 'target regclass, key jsonb, column_name name, delta numeric, minimum numeric DEFAULT 0, '
-                              'maximum numeric DEFAULT NULL::numeric, OUT outcome text, OUT value numeric', false),
-       ('pessimistic_lock', 'target regclass, key jsonb, wait interval DEFAULT NULL::interval, OUT outcome text, OUT row_data jsonb', false),
-       ('pessimistic_lock_many', 'target regclass, keys jsonb[], wait interval DEFAULT NULL::interval, OUT outcome text, '
-                                 'OUT row_data jsonb', true),
-       ('unique_insert', 'target regclass, new_row jsonb, conflict_columns name[] DEFAULT NULL::name[], OUT outcome text, '
-                         'OUT row_data jsonb', false),
-       ('guarded_insert', 'target regclass, new_row jsonb, match_columns name[], OUT outcome text, OUT row_data jsonb', false),
-       ('idem_transition', 'target regclass, key jsonb, from_state text, to_state text, OUT outcome text, '
-                           'OUT state text', false),
-       ('idem_in_flight', 'OUT scope text, OUT key text, OUT mode text, OUT pid integer, OUT since timestamp with time zone, '
-                          'OUT lease_until timestamp with time zone', true),
-       ('idem_outbox_take', 'topic text, max_messages integer DEFAULT 100, lease interval DEFAULT ''00:00:30''::interval, OUT id bigint, '
-                            'OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint', true),
-       ('idem_version', 'OUT edition text, OUT version text, OUT server text', false),
-       ('idem_health', 'OUT check_name text, OUT level text, OUT detail text', true) $$,
-    'functions_that_answer_with_a_record_have_the_signatures_of_the_contract');
-
-SELECT is(pg_temp.columns_of('idem_stats'),
-    'scope text, acquired bigint, duplicates bigint, in_flight bigint, in_doubt bigint, mismatches bigint, takeovers bigint, '
-    'stale_fences bigint, swept bigint, is_other boolean',
-    'statistics_have_the_columns_of_the_contract');
-
-SELECT set_has(
-    $$ SELECT proname::text, oidvectortypes(proargtypes), pg_get_function_result(oid) FROM functions $$,
-    $$ VALUES ('idem_key', '"any"', 'text'),
-              ('idem_fingerprint', 'jsonb', 'bytea'),
-              ('idem_fingerprint_text', 'text', 'bytea'),
-              ('idem_fingerprint_bytes', 'bytea', 'bytea') $$,
-    'pure_functions_have_the_types_of_the_contract');
-
-SELECT set_has(
-    $$ SELECT proname::text, pg_get_function_identity_arguments(oid), pronargdefaults::int FROM functions $$,
-    $$ VALUES ('idem_scope_set',
-               'scope text, ttl interval, keep_forever boolean, lease interval, on_lease_expiry text, '
-               'max_response_size integer, owner regrole, response_ttl interval', 7),
-              ('idem_grant', 'role regrole, operator boolean', 1),
-              ('idem_revoke', 'role regrole', 0),
-              ('idem_sweep', 'IN batch integer, IN pause interval', 2) $$,
-    'administrative_functions_have_the_arguments_of_the_contract');
 
 SELECT is(
     (SELECT string_agg(proname, ', ') FROM (SELECT proname FROM functions GROUP BY proname HAVING count(*) > 1) f),
