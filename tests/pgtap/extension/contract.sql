@@ -1,7 +1,8 @@
--- The signatures in docs/contract.md are those of the catalog.
+-- The signatures and the index of outcomes in docs/contract.md are those of the catalog.
 \ir ../include/helpers.psql
 \set contract `cat docs/contract.md`
-SELECT plan(4);
+\set codes `sed -nE "s/^#define ERRCODE_IDEM_.*\('(.)', '(.)', '(.)', '(.)', '(.)'\)/\1\2\3\4\5/p" extension/src/server/errors.hpp`
+SELECT plan(9);
 
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
@@ -147,5 +148,40 @@ SELECT is(
 SELECT set_eq(
     'SELECT name FROM signatures WHERE is_planned', 'SELECT name FROM planned WHERE name IN (SELECT name FROM signatures)',
     'the_contract_marks_what_is_planned');
+
+-- The index of outcomes ------------------------------------------------------------------------------------------------------------------------
+
+CREATE TEMP TABLE rows AS
+    SELECT regexp_split_to_array(btrim(line, '| '), ' *\| *') AS cell, header
+      FROM (SELECT n, line, max(line) FILTER (WHERE is_header) OVER (PARTITION BY in_table) AS header, is_header
+              FROM (SELECT *, count(*) FILTER (WHERE is_header) OVER (ORDER BY n) AS in_table
+                      FROM (SELECT *, line LIKE '|%' AND lag(line) OVER (ORDER BY n) NOT LIKE '|%' AS is_header FROM lines) l) l) l
+     WHERE line LIKE '|%' AND NOT is_header AND line NOT LIKE '|---%';
+
+-- The words of a result are in its column, in the column of its type, or in the enum that this column has.
+CREATE TEMP TABLE words AS
+    WITH RECURSIVE written AS (
+        SELECT name AS function, result AS text FROM signatures WHERE result IS NOT NULL
+        UNION
+        SELECT function, arguments FROM written JOIN signatures ON kind = 'TYPE ' AND text ~ format('\m%s\M', name))
+    SELECT function, word FROM written, regexp_matches(text, '''([^'']*)''', 'g') AS m (words), unnest(words) AS word;
+
+CREATE TEMP TABLE indexed AS
+    SELECT m[1] AS function, btrim(cell[1], '`') AS word FROM rows, regexp_matches(cell[3], '`(\w+)`', 'g') AS m
+     WHERE header LIKE '| word %';
+
+SELECT set_eq('TABLE indexed', 'TABLE words', 'the_index_has_the_words_of_the_signatures');
+SELECT is(
+    (SELECT string_agg(word, ', ') FROM (SELECT cell[1] FROM rows WHERE header LIKE '| word %' GROUP BY cell[1] HAVING count(*) > 1) r (word)),
+    NULL, 'the_index_has_each_word_once');
+SELECT set_eq(
+    $$ SELECT btrim(cell[1], '`') FROM rows WHERE header LIKE '| function | true |%' $$,
+    $$ SELECT name FROM signatures WHERE result ~ '^boolean|^\(\w+ boolean' $$,
+    'the_index_has_what_booleans_say');
+SELECT set_eq(
+    $$ SELECT m[1] FROM rows, regexp_matches(array_to_string(cell, ' '), '\m(ID\d{3})\M', 'g') AS m WHERE header LIKE '| situation %' $$,
+    format($$ SELECT unnest(%L::text[] || 'ID002'::text) $$, regexp_split_to_array(:'codes', '\s+')),
+    'the_index_has_the_error_codes');
+SELECT is((SELECT count(*)::int FROM words), (SELECT count(*)::int FROM indexed), 'no_word_of_the_index_names_a_function_twice');
 
 SELECT * FROM finish();
