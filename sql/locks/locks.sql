@@ -22,7 +22,7 @@ CREATE FUNCTION idem_lock(name text, ttl interval DEFAULT NULL, owner text DEFAU
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_lock(text, interval, text, interval, text) IS
 'Takes a lock for as long as ttl says (default: the scope''s lease, else idem.default_lease), counted from now; commit, and it is yours. Returns its fence, greater than every earlier one; NULL: busy. A lock whose lease has run out is taken over.
-owner: a nonce of the caller''s; the same owner gets the fence that it has and a new lease, without count: one idem_unlock frees. wait: how long to wait (0: not at all, NULL: without bound); those who wait are served one at a time, in the order in which they came.
+owner: a nonce of the caller''s; the same owner gets the fence that it has and a new lease, without count: one idem_unlock frees. wait: how long to wait (0, the default: not at all); those who wait are served one at a time, in the order in which they came.
 Errors: 22004 name is null; 22023 name empty or over 1024 bytes, scope over 255 bytes, ttl not positive, negative wait; 25006 in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the lock changed hands after the snapshot; 42501 scope of another owner; and those of any lock wait (40P01, 55P03, 57014).';
 
 CREATE FUNCTION idem_lock_renew(name text, fence bigint, ttl interval DEFAULT NULL, scope text DEFAULT '')
