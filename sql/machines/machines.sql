@@ -80,9 +80,9 @@ COMMENT ON FUNCTION idem_can_transition(text, text, text) IS
 'Whether the machine has this transition; false also for what is no state of it. From a state to itself: only if the machine says so. Errors: 22004 an argument is null; 42704 no such machine.';
 
 CREATE FUNCTION idem_check_transition(machine text, from_state text, to_state text)
-RETURNS void LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+RETURNS boolean LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_check_transition(text, text, text) IS
-'Nothing if the machine has this transition, otherwise error ID003, whose detail lists the states that can be reached. Errors besides: 22004 an argument is null; 42704 no such machine.';
+'True if the machine has this transition, otherwise error ID003, whose detail lists the states that can be reached. Errors besides: 22004 an argument is null; 42704 no such machine.';
 
 CREATE FUNCTION idem_machine_dot(name text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_dot(text) IS

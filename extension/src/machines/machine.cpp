@@ -164,7 +164,7 @@ SQL_FUNCTION(idem_check_transition) {
     const char *to = text_to_cstring(required_text(fcinfo, 2, "to_state"));
     if (!machine_graph(machine).can(from, to))
         raise_transition_not_allowed(machine, from, to);
-    PG_RETURN_VOID();
+    PG_RETURN_BOOL(true);
 }
 
 SQL_FUNCTION(idem_machine_dot) {
