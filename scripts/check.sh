@@ -93,6 +93,9 @@ cli() { bats --tap --timing tests/cli; }
 # What the benchmark's report makes of samples; nothing is measured.
 bench() { bats --tap tests/bench; }
 
+# What the pages show is what happens.
+docs() { python3 tests/docs/examples.py; }
+
 # The examples on real parts: drivers of other languages, nginx, RabbitMQ. A cluster of its own.
 examples() { scripts/examples.sh; }
 
@@ -280,12 +283,12 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
+for name in tree pgtap docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
-quick=("client" "tree unit regress isolation pgtap cli recovery")
+quick=("client" "tree unit regress isolation pgtap docs cli recovery")
 rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;

@@ -52,7 +52,7 @@ packages=(
     g++ make cmake patch pkg-config perl
     "postgresql-$major" "postgresql-server-dev-$major" libpqxx-dev
     libgtest-dev "postgresql-$major-pgtap" "postgresql-$major-cron" "postgresql-$major-repack" libtap-parser-sourcehandler-pgtap-perl libipc-run-perl
-    pgbouncer
+    pgbouncer python3
     libcli11-dev nlohmann-json3-dev libcpp-httplib-dev bats groff-base
     "${examples[@]}" "$@"
 )

@@ -1,4 +1,4 @@
--- The examples of docs/machines.md: what they show must be what happens.
+-- The life of a machine, its tables and their children.
 CREATE EXTENSION idem;
 SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {
     "created": ["paid", "cancelled"], "paid": ["shipped", "refunded"],

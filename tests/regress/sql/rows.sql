@@ -1,4 +1,4 @@
--- The examples of docs/rows.md: what they show must be what happens.
+-- The life of a table with row flows.
 CREATE EXTENSION idem;
 CREATE TABLE item (id int PRIMARY KEY, sku text NOT NULL UNIQUE, name text, quantity int NOT NULL);
 INSERT INTO item VALUES (1, 'A-1', 'lamp', 2), (2, 'A-2', 'desk', 5);

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Runs the SQL of README.md and docs/*.md and compares what the pages show with what happens. Prints TAP, a test for each page.
+
+    examples.py [PAGE ...]    every page, or these (docs/keys.md); the server is the one of PGHOST
+
+The blocks of a page run in order, in one session, in a database `shop` of their own: with idem in the schema `idem`, unless the page creates the extension
+itself, and with what tests/docs/setup/PAGE.sql makes. A block behind the line "<!-- not run: why -->" is left out.
+
+Shown are a table as psql prints it, without the count of rows; lines that begin with ERROR, DETAIL and HINT; and a comment behind a query, or with two
+blanks in the line below it, which begins with the row that the query returns. Shown numbers of 15 and more digits, times, UUIDs and tokens differ from run to run; where such a number was
+shown, later statements are given the real one.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETUP = ROOT / "tests/docs/setup"
+MARK = "@@ end of a statement"
+VARYING = [re.compile(pattern) for pattern in (
+    r"\d{15,}",                                          # fences, ids
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*\+00",         # times
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",        # UUIDs
+    r"[A-Za-z0-9_-]{64,}",                               # tokens
+    r"\d+\.\d+ \(Debian .*\)",                           # the server's version
+)]
+
+
+class Statement:
+    def __init__(self, line):
+        self.line = line
+        self.text = []
+        self.table = None    # rows of cells, the first is the header
+        self.messages = []   # ERROR, DETAIL, HINT
+        self.row = None      # the comment behind it
+
+    def is_complete(self):
+        return re.search(r"(;|\\g\w+)\s*$", without_comment(self.text[-1])) is not None
+
+
+def without_comment(line):
+    return re.sub(r"\s*--( .*)?$", "", line)
+
+
+def comment_of(line):
+    found = re.search(r";\s*-- (.*)$", line)
+    return found and found[1].strip()
+
+
+def cells(line):
+    return [cell.strip() for cell in line.split("|")]
+
+
+def blocks(page):
+    """The SQL blocks, each a list of (number, line), and the reasons for those that are left out."""
+    found, left_out, block, reason, indent = [], [], None, None, ""
+    for number, line in enumerate(page.read_text().split("\n"), 1):
+        fence = re.match(r"( *)```(\w*)$", line)
+        if block is not None:
+            if fence:
+                (left_out.append(reason) if reason else found.append(block))
+                block = reason = None
+            else:
+                block.append((number, line.removeprefix(indent)))
+        elif fence and fence[2] == "sql":
+            block, indent = [], fence[1]
+        elif (marked := re.match(r" *<!-- not run: (.*) -->$", line)):
+            reason = marked[1]
+        elif line.strip():
+            reason = None
+    return found, left_out
+
+
+def statements(block):
+    found, at = [], 0
+    while at < len(block):
+        number, line = block[at]
+        rest = block[at + 1][1] if at + 1 < len(block) else ""
+        if re.match(r"(ERROR|DETAIL|HINT):", line):
+            found[-1].messages.append(line.rstrip())
+        elif line.startswith("NOTICE:"):
+            pass
+        elif line.startswith("--  "):
+            found[-1].row = line[2:].strip()
+        elif re.match(r"-+(\+-+)*$", rest.strip()) and line.startswith(" "):
+            table = [cells(line)]
+            at += 2
+            while at < len(block) and block[at][1].startswith(" "):
+                table.append(cells(block[at][1]))
+                at += 1
+            found[-1].table = table
+            continue
+        elif line.strip() and not line.startswith("--"):
+            statement = Statement(number)
+            found.append(statement)
+            while True:
+                statement.text.append(block[at][1])
+                if statement.is_complete() or at + 1 == len(block):
+                    break
+                at += 1
+            statement.row = comment_of(statement.text[-1])
+            if statement.row and statement.row.startswith("ERROR:"):
+                statement.messages, statement.row = [statement.row], None
+        at += 1
+    return found
+
+
+class Session:
+    """psql, a statement at a time."""
+
+    def __init__(self, database):
+        self.psql = subprocess.Popen(
+            ["stdbuf", "-oL", "psql", "-X", "-q", "-d", database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=os.environ | {"PGTZ": "UTC", "PGOPTIONS": "-c client_min_messages=warning"})
+        self.run(r"\pset footer off")
+
+    def run(self, text):
+        self.psql.stdin.write(f"{text}\n\\echo {MARK}\n")
+        self.psql.stdin.flush()
+        lines = []
+        for line in self.psql.stdout:
+            if line.rstrip() == MARK:
+                return lines
+            lines.append(line.rstrip("\n"))
+        raise RuntimeError("psql ended: " + " ".join(lines))
+
+    def close(self):
+        self.psql.stdin.close()
+        self.psql.wait()
+
+
+def tables_in(output):
+    """Each table as rows of cells."""
+    found = []
+    for at, line in enumerate(output):
+        if re.match(r"-+(\+-+)*$", line) and at > 0:
+            table = [cells(output[at - 1])]
+            for row in output[at + 1:]:
+                if not row.startswith(" "):
+                    break
+                table.append(cells(row))
+            found.append(table)
+    return found
+
+
+class Page:
+    def __init__(self, path):
+        self.path = path
+        self.real = {}      # what was shown, and what it is in this run
+        self.problems = []
+
+    def differ(self, statement, shown, happened):
+        text = "\n    ".join(statement.text)
+        self.problems.append(f"{self.path.relative_to(ROOT)}:{statement.line}:\n    {text}\n  shown:\n    {shown}\n  happened:\n    {happened}")
+
+    def is_same(self, shown, real):
+        if shown == real:
+            return True
+        for pattern in VARYING:
+            if pattern.fullmatch(shown) and pattern.fullmatch(real):
+                if self.real.setdefault(shown, real) == real:
+                    return True
+        return False
+
+    def is_same_row(self, shown, row):
+        """Whether the comment begins with the row, or is its beginning. Behind a colon or a comma it may go on in words."""
+        real = [cell or "NULL" for cell in row]
+        told = cells(re.split(r"[:;,] (?![^{]*})", shown)[0]) if len(real) > 1 or not shown.startswith(real[0]) else [real[0]]
+        return all(self.is_same(a or "NULL", b) for a, b in zip(told, real))
+
+    def check(self, statement, output, is_aborted):
+        tables = tables_in(output)
+        messages = [line for line in output if re.match(r"(ERROR|DETAIL|HINT):", line)]
+        shown = "\n    ".join(statement.messages) or "no error"
+        errors = [line for line in messages if line.startswith("ERROR:")]
+        if is_aborted and not statement.messages and all("current transaction is aborted" in line for line in errors):
+            return
+        if [line for line in statement.messages if line not in messages] or bool(errors) != bool(statement.messages):
+            self.differ(statement, shown, "\n    ".join(messages) or "no error")
+            return
+        if statement.table is not None:
+            real = tables[-1] if tables else []
+            if len(real) != len(statement.table) or not all(
+                    len(a) == len(b) and all(self.is_same(x, y) for x, y in zip(a, b)) for a, b in zip(statement.table, real)):
+                self.differ(statement, "\n    ".join(" | ".join(row) for row in statement.table), "\n    ".join(output))
+        elif statement.row and tables and len(tables[-1]) == 2 and any(tables[-1][1]):
+            if not self.is_same_row(statement.row, tables[-1][1]):
+                self.differ(statement, statement.row, " | ".join(tables[-1][1]))
+        elif statement.row and tables and len(tables[-1]) == 2 and statement.row.startswith("NULL"):
+            pass
+        elif statement.row and statement.row.startswith("NULL"):
+            self.differ(statement, statement.row, "\n    ".join(output))
+
+    def run(self, session):
+        found, self.left_out = blocks(self.path)
+        is_aborted = False
+        for block in found:
+            for statement in statements(block):
+                text = "\n".join(statement.text)
+                for shown, real in self.real.items():
+                    text = text.replace(shown, real)
+                output = session.run(text)
+                if text.startswith("ALTER DATABASE"):  # for sessions that begin later
+                    session.run(r"\c")
+                self.check(statement, output, is_aborted)
+                code = without_comment(text).upper()
+                is_aborted = (is_aborted or any(line.startswith("ERROR:") for line in output)) and not re.search(r"\b(COMMIT|ROLLBACK)\b", code)
+
+
+def administer(sql):
+    subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", sql], check=True)
+
+
+def roles():
+    listed = subprocess.run(["psql", "-XAtq", "-d", "postgres", "-c", "SELECT rolname FROM pg_roles"], check=True, capture_output=True, text=True)
+    return set(listed.stdout.split())
+
+
+def run_page(path):
+    page = Page(path)
+    before = roles()
+    administer("CREATE DATABASE shop")
+    session = Session("shop")
+    try:
+        if "CREATE EXTENSION idem" not in "\n".join(line for block in blocks(path)[0] for _, line in block):
+            session.run("CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem; SET search_path = public, idem;")
+        setup = SETUP / f"{path.stem.lower()}.sql"
+        if setup.exists():
+            failed = [line for line in session.run(f"\\i {setup}") if "ERROR:" in line]
+            page.problems += [f"{setup.relative_to(ROOT)}: {line}" for line in failed]
+        page.run(session)
+    finally:
+        session.close()
+        administer("DROP DATABASE shop")
+        for role in roles() - before:
+            administer(f"DROP ROLE {role}")
+    return page
+
+
+def main():
+    paths = [ROOT / name for name in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    paths = [path for path in paths if any(blocks(path))]
+    print(f"1..{len(paths)}", flush=True)
+    for number, path in enumerate(paths, 1):
+        page = run_page(path)
+        for problem in page.problems:
+            print("\n".join(f"# {line}" for line in problem.split("\n")))
+        print(f"{'not ok' if page.problems else 'ok'} {number} - {path.relative_to(ROOT)}", flush=True)
+        for reason in page.left_out:
+            print(f"# not run: {reason}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+CREATE TABLE reports (id int, title text);

@@ -1,0 +1,2 @@
+CREATE TABLE orders (id int, state text);
+CREATE TABLE account (name text, balance int);

@@ -1,0 +1,3 @@
+CREATE ROLE billing;
+CREATE ROLE app;
+CREATE ROLE ops;
