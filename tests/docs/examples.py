@@ -165,10 +165,12 @@ class Page:
         return False
 
     def is_same_row(self, shown, row):
-        """Whether the comment begins with the row, or is its beginning. Behind a colon or a comma it may go on in words."""
+        """Whether the comment shows the row, or its first columns. Behind a colon, a semicolon or a comma it may go on in words."""
         real = [cell or "NULL" for cell in row]
-        told = cells(re.split(r"[:;,] (?![^{]*})", shown)[0]) if len(real) > 1 or not shown.startswith(real[0]) else [real[0]]
-        return all(self.is_same(a or "NULL", b) for a, b in zip(told, real))
+        *told, last = cells(shown)
+        ends = [at for at, character in enumerate(last) if character in ":;,"] + [len(last)]
+        return len(told) < len(real) and all(self.is_same(a or "NULL", b) for a, b in zip(told, real)) and any(
+            self.is_same(last[:end] or "NULL", real[len(told)]) for end in ends)
 
     def check(self, statement, output, is_aborted):
         tables = tables_in(output)
