@@ -35,7 +35,7 @@ expect_replays() {
 
 # answer_to KEY COLUMN CONTENDER
 answer_to() {
-    sql -v key="$1" <<<"SELECT $2 FROM ($(sed "s/;\$//; s/:key/:'key'/g" "bench/contenders/http/$3.sql")) AS r"
+    sql -v key="$1" <<<"SELECT $2 FROM ($(sed "/^BEGIN;\$/d; /^COMMIT;\$/d; s/;\$//; s/:key/:'key'/g" "bench/contenders/http/$3.sql")) AS r"
 }
 
 fresh_http_requests() {
