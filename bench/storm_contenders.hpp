@@ -72,7 +72,7 @@ struct IdemExecute final : Requester {
 
     IdemExecute() {
         connection.prepare("execute",
-                           std::string("SELECT outcome, response FROM idem_execute($1, '") + kOrder + "', jsonb_build_array($2))");
+                           std::string("SELECT outcome, response FROM idem_execute($1, '") + kOrder + "', jsonb_build_array($2::float8))");
     }
     Answer request(const std::string &key, double seconds) override {
         for (;; std::this_thread::sleep_for(kPollInterval)) {
