@@ -14,7 +14,7 @@ constexpr detail::statement lookup_statement{
     "idem_cli_lookup",
     "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM (SELECT state, status_code, attempt, created_at, expires_at, "
     "lease_until, "
-    "recovery_point, response_omitted, response FROM @idem@.idem_lookup($1, $2)) r",
+    "steps, response_omitted, response FROM @idem@.idem_lookup($1, $2)) r",
     true};
 
 } // namespace

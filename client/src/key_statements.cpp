@@ -7,7 +7,7 @@ namespace {
 // The columns of a ticket except its lease; and the fingerprint of a request, from $2 to $4.
 #define TICKET                                                                                                                 \
     "SELECT outcome::pg_catalog.text, fence, attempt, status_code, response::pg_catalog.text, response_omitted, "              \
-    "recovery_point, retry_after_ms, "
+    "steps::pg_catalog.text, retry_after_ms, "
 #define FINGERPRINT                                                                                                            \
     "CASE WHEN $2::pg_catalog.text IS NOT NULL THEN $2::pg_catalog.bytea "                                                     \
     "WHEN $3::pg_catalog.text IS NOT NULL THEN @idem@.idem_fingerprint($3::pg_catalog.jsonb) "                                 \

@@ -20,7 +20,7 @@ struct ticket {
     std::optional<int> status_code;
     parameter response; // JSON
     bool response_omitted;
-    parameter recovery_point;
+    parameter steps; // JSON
     std::optional<duration> retry_after;
     std::optional<duration> lease_left;
 

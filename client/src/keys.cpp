@@ -30,7 +30,7 @@ constexpr statement owner_statement{
 // Times as microseconds: as text they would depend on the session's DateStyle and TimeZone.
 constexpr statement lookup_statement{
     "idem_lookup",
-    "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, recovery_point, "
+    "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, steps::pg_catalog.text, "
     "CASE WHEN pg_catalog.isfinite(created_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
     "created_at)) END, "
     "CASE WHEN pg_catalog.isfinite(expires_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "

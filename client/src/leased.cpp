@@ -17,8 +17,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr statement checkpoint_statement{"idem_checkpoint",
-                                         "SELECT FROM @idem@.idem_checkpoint($1, $2, $3::pg_catalog.int8, $4)", true};
+// Whether the step is new, and its output if it is not. idem_lookup reads what was stored before this statement.
+constexpr statement intend_statement{
+    "idem_step_intend",
+    "SELECT is_new, (steps OPERATOR(pg_catalog.->) $3)::pg_catalog.text "
+    "FROM @idem@.idem_step($1, $2::pg_catalog.int8, $3, NULL, $4) AS noted (is_new), @idem@.idem_lookup($1, $4)",
+    true};
+// The output is returned in jsonb's spelling, so that all attempts see the same text.
+constexpr statement step_statement{"idem_step",
+                                   "SELECT $4::pg_catalog.jsonb::pg_catalog.text, "
+                                   "@idem@.idem_step($1, $2::pg_catalog.int8, $3, $4::pg_catalog.jsonb, $5)",
+                                   true}; // equal output: a no-op
+constexpr statement output_statement{
+    "idem_step_output", "SELECT (steps OPERATOR(pg_catalog.->) $2)::pg_catalog.text FROM @idem@.idem_lookup($1, $3)", true};
 constexpr statement release_statement{"idem_release", "SELECT FROM @idem@.idem_release($1, $2::pg_catalog.int8, $3)", true};
 constexpr statement lookup_statement{"idem_lookup_outcome",
                                      "SELECT state, attempt, status_code, response::pg_catalog.text, response_omitted "
@@ -42,7 +53,11 @@ class lease_state {
     ~lease_state() { finish(); }
 
     std::optional<answer> begin();
-    void checkpoint(const target &in, const std::string &point);
+    rows run(const command &what);
+    rows run(const target &in, const command &what);
+    command intend_command(const std::string &name) const;
+    command step_command(const std::string &name, const std::string &output) const;
+    command output_command(const std::string &name) const;
     void complete_in(const target &in, const response &outcome);
     answer complete(const response &outcome);
     answer failed(const std::exception_ptr &problem);
@@ -60,7 +75,8 @@ class lease_state {
     heartbeat *heartbeat_ = nullptr;
     std::shared_ptr<renewed_lease> lease_;
     int attempt_ = 1;
-    std::optional<std::string> recovery_point_;
+    std::optional<std::string> steps_;
+    bool kept_ = false; // a step is in doubt: the key is not released
 
   private:
     ticket claim(granted_lease &lease);
@@ -135,7 +151,7 @@ std::optional<answer> lease_state::begin() {
     lease.fence = claimed.fence.value();
     lease.length = claimed.lease_left.value();
     attempt_ = claimed.attempt;
-    recovery_point_ = claimed.recovery_point;
+    steps_ = claimed.steps;
     // After a wait for another holder the lease may have begun long after the claim was sent.
     if ((!lease.wanted || lease.begin + lease.length / 3 < lease_clock::now()) && !renew(lease))
         throw_lost("it was taken over before the work began");
@@ -150,15 +166,40 @@ std::optional<answer> lease_state::begin() {
     return std::nullopt;
 }
 
-void lease_state::checkpoint(const target &in, const std::string &point) {
+// Runs a fenced statement in the caller's transaction.
+rows lease_state::run(const target &in, const command &what) {
     if (lost())
         throw_lost("it was not renewed in time, or taken over");
     try {
-        call(in, {&checkpoint_statement, {about_.key(), point, fence_text(), about_.scope()}, about()});
+        return call(in, what);
     } catch (const stale_fence &) {
         heartbeat_->mark_lost(*lease_);
         throw_lost("it was taken over");
     }
+}
+
+// Runs a fenced statement in a transaction of its own, repeatedly if it has to be.
+rows lease_state::run(const command &what) {
+    if (lost())
+        throw_lost("it was not renewed in time, or taken over");
+    try {
+        return repeat(detail::state_of(client_), retry_, [&](session &on) { return on.run({what}).at(0); });
+    } catch (const stale_fence &) {
+        heartbeat_->mark_lost(*lease_);
+        throw_lost("it was taken over");
+    }
+}
+
+command lease_state::intend_command(const std::string &name) const {
+    return {&intend_statement, {about_.key(), fence_text(), name, about_.scope()}, about()};
+}
+
+command lease_state::step_command(const std::string &name, const std::string &output) const {
+    return {&step_statement, {about_.key(), fence_text(), name, output, about_.scope()}, about()};
+}
+
+command lease_state::output_command(const std::string &name) const {
+    return {&output_statement, {about_.key(), name, about_.scope()}, about()};
 }
 
 answer lease_state::new_answer(const response &outcome, const rows &text) const {
@@ -314,7 +355,7 @@ answer lease_state::failed(const std::exception_ptr &problem) {
         if (!release_or_renew(lease_is_lost || options_.exception == leased_options::on_exception::keep))
             if (std::optional<answer> known = stored_answer())
                 return *std::move(known);
-    } else if (!lease_is_lost && !completion_unknown_ && !work_done_ &&
+    } else if (!kept_ && !lease_is_lost && !completion_unknown_ && !work_done_ &&
                options_.exception == leased_options::on_exception::release) {
         release_or_renew(false);
     }
@@ -334,13 +375,41 @@ const std::string &lease::key() const noexcept { return state_->about_.key(); }
 const std::string &lease::scope() const noexcept { return state_->about_.scope(); }
 std::int64_t lease::fence() const noexcept { return state_->lease_->grant.fence; }
 int lease::attempt() const noexcept { return state_->attempt_; }
-const std::optional<std::string> &lease::recovery_point() const noexcept { return state_->recovery_point_; }
-void lease::checkpoint(const std::string &recovery_point) { state_->checkpoint(state_->client_, recovery_point); }
-void lease::checkpoint(const target &in, const std::string &recovery_point) { state_->checkpoint(in, recovery_point); }
+const std::optional<std::string> &lease::steps() const noexcept { return state_->steps_; }
 stop_token lease::stop() const noexcept { return detail::token_of(state_->lease_->stop); }
 bool lease::lost() const noexcept { return state_->lost(); }
 duration lease::time_left() const noexcept { return state_->heartbeat_->time_left(*state_->lease_); }
 void lease::complete(const target &in, const response &outcome) { state_->complete_in(in, outcome); }
+
+lease::step_before lease::intend(const std::string &name) {
+    const detail::record noted = state_->run(state_->intend_command(name)).at(0);
+    if (noted.at(0) == "t")
+        return {false, std::nullopt};
+    if (noted.at(1) == "null")
+        return {true, std::nullopt};
+    return {true, noted.at(1)};
+}
+
+std::optional<std::string> lease::find_output(const target &in, const std::string &name) {
+    const detail::rows found = state_->run(in, state_->output_command(name));
+    const bool is_done = !found.empty() && found[0][0] && found[0][0] != "null";
+    return is_done ? found[0][0] : std::nullopt;
+}
+
+std::string lease::store_output(const std::string &name, const std::string &output) {
+    return state_->run(state_->step_command(name, output)).at(0).at(0).value();
+}
+
+std::string lease::store_output(const target &in, const std::string &name, const std::string &output) {
+    return state_->run(in, state_->step_command(name, output)).at(0).at(0).value();
+}
+
+void lease::throw_in_doubt(const std::string &name) {
+    state_->kept_ = true;
+    throw idem::in_doubt("ID005",
+                         "step \"" + name + "\" of key \"" + key() + "\" is in doubt: nobody can tell whether it happened",
+                         state_->about());
+}
 
 void lease::throw_if_lost() const {
     if (lost())

@@ -31,10 +31,11 @@ COMMENT ON FUNCTION idem_begin(text, bytea, interval, interval, text, interval, 
 fingerprint: of the request, to detect a key that is used for another one. owner: a nonce of the caller''s; the same owner gets its unfinished claim back. wait: how long to wait for a holder (default: not at all); an uncommitted one cannot be looked up yet: ask again, or wait.
 Call it as SELECT * FROM idem_begin(...); (idem_begin(...)).* would claim once per column. Errors as idem_claim, without ID005; 25P01 without a lease and alone in its transaction; 22023 also for a negative wait, a lease that is not positive, a fingerprint that is empty or over 255 bytes.';
 
-CREATE FUNCTION idem_checkpoint(key text, recovery_point text, fence bigint, scope text DEFAULT '')
-RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_checkpoint(text, text, bigint, text) IS
-'Notes how far the holder has come; the next attempt is told. Errors: ID001 stale fence; 22004 an argument is null.';
+CREATE FUNCTION idem_step(key text, fence bigint, step text, output jsonb DEFAULT NULL, scope text DEFAULT '')
+RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_step(text, bigint, text, jsonb, text) IS
+'Notes a step of a leased key''s work, so that a later attempt does not repeat it. Without output: the holder is about to take the step. With output: it is done, and keeps this output. Later tickets and idem_lookup have all steps. True: this call changed it; false: it was noted before.
+step: 1 to 1024 bytes. Errors: ID001 stale fence, or the step is done with another output; 22004 key, fence or step is null; 22023 step empty or too long, or output is the JSON value null; 54000 the steps would be over the scope''s max_response_size: nothing is noted.';
 
 CREATE FUNCTION idem_renew(key text, fence bigint, lease interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS timestamptz LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -15,7 +15,7 @@ CREATE TABLE idem_keys (
     response_omitted boolean,
     owner            text COLLATE "C",
     fingerprint      bytea,
-    recovery_point   text,
+    steps            jsonb,
     response         jsonb,
     PRIMARY KEY (scope, key)
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
@@ -35,7 +35,7 @@ COMMENT ON COLUMN idem_keys.status_code IS 'Status code stored with the response
 COMMENT ON COLUMN idem_keys.response_omitted IS 'True when the response was too large to be stored, or was removed (response_ttl of the scope, idem_redact); otherwise NULL.';
 COMMENT ON COLUMN idem_keys.owner IS 'The holder''s nonce, if it gave one.';
 COMMENT ON COLUMN idem_keys.fingerprint IS 'Hash of the request that claimed the key, if it gave one.';
-COMMENT ON COLUMN idem_keys.recovery_point IS 'Where the attempt said it had come to.';
+COMMENT ON COLUMN idem_keys.steps IS 'The steps of a leased key''s work: {"step": its output, or null while it is intended}.';
 COMMENT ON COLUMN idem_keys.response IS 'The stored response.';
 
 SELECT pg_catalog.pg_extension_config_dump('idem_keys', '');

@@ -12,7 +12,7 @@ CREATE TYPE idem_ticket AS (
     status_code      integer,
     response         jsonb,
     response_omitted boolean,
-    recovery_point   text,
+    steps            jsonb,
     retry_after_ms   integer
 );
 COMMENT ON TYPE idem_ticket IS 'The answer of idem_begin and idem_execute. Call them as SELECT * FROM idem_begin(...).';
@@ -23,7 +23,7 @@ COMMENT ON COLUMN idem_ticket.lease_until IS 'When the holder''s lease ends; lea
 COMMENT ON COLUMN idem_ticket.status_code IS 'Status code stored with the response; outcome completed.';
 COMMENT ON COLUMN idem_ticket.response IS 'The stored response; outcome completed (idem_execute: also acquired).';
 COMMENT ON COLUMN idem_ticket.response_omitted IS 'True when the response was too large to be stored, or was removed: the work is done, its response is not here.';
-COMMENT ON COLUMN idem_ticket.recovery_point IS 'Where the last attempt said it had come to (idem_checkpoint).';
+COMMENT ON COLUMN idem_ticket.steps IS 'The steps of the attempts so far (idem_step): {"step": its output, or null for one that was intended and may have happened}; outcomes acquired and taken_over. NULL: none.';
 COMMENT ON COLUMN idem_ticket.retry_after_ms IS 'Milliseconds that are left of the holder''s lease, rounded up, at most 2147483647; outcome in_flight. NULL when the holder''s transaction has not ended: then nobody can tell.';
 
 CREATE TYPE idem_key_info AS (
@@ -32,7 +32,7 @@ CREATE TYPE idem_key_info AS (
     response         jsonb,
     response_omitted boolean,
     attempt          integer,
-    recovery_point   text,
+    steps            jsonb,
     created_at       timestamptz,
     expires_at       timestamptz,
     lease_until      timestamptz
@@ -43,7 +43,7 @@ COMMENT ON COLUMN idem_key_info.status_code IS 'Status code stored with the resp
 COMMENT ON COLUMN idem_key_info.response IS 'The stored response.';
 COMMENT ON COLUMN idem_key_info.response_omitted IS 'True when the response was too large to be stored, or was removed.';
 COMMENT ON COLUMN idem_key_info.attempt IS 'Which attempt at the work this is, from 1.';
-COMMENT ON COLUMN idem_key_info.recovery_point IS 'Where the attempt said it had come to.';
+COMMENT ON COLUMN idem_key_info.steps IS 'The steps of the attempts so far (idem_step): {"step": its output, or null for one that was intended}. NULL: none.';
 COMMENT ON COLUMN idem_key_info.created_at IS 'When this attempt was claimed.';
 COMMENT ON COLUMN idem_key_info.expires_at IS 'When the retention ends; infinity: never.';
 COMMENT ON COLUMN idem_key_info.lease_until IS 'When the holder''s lease ends, or ended; leased mode only.';

@@ -43,8 +43,8 @@ Question question_of(const Step &step, const Manner &manner) {
         return {"SELECT idem_release($1, $2)", {step.key, fence_of(step)}};
     case Call::renew:
         return {"SELECT idem_renew($1, $2, $3)", {step.key, fence_of(step), interval(step.lease)}};
-    case Call::checkpoint:
-        return {"SELECT idem_checkpoint($1, 'half', $2)", {step.key, fence_of(step)}};
+    case Call::step:
+        return {"SELECT idem_step($1, $2, 'half')", {step.key, fence_of(step)}};
     case Call::lookup:
         return {"SELECT state, attempt, response FROM idem_lookup($1)", {step.key}};
     case Call::forget:
@@ -122,7 +122,7 @@ bool is_foreseen(const Step &step, const std::string &sqlstate) {
     case Call::complete:
     case Call::release:
     case Call::renew:
-    case Call::checkpoint:
+    case Call::step:
     case Call::assert_fence:
         return sqlstate == "ID001";
     default:

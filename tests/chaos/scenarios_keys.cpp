@@ -94,7 +94,7 @@ Step leased_step(Client &client, const Key &key) {
 // What a holder does before the end.
 void keep_up(Recorder &tx, Client &client, const Grant &grant) {
     Random &random = client.random;
-    Step step = key_step(random.chance(0.5) ? Call::renew : Call::checkpoint, grant.key);
+    Step step = key_step(random.chance(0.5) ? Call::renew : Call::step, grant.key);
     step.fence = grant.fence;
     if (step.call == Call::renew)
         step.lease = some_lease(random);

@@ -68,7 +68,7 @@ TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_EQ(known->status_code, 201);
     EXPECT_FALSE(known->omitted);
     EXPECT_EQ(known->attempt, 1);
-    EXPECT_FALSE(known->recovery_point || known->lease_until);
+    EXPECT_FALSE(known->steps || known->lease_until);
     EXPECT_LT(std::chrono::abs(known->created_at - before), std::chrono::minutes(1));
     ASSERT_TRUE(known->expires_at);
     EXPECT_LT(std::chrono::abs(*known->expires_at - known->created_at - std::chrono::hours(2)), std::chrono::minutes(1));
@@ -88,13 +88,13 @@ TEST_F(Keys, ADuplicateOfMustClaimIsAnError) {
 TEST_F(Keys, SerializingOnAClientIsRefused) { EXPECT_THROW(serialize(db_, key_), idem::bad_input); }
 
 TEST_F(Keys, LookupShowsALeaseAndItsOwner) {
-    test::ask("SELECT idem.idem_checkpoint($1, 'half', fence) FROM idem.idem_begin($1, lease => '1 hour', owner => 'me', "
+    test::ask("SELECT idem.idem_step($1, fence, 'half') FROM idem.idem_begin($1, lease => '1 hour', owner => 'me', "
               "ttl => '2 hours')",
               {key_});
     const std::optional<idem::key_info> known = lookup(db_, key_);
     ASSERT_TRUE(known);
     EXPECT_EQ(known->state, idem::key_state::in_progress);
-    EXPECT_EQ(known->recovery_point, "half");
+    EXPECT_EQ(known->steps, R"({"half": null})");
     EXPECT_TRUE(known->lease_until);
     EXPECT_TRUE(is_owner(db_, key_, "me"));
     EXPECT_FALSE(is_owner(db_, key_, "you"));

@@ -65,7 +65,7 @@ TEST(Leased, FirstRunsAndDuplicateReplays) {
             EXPECT_EQ(lease.key(), key);
             EXPECT_EQ(lease.attempt(), 1);
             EXPECT_GT(lease.fence(), 0);
-            EXPECT_FALSE(lease.recovery_point());
+            EXPECT_FALSE(lease.steps());
             EXPECT_FALSE(lease.lost());
             EXPECT_GT(lease.time_left(), 3s);
             EXPECT_LE(lease.time_left(), 5s);
@@ -178,7 +178,7 @@ TEST(Leased, ExceptionKeepsTheKeyByOption) {
     EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), [](idem::lease &) { ADD_FAILURE(); }), idem::in_flight);
 }
 
-TEST(Leased, TakeoverGoesOnFromTheRecoveryPoint) {
+TEST(Leased, TakeoverKnowsTheSteps) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
     idem::leased_options keep;
@@ -187,13 +187,13 @@ TEST(Leased, TakeoverGoesOnFromTheRecoveryPoint) {
     EXPECT_THROW(idem::leased(db, idem::request{key}.lease(300ms), keep,
                               [&](idem::lease &lease) {
                                   first_fence = lease.fence();
-                                  lease.checkpoint("charged");
-                                  lease.checkpoint("mailed");
+                                  lease.step("charged", [] {});
+                                  lease.step("mailed", [] {});
                                   throw 1;
                               }),
                  int);
     const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
-        EXPECT_EQ(lease.recovery_point(), "mailed");
+        EXPECT_EQ(lease.steps(), R"({"mailed": {}, "charged": {}})");
         EXPECT_EQ(lease.attempt(), 2);
         EXPECT_GT(lease.fence(), first_fence);
     });
@@ -236,7 +236,7 @@ TEST(Leased, StolenLeaseIsSignalledAndNothingIsStored) {
                                   EXPECT_TRUE(lease.lost());
                                   EXPECT_EQ(lease.time_left(), 0s);
                                   EXPECT_THROW(lease.throw_if_lost(), idem::lease_lost);
-                                  EXPECT_THROW(lease.checkpoint("here"), idem::lease_lost);
+                                  EXPECT_THROW(lease.step("here", [] {}), idem::lease_lost);
                                   return idem::response{"1"};
                               }),
                  idem::lease_lost);
@@ -283,8 +283,7 @@ TEST(Leased, LapsedLeaseIsSignalledInTime) {
                                   const idem::stop_callback tell(lease.stop(), [&] { told.set(); });
                                   pqxx::connection other(test::dsn());
                                   pqxx::work tx(other);
-                                  tx.exec("SELECT idem.idem_checkpoint('" + key + "', 'x', " + std::to_string(lease.fence()) +
-                                          ")");
+                                  tx.exec("SELECT idem.idem_step('" + key + "', " + std::to_string(lease.fence()) + ", 'x')");
                                   EXPECT_TRUE(told.wait());
                                   const auto took = steady_clock::now() - begun;
                                   EXPECT_GT(took, 300ms);
@@ -465,7 +464,7 @@ TEST(Leased, ServerRestartDoesNotEndALease) {
         const idem::answer done = idem::leased(db, idem::request{key}.lease(20s), [&](idem::lease &lease) {
             ++runs;
             server.restart(mode);
-            lease.checkpoint("after the restart");
+            lease.step("after the restart", [] {});
             return idem::response{"1"};
         });
         EXPECT_EQ(done.response, "1");
@@ -539,7 +538,7 @@ TEST(LeasedChild, Work) {
     bool told_late = false, lost = false;
     try {
         idem::leased(db, idem::request{key}.lease(500ms), [&](idem::lease &lease) {
-            lease.checkpoint("at work");
+            lease.step("at work", [] {});
             while (!lease.lost()) // the process is stopped in here, and another takes over
                 usleep(1000);
             lost = true;
@@ -564,7 +563,7 @@ TEST(Leased, PausedProcessLearnsThatItIsLate) {
         execl("/proc/self/exe", "idem-client-tests", "--gtest_filter=LeasedChild.Work", nullptr);
         _exit(127);
     }
-    ASSERT_TRUE(eventually([&] { return ask("SELECT recovery_point FROM idem.idem_lookup($1)", {key}) == "at work"; }));
+    ASSERT_TRUE(eventually([&] { return ask("SELECT (steps ? 'at work')::text FROM idem.idem_lookup($1)", {key}) == "true"; }));
     ASSERT_EQ(kill(child, SIGSTOP), 0);
     idem::client db = test::make_client();
     const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
@@ -593,7 +592,7 @@ test::flow leased_alone(idem::client &beside) {
         const auto call = [&](idem::client &on) {
             return idem::leased(on, idem::request{key}.of_text("work").lease(60s), swift_leased(), [&](idem::lease &lease) {
                 EXPECT_EQ(lease.attempt(), 1);
-                lease.checkpoint("here");
+                lease.step("here", [] {});
                 return idem::response{201, "{\"run\": " + std::to_string(++runs) + "}"};
             });
         };

@@ -169,7 +169,7 @@ TEST_F(Pgbouncer, LeasesAreRenewed) {
     const auto call = [&](int i, bool slow) {
         return idem::leased(db, idem::request{key + "-" + std::to_string(i)}.lease(500ms), [&, i, slow](idem::lease &lease) {
             EXPECT_EQ(lease.attempt(), 1);
-            lease.checkpoint("half");
+            lease.step("half", [] {});
             if (slow) {
                 EXPECT_FALSE(lease.stop().wait_for(2s)) << "not renewed";
             }

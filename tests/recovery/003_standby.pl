@@ -105,7 +105,7 @@ foreach my $refused (
     q{SELECT idem_next_id()},
     q{CALL idem_sweep()},
     "SELECT idem_renew('leased', $fences[0])",
-    "SELECT idem_checkpoint('leased', 'charged', $fences[0])",
+    "SELECT idem_step('leased', $fences[0], 'charged')",
     "SELECT idem_complete('leased', NULL, 200, $fences[0])",
     "SELECT idem_release('leased', $fences[0])")
 {

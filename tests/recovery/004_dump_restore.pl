@@ -27,7 +27,7 @@ SELECT idem_claim_many(ARRAY['many-1', 'many-2']) \g /dev/null
 SELECT idem_execute('paid', 'SELECT 5 AS amount, ''a"b\c'' AS note', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
 SELECT idem_hit('counted') FROM generate_series(1, 3) \g /dev/null
 SELECT fence FROM idem_begin('leased', idem_fingerprint_text('pay 7'), lease => '1 h', owner => 'nonce');
-SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
+SELECT idem_step('leased', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce')), 'charged') \g /dev/null
 SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
 SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
 SELECT idem_lock('locked', '1 h', 'nonce');
@@ -87,8 +87,8 @@ foreach my $database ('from_script', 'from_archive')
     $answers->(q{SELECT outcome, attempt FROM idem_begin('leased')}, 'in_flight|1');
     $answers->(q{SELECT outcome FROM idem_begin('leased', idem_fingerprint_text('pay 8'))}, 'mismatch');
     $answers->(
-        "SELECT outcome, attempt, fence = $fences[0], recovery_point FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
-        'acquired|1|t|charged');
+        "SELECT outcome, attempt, fence = $fences[0], steps FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
+        'acquired|1|t|{"charged": null}');
     is(sqlstate($target, "SELECT idem_complete('leased', '{}', 200, $fences[1])", $database), 'ID001',
         "$database: not with another's fence");
     is(sqlstate($target, "SELECT idem_complete('leased', '{}', 200, $fences[0])", $database), '00000',

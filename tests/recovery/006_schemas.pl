@@ -97,9 +97,9 @@ COMMIT;
 SELECT outcome FROM $schema.idem_begin('t', $schema.idem_fingerprint('{"a": 2}'));
 SELECT outcome, attempt, fence FROM $schema.idem_begin('l', lease => '1 min', owner => 'nonce', scope => 'scoped') \\gset
 \\echo :outcome :attempt
-SELECT FROM $schema.idem_checkpoint('l', 'charged', :fence, 'scoped');
+SELECT FROM $schema.idem_step('l', :fence, 'charged', scope => 'scoped');
 SELECT FROM $schema.idem_renew('l', :fence, scope => 'scoped');
-SELECT state, recovery_point, $schema.idem_is_owner('l', 'nonce', 'scoped') FROM $schema.idem_lookup('l', 'scoped');
+SELECT state, steps, $schema.idem_is_owner('l', 'nonce', 'scoped') FROM $schema.idem_lookup('l', 'scoped');
 SELECT FROM $schema.idem_complete('l', '{"paid": 1}', 201, :fence, 'scoped');
 SELECT outcome, status_code, response FROM $schema.idem_begin('l', scope => 'scoped');
 SELECT outcome, fence FROM $schema.idem_begin('r', lease => '1 min') \\gset
@@ -150,7 +150,7 @@ foreach my $path (q{''}, 'evil, pg_catalog', 'pg_catalog', 'evil, app, pg_catalo
         \@rows,
         [
             't|f|completed|acquired', 'a', 'b',
-            'acquired|1', 'mismatch', 'acquired 1', 'in_progress|charged|t',
+            'acquired|1', 'mismatch', 'acquired 1', 'in_progress|{"charged": null}|t',
             'completed|201|{"paid": 1}', 'acquired|2', 'in_doubt', 'completed|{"by": "hand"}',
             'acquired|[{"id": "one"}]', qq(acquired|[{"path": $json}]), '1|2|1',
             'a:1:true|a\\:b:c', 't|f|t', 't|f', 'b|t',

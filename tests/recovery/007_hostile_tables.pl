@@ -36,7 +36,7 @@ INSERT INTO calls VALUES
   ($$SELECT idem_begin('new', lease => '1 min')$$),
   ($$SELECT idem_execute('new', 'SELECT 1 AS one')$$),
   ($$SELECT * FROM idem_lookup('done')$$),
-  ($$SELECT idem_checkpoint('leased', 'point', 1)$$),
+  ($$SELECT idem_step('leased', 1, 'point')$$),
   ($$SELECT idem_renew('leased', 1)$$),
   ($$SELECT idem_complete('leased', '1', 200, 1)$$),
   ($$SELECT idem_release('leased', 1)$$),

@@ -43,7 +43,7 @@ SELECT count(*) FROM idem_claim_many(ARRAY(SELECT '$prefix-many-' || n FROM gene
 SELECT count(*) FROM generate_series(1, 100) AS n, idem_execute('$prefix-run-' || n, 'SELECT 1 AS one');
 CREATE TABLE held AS SELECT n, fence FROM generate_series(1, 100) AS n, idem_begin('$prefix-leased-' || n, lease => '1 h');
 SELECT count(idem_renew('$prefix-leased-' || n, fence, '2 h')) FROM held;
-SELECT count(idem_checkpoint('$prefix-leased-' || n, 'point-' || n, fence)) FROM held;
+SELECT count(idem_step('$prefix-leased-' || n, fence, 'point-' || n)) FROM held;
 SELECT count(idem_complete('$prefix-leased-' || n, to_jsonb(n), n, fence)) FROM held WHERE n <= 50;
 SELECT count(idem_release('$prefix-leased-' || n, fence)) FROM held WHERE n > 50;
 SELECT count(*) FROM generate_series(51, 100) AS n WHERE idem_claim('$prefix-leased-' || n);

@@ -108,7 +108,7 @@ SQL
 append_to_file("$files/lease.sql", <<'SQL');
 \set n :n + 1
 SELECT fence FROM idem_begin('lease-' || :client_id || '-' || :n, ttl => '1 ms', lease => '1 min') \gset
-SELECT idem_checkpoint('lease-' || :client_id || '-' || :n, 'half', :fence);
+SELECT idem_step('lease-' || :client_id || '-' || :n, :fence, 'half');
 SELECT idem_complete('lease-' || :client_id || '-' || :n, '"x"', 200, :fence);
 SQL
 append_to_file("$files/sweep.sql", <<'SQL');

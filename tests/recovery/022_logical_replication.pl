@@ -112,7 +112,7 @@ SELECT fence FROM idem_begin('completed', lease => '1 h');
 SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
 SELECT idem_lock('locked', '1 h', 'nonce');
 SELECT idem_forget('copied'), idem_hit('counted') \g /dev/null
-SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
+SELECT idem_step('leased', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce')), 'charged') \g /dev/null
 SELECT idem_scope_set('claimed later', owner => 'tenant') \g /dev/null
 SELECT idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid"], "paid": ["shipped"], "shipped": ["returned"]}}') \g /dev/null
 INSERT INTO orders VALUES (1, 'created');
@@ -140,7 +140,7 @@ answers(
 answers($subscriber, q{SELECT outcome FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch');
 answers($subscriber, q{SELECT jsonb_array_length(response) FROM idem_begin('large')}, '3000');
 answers($subscriber, q{SELECT state, status_code FROM idem_lookup('completed')}, 'completed|201');
-answers($subscriber, q{SELECT state, recovery_point, idem_is_owner('leased', 'nonce') FROM idem_lookup('leased')}, 'in_progress|charged|t');
+answers($subscriber, q{SELECT state, steps, idem_is_owner('leased', 'nonce') FROM idem_lookup('leased')}, 'in_progress|{"charged": null}|t');
 answers($subscriber, q{SELECT count(*) FROM idem_lookup('copied')}, '0');
 answers($subscriber, q{SELECT count(*) FROM idem_lookup('taken back')}, '0');
 answers($subscriber, q{SELECT idem_try_claim('prepared')}, 'in_flight');

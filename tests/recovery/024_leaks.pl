@@ -54,7 +54,7 @@ my @cases = (
         t := idem_begin('lease ' || i, ttl => '1 ms', lease => '1 h', owner => 'me');
         t := idem_begin('lease ' || i, ttl => '1 ms', lease => '1 h', owner => 'me');
         PERFORM idem_begin('lease ' || i, lease => '1 h', owner => 'somebody else');
-        PERFORM idem_checkpoint('lease ' || i, 'half', t.fence), idem_renew('lease ' || i, t.fence, '2 h');
+        PERFORM idem_step('lease ' || i, t.fence, 'half'), idem_renew('lease ' || i, t.fence, '2 h');
         PERFORM idem_complete('lease ' || i, '"done"', 200, t.fence), idem_complete('lease ' || i, '"done"', 200, t.fence);} ],
     [ released => changes => 2, plpgsql => q{
         t := idem_begin('release ' || i, ttl => '1 ms', lease => '1 h');

@@ -70,7 +70,7 @@ my @cases = (
         "SELECT idem_claim('new')", "SELECT idem_claim('open')", "SELECT idem_claim('prepared')", "SELECT idem_claim('expired')", "SELECT idem_claim('lapsed')",
         "SELECT idem_try_claim('new')", "SELECT * FROM idem_claim_many('{done,new}')", "SELECT idem_begin('new', wait => '1 h')", "SELECT idem_begin('leased', lease => '1 s', owner => 'me')",
         "SELECT idem_execute('new', 'SELECT 1 AS a')", "SELECT idem_complete('leased', NULL, NULL, $fence)", "SELECT idem_renew('leased', $fence)", "SELECT idem_release('leased', $fence)",
-        "SELECT idem_checkpoint('leased', 'x', $fence)", "SELECT idem_hit('hits')", "SELECT idem_forget('done')", "SELECT idem_redact('executed')", "SELECT idem_resolve('doubt', 'completed', scope => 'manual')",
+        "SELECT idem_step('leased', $fence, 'x')", "SELECT idem_hit('hits')", "SELECT idem_forget('done')", "SELECT idem_redact('executed')", "SELECT idem_resolve('doubt', 'completed', scope => 'manual')",
         "SELECT idem_token_redeem('$token', 's')", 'SELECT idem_token_rotate_secret()', 'SELECT idem_next_id()', "SELECT idem_lock('free')", "SELECT idem_lock('L', wait => '1 h')",
         "SELECT idem_lock_renew('L', $lock)", "SELECT idem_unlock('L', $lock)", "SELECT idem_assert_fence('L', $lock)", "SELECT optimistic_update('item', '{\"id\": 1}', 1, '{\"n\": 2}')",
         "SELECT conditional_update('item', '{\"id\": 1}', '{\"n\": 5}', '{\"n\": 2}')", "SELECT conditional_adjust('item', '{\"id\": 1}', 'n', 1)", "SELECT pessimistic_lock('item', '{\"id\": 1}')",

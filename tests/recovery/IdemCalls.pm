@@ -57,8 +57,8 @@ calls_of($keys,
     'must claim a duplicate' => q{SELECT idem_must_claim('done')::text},
     'claim of many' => q{SELECT string_agg(k, ',') FROM idem_claim_many('{done,a,b,a,expired}') k},
     'consume' => q{SELECT (idem_consume('reader', '1')::text, idem_consume('reader', '2')::text)::text},
-    'lookup' => q{SELECT (state, status_code, response, response_omitted, attempt, recovery_point)::text FROM idem_lookup('done')},
-    'lookup of a leased key' => q{SELECT (state, attempt, recovery_point, lease_until > clock_timestamp())::text FROM idem_lookup('leased')},
+    'lookup' => q{SELECT (state, status_code, response, response_omitted, attempt, steps)::text FROM idem_lookup('done')},
+    'lookup of a leased key' => q{SELECT (state, attempt, steps, lease_until > clock_timestamp())::text FROM idem_lookup('leased')},
     'owner of a leased key' => q{SELECT (idem_is_owner('leased', 'me'), idem_is_owner('leased', 'you'))::text},
     'lookup of no key' => q{SELECT count(*)::text FROM idem_lookup('none')},
     'redact' => [ q{SELECT (idem_redact('done'), idem_redact('done'))::text}, q{SELECT (status_code, response, response_omitted)::text FROM idem_lookup('done')} ],
@@ -70,10 +70,10 @@ calls_of("$keys idem_outcome",
     'try a leased key' => q{SELECT idem_try_claim('leased')::text});
 
 calls_of("$keys idem_outcome idem_ticket",
-    'begin' => q{SELECT (outcome, attempt, status_code, response, response_omitted, recovery_point)::text FROM idem_begin('new')},
-    'begin a duplicate' => q{SELECT (outcome, attempt, status_code, response, response_omitted, recovery_point)::text FROM idem_begin('done', idem_fingerprint('1'))},
-    'begin another request' => q{SELECT (outcome, attempt, status_code, response, response_omitted, recovery_point)::text FROM idem_begin('done', idem_fingerprint('2'))},
-    'begin a leased key' => q{SELECT (outcome, attempt, retry_after_ms > 0, recovery_point)::text FROM idem_begin('leased')},
+    'begin' => q{SELECT (outcome, attempt, status_code, response, response_omitted, steps)::text FROM idem_begin('new')},
+    'begin a duplicate' => q{SELECT (outcome, attempt, status_code, response, response_omitted, steps)::text FROM idem_begin('done', idem_fingerprint('1'))},
+    'begin another request' => q{SELECT (outcome, attempt, status_code, response, response_omitted, steps)::text FROM idem_begin('done', idem_fingerprint('2'))},
+    'begin a leased key' => q{SELECT (outcome, attempt, retry_after_ms > 0, steps)::text FROM idem_begin('leased')},
     'begin a key in doubt' => q{SELECT (outcome)::text FROM idem_begin('doubt', scope => 'manual')},
     'complete' => [ q{SELECT * FROM idem_begin('new')}, q{SELECT idem_complete('new', '{"r": 2}', 201)}, q{SELECT (response, status_code)::text FROM idem_begin('new')} ],
     'execute' => q{SELECT (outcome, response)::text FROM idem_execute('new', 'SELECT $1 AS n', '[42]')},
@@ -82,13 +82,13 @@ calls_of("$keys idem_outcome idem_ticket",
 calls_of("$leases idem_outcome idem_ticket",
     'begin with a lease' => q{SELECT (outcome, fence > battery.fence('leased'), attempt, lease_until > clock_timestamp())::text FROM idem_begin('new', lease => '1 min')},
     'begin a released key' => q{SELECT (outcome, fence > battery.fence('leased'), attempt)::text FROM idem_begin('released', lease => '1 min')},
-    'begin a lapsed key' => q{SELECT (outcome, fence > battery.fence('lapsed'), attempt, recovery_point)::text FROM idem_begin('lapsed', lease => '1 min')},
+    'begin a lapsed key' => q{SELECT (outcome, fence > battery.fence('lapsed'), attempt, steps)::text FROM idem_begin('lapsed', lease => '1 min')},
     'begin again as its owner' => q{SELECT (outcome, fence = battery.fence('leased'), attempt)::text FROM idem_begin('leased', owner => 'me', lease => '1 min')});
 
 calls_of($keys,
     'renew' => q{SELECT (idem_renew('leased', battery.fence('leased'), '2 h') > clock_timestamp() + interval '1 h')::text},
     'renew with a stale fence' => q{SELECT idem_renew('leased', battery.fence('leased') - 1)::text},
-    'checkpoint' => [ q{SELECT idem_checkpoint('leased', 'charged', battery.fence('leased'))}, q{SELECT recovery_point FROM idem_lookup('leased')} ],
+    'step' => [ q{SELECT idem_step('leased', battery.fence('leased'), 'charged', '{"id": 7}')}, q{SELECT steps::text FROM idem_lookup('leased')} ],
     'complete with a fence' => [ q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased'))}, q{SELECT (state, response)::text FROM idem_lookup('leased')} ],
     'complete with a stale fence' => q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased') - 1)::text},
     'release' => [ q{SELECT idem_release('leased', battery.fence('leased'))}, q{SELECT state FROM idem_lookup('leased')} ],
@@ -357,7 +357,7 @@ SELECT action FROM idem_http_begin('web', 'POST', '/o', 'http', '1');
 SELECT idem_http_complete('web', 'http', 201, '{"Location": "/o/1"}', '{"r": 4}');
 SELECT allowed FROM idem_allow('rate', 0.001, 3);
 INSERT INTO battery.known SELECT 'leased', fence FROM idem_begin('leased', lease => '20 h', owner => 'me');
-SELECT idem_checkpoint('leased', 'reserved', battery.fence('leased'));
+SELECT idem_step('leased', battery.fence('leased'), 'reserved');
 INSERT INTO battery.known SELECT 'released', fence FROM idem_begin('released', lease => '20 h');
 SELECT idem_release('released', battery.fence('released'));
 INSERT INTO battery.known SELECT 'lapsed', fence FROM idem_begin('lapsed', lease => '1 ms');

@@ -26,7 +26,7 @@ SELECT idem_claim_many(ARRAY['many-1', 'many-2']) \g /dev/null
 SELECT idem_execute('paid', 'SELECT 5 AS amount', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
 SELECT idem_hit('counted') FROM generate_series(1, 3) \g /dev/null
 SELECT fence FROM idem_begin('leased', idem_fingerprint_text('pay 7'), lease => '1 h', owner => 'nonce');
-SELECT idem_checkpoint('leased', 'charged', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce'))) \g /dev/null
+SELECT idem_step('leased', (SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce')), 'charged') \g /dev/null
 SELECT fence FROM idem_begin('lapsed', lease => '1 ms');
 SELECT fence FROM idem_begin('doubtful', lease => '1 ms', scope => 'manual');
 SELECT idem_lock('locked', '1 h', 'nonce');
@@ -71,8 +71,8 @@ sub check_data
     $answers->(q{SELECT outcome FROM idem_begin('paid', idem_fingerprint_text('pay 6'))}, 'mismatch');
     $answers->(q{SELECT outcome, attempt FROM idem_begin('leased')}, 'in_flight|1');
     $answers->(
-        "SELECT outcome, attempt, fence = $fences[0], recovery_point FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
-        'acquired|1|t|charged');
+        "SELECT outcome, attempt, fence = $fences[0], steps FROM idem_begin('leased', lease => '1 h', owner => 'nonce')",
+        'acquired|1|t|{"charged": null}');
     $refuses->("SELECT idem_complete('leased', '{}', 200, $fences[1])", 'ID001');
     $refuses->("SELECT idem_complete('leased', '{}', 200, $fences[0])", '00000');
     $answers->(q{SELECT idem_try_claim('doubtful', scope => 'manual')}, 'in_doubt');

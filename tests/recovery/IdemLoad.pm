@@ -202,7 +202,7 @@ my @kinds = (
     sub {
         my ($own, $shared, $n) = @_;
         my $lines = "SELECT fence FROM idem_begin('lease $own', lease => '1 d') \\gset\n" . note_down("leased|lease $own|:fence");
-        $lines .= "SELECT idem_checkpoint('lease $own', 'half', :fence) \\g /dev/null\n" if $n % 2;
+        $lines .= "SELECT idem_step('lease $own', :fence, 'half') \\g /dev/null\n" if $n % 2;
         $lines .= "SELECT finish('lease $own', :fence);" if $n % 3;
         return $lines;
     },

@@ -147,7 +147,7 @@ HolderFacts held(State state) {
     return key;
 }
 
-constexpr Change kChanges[] = {Change::renew, Change::checkpoint, Change::complete, Change::release};
+constexpr Change kChanges[] = {Change::renew, Change::step, Change::complete, Change::release};
 
 void expect(ChangeDecision actual, ChangeDecision expected) { EXPECT_EQ(static_cast<int>(actual), static_cast<int>(expected)); }
 
@@ -196,7 +196,7 @@ TEST(Change, CompletedAgainIsANoOpOnlyWithTheSameResponse) {
     key.same_response = true;
     expect(decide_change(key, Change::complete), ChangeDecision::no_op);
     expect(decide_change(key, Change::renew), ChangeDecision::stale);
-    expect(decide_change(key, Change::checkpoint), ChangeDecision::stale);
+    expect(decide_change(key, Change::step), ChangeDecision::stale);
     expect(decide_change(key, Change::release), ChangeDecision::stale);
 }
 
@@ -217,6 +217,17 @@ TEST(Change, WithoutFenceOnlyAnOwnTransactionalClaimTakesAResponse) {
                     const bool attaches = state == State::completed && own && !has_fence && change == Change::complete;
                     expect(decide_change(key, change), attaches ? ChangeDecision::attach : ChangeDecision::stale);
                 }
+}
+
+TEST(Step, IsWrittenOnceAsIntendedAndOnceAsDone) {
+    for (bool same : {false, true}) {
+        EXPECT_EQ(decide_step({StepState::absent, false, same}), StepDecision::write);
+        EXPECT_EQ(decide_step({StepState::absent, true, same}), StepDecision::write);
+        EXPECT_EQ(decide_step({StepState::intended, false, same}), StepDecision::keep);
+        EXPECT_EQ(decide_step({StepState::intended, true, same}), StepDecision::write);
+        EXPECT_EQ(decide_step({StepState::done, false, same}), StepDecision::keep);
+        EXPECT_EQ(decide_step({StepState::done, true, same}), same ? StepDecision::keep : StepDecision::conflict);
+    }
 }
 
 } // namespace

@@ -40,7 +40,7 @@ struct key_info {
     std::optional<int> status_code;
     bool omitted; ///< the response was too large to be stored
     int attempt;
-    std::optional<std::string> recovery_point;
+    std::optional<std::string> steps; ///< JSON: {"step": its output, or null for one that was intended}
     time created_at;                 ///< of this attempt
     std::optional<time> expires_at;  ///< nothing: never
     std::optional<time> lease_until; ///< leased mode only

@@ -17,6 +17,28 @@
 
 namespace idem {
 
+/// What became of a step that an earlier attempt intended, as somebody says who can know: the gateway that was to be called.
+class step_fate {
+  public:
+    /// It happened. `output` is JSON text, but not null.
+    static step_fate done(std::string output = "{}") { return step_fate(kind::done, std::move(output)); }
+    /// It did not happen, and will not any more.
+    static step_fate not_done() { return step_fate(kind::not_done, {}); }
+    /// Nobody can tell now.
+    static step_fate unknown() { return step_fate(kind::unknown, {}); }
+
+    bool is_done() const noexcept { return kind_ == kind::done; }
+    bool is_unknown() const noexcept { return kind_ == kind::unknown; }
+    const std::string &output() const noexcept { return output_; }
+
+  private:
+    enum class kind { done, not_done, unknown };
+    step_fate(kind which, std::string output) : kind_(which), output_(std::move(output)) {}
+
+    kind kind_;
+    std::string output_;
+};
+
 struct leased_options {
     /// What happens to the key when the work throws.
     enum class on_exception {
@@ -49,14 +71,31 @@ class lease {
     std::int64_t fence() const noexcept;
     /// 1 + how often the key had been taken over or released before.
     int attempt() const noexcept;
-    /// The last checkpoint of the attempts before; nothing: none.
-    const std::optional<std::string> &recovery_point() const noexcept;
+    /// The steps of the attempts before, as a JSON object: {"charge": {"id": 7}, "mail": null}. Null: the step was intended,
+    /// and nobody stored that it was done. Nothing: no steps.
+    const std::optional<std::string> &steps() const noexcept;
 
-    /// Stores how far the work has come, for the next attempt if this one fails. Throws lease_lost.
-    void checkpoint(const std::string &recovery_point);
-    /// The same in the caller's transaction, with which it commits. Renewals wait until that transaction ends: it must be
-    /// shorter than the lease.
-    void checkpoint(const target &in, const std::string &recovery_point);
+    /// Takes a step of the work and returns its output, JSON text as jsonb spells it. A step that this or an earlier attempt
+    /// has done is not taken again: its stored output is returned. Otherwise `act()` runs between two statements, which store
+    /// that the step is intended, and its output. `act` returns what `work` may return, or nothing, which is stored as {}.
+    ///
+    /// When an earlier attempt intended the step and its output is not stored, it may have happened. With `reconcile()`, which
+    /// returns a step_fate, that is asked first: `act` runs only for not_done, and for unknown step() throws in_doubt; the key
+    /// is then kept, so that after the lease's end others ask again, or an operator decides. Without it `act` runs again, so it
+    /// must be safe to repeat, for example by a key of the gateway's own.
+    ///
+    /// Throws lease_lost; in_doubt; error with SQLSTATE 54000 when the steps are over the scope's limit for responses; and what
+    /// `act` and `reconcile` throw, with the step still intended.
+    ///
+    ///     const std::string charge = lease.step(
+    ///         "charge", [&] { return gateway.charge(lease.key(), amount); },
+    ///         [&] { return gateway.has(lease.key()) ? idem::step_fate::done(gateway.get(lease.key())) :
+    ///         idem::step_fate::not_done(); });
+    template <typename Act> std::string step(const std::string &name, Act &&act);
+    template <typename Act, typename Reconcile> std::string step(const std::string &name, Act &&act, Reconcile &&reconcile);
+    /// The same for a step that writes to this database, in the caller's transaction: the step's rows and its output commit
+    /// together, so nothing has to be reconciled. Renewals wait until that transaction ends: it must be shorter than the lease.
+    template <typename Act> std::string step(const target &in, const std::string &name, Act &&act);
 
     /// Stop is requested when the lease is lost.
     stop_token stop() const noexcept;
@@ -74,6 +113,19 @@ class lease {
     void complete(const target &in, const response &outcome);
 
   private:
+    /// What is known before a step is taken; `output`: it is done.
+    struct step_before {
+        bool intended_earlier;
+        std::optional<std::string> output;
+    };
+
+    step_before intend(const std::string &name);
+    std::optional<std::string> find_output(const target &in, const std::string &name);
+    std::string store_output(const std::string &name, const std::string &output);
+    std::string store_output(const target &in, const std::string &name, const std::string &output);
+    [[noreturn]] void throw_in_doubt(const std::string &name);
+    template <typename Act> static std::string output_of(Act &act);
+
     friend class detail::leased_flow;
     explicit lease(detail::lease_state &state) noexcept : state_(&state) {}
 
@@ -104,13 +156,39 @@ class leased_flow {
 
 } // namespace detail
 
+template <typename Act> std::string lease::output_of(Act &act) { return detail::respond(act).json.value_or("{}"); }
+
+template <typename Act> std::string lease::step(const std::string &name, Act &&act) {
+    return step(name, std::forward<Act>(act), [] { return step_fate::not_done(); });
+}
+
+template <typename Act, typename Reconcile> std::string lease::step(const std::string &name, Act &&act, Reconcile &&reconcile) {
+    const step_before before = intend(name);
+    if (before.output)
+        return *before.output;
+    if (before.intended_earlier) {
+        const step_fate fate = reconcile();
+        if (fate.is_unknown())
+            throw_in_doubt(name);
+        if (fate.is_done())
+            return store_output(name, fate.output());
+    }
+    return store_output(name, output_of(act));
+}
+
+template <typename Act> std::string lease::step(const target &in, const std::string &name, Act &&act) {
+    if (std::optional<std::string> known = find_output(in, name))
+        return *std::move(known);
+    return store_output(in, name, output_of(act));
+}
+
 /// Claims the key with a lease, commits the claim, runs `work(lease &)` outside any transaction, and stores the response that
 /// `work` returns. For work that a rollback cannot undo: a payment gateway, a mail, a build. A duplicate returns the stored
 /// response.
 ///
 /// At any time at most one caller holds the lease, and `work` runs once per call. A later call may run the work again when this
-/// one threw, crashed or lost its lease: recovery points tell it how far the last attempt had come, and fences let other
-/// systems reject a late writer. `work` returns a response, JSON text, a type that idem/nlohmann.hpp converts, or nothing.
+/// one threw, crashed or lost its lease: steps (lease::step) are not repeated, and fences let other systems reject a
+/// late writer. `work` returns a response, JSON text, a type that idem/nlohmann.hpp converts, or nothing.
 ///
 /// request::lease is how long the holder may be silent before others may take over (default: the scope's lease, which costs one
 /// more round trip). It may be shorter than the work, but must be longer than any pause of the process and the network. The

@@ -88,7 +88,7 @@ inline stop_token token_of(std::shared_ptr<stop_state> state) noexcept { return 
 
 /// Calls a function when stop is requested, or at once when it was requested before. The calling thread is the client's
 /// signalling thread, which all leases and locks of that client share, or the thread that detects the loss first in a call of
-/// lost(), throw_if_lost(), checkpoint(), complete() or assert_fence(). So do not make those calls while holding a mutex that
+/// lost(), throw_if_lost(), step(), complete() or assert_fence(). So do not make those calls while holding a mutex that
 /// the function locks, and keep the function short (set a flag, cancel a request, signal a process). Its exceptions are
 /// dropped.
 ///

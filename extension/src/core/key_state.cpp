@@ -74,4 +74,16 @@ ChangeDecision decide_change(const HolderFacts &key, Change change) {
     return ChangeDecision::stale;
 }
 
+StepDecision decide_step(const StepFacts &step) {
+    switch (step.state) {
+    case StepState::absent:
+        return StepDecision::write;
+    case StepState::intended:
+        return step.output_given ? StepDecision::write : StepDecision::keep;
+    case StepState::done:
+        break;
+    }
+    return !step.output_given || step.same_output ? StepDecision::keep : StepDecision::conflict;
+}
+
 } // namespace idem::core

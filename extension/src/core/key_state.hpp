@@ -38,7 +38,7 @@ struct ClaimRequest {
 enum class ClaimWrite {
     none,
     restart,      // the row no longer counts: start over with attempt 1
-    next_attempt, // a new attempt at the same work, with the last attempt's recovery point
+    next_attempt, // a new attempt at the same work, with the steps so far
     renew,        // the same holder again: its lease restarts
     mark_in_doubt
 };
@@ -58,7 +58,7 @@ ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request);
 
 // The fenced changes of a holder. Only the fence decides: after the lease or the retention has ended, a holder keeps the key
 // until another claim replaces it. `same_response`: for `complete`, the stored response equals the given one.
-enum class Change { renew, checkpoint, complete, release };
+enum class Change { renew, step, complete, release };
 
 struct HolderFacts {
     State state;
@@ -72,5 +72,19 @@ struct HolderFacts {
 enum class ChangeDecision { apply, attach, no_op, stale };
 
 ChangeDecision decide_change(const HolderFacts &key, Change change);
+
+// What a key's row says of one step of the work.
+enum class StepState { absent, intended, done };
+
+struct StepFacts {
+    StepState state;
+    bool output_given; // the step is reported as done, not as intended
+    bool same_output;  // the stored output equals the given one
+};
+
+enum class StepDecision { write, keep, conflict };
+
+// REQUIRES: decide_change returned apply. `conflict`: the step is done with another output.
+StepDecision decide_step(const StepFacts &step);
 
 } // namespace idem::core

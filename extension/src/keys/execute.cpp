@@ -144,8 +144,10 @@ void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolic
     call.policy = policy;
     call.response.body = response;
     // The claim's row is the current one, unless the statement itself changed the key.
-    if (!is_current(table, claimed.version))
-        return change_as_holder(call);
+    if (!is_current(table, claimed.version)) {
+        change_as_holder(call);
+        return;
+    }
     KeyRow row = claimed.row;
     ItemPointerData version = claimed.version;
     set_completed(&row, call.response, policy, clock_now());

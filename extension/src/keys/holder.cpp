@@ -1,7 +1,8 @@
-// The changes that the holder of a key makes: checkpoint, renew, complete, release. The fence decides (core/key_state.hpp). A
+// The changes that the holder of a key makes: step, renew, complete, release. The fence decides (core/key_state.hpp). A
 // change that it does not allow raises ID001, so that the transaction's other writes are undone as well.
 #include "keys/holder.hpp"
 
+#include "keys/step.hpp"
 #include "keys/wake_up.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
@@ -55,6 +56,17 @@ core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCa
     return facts;
 }
 
+// Returns false when the row says so already. Raises ID001 when the step is done with another output.
+bool is_new_step(const KeyRow &row, const HolderCall &call) {
+    const core::StepDecision decision = core::decide_step(step_facts(row, call.step));
+    if (decision == core::StepDecision::conflict)
+        ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),
+                        errmsg("step \"%s\" of key \"%s\" is done with another output", text_to_cstring(call.step.name),
+                               text_to_cstring(call.key)),
+                        errhint("Use the stored output, which the ticket and idem_lookup have in their steps.")));
+    return decision == core::StepDecision::write;
+}
+
 void apply(KeyRow *row, const HolderCall &call) {
     switch (call.change) {
     case Change::renew:
@@ -62,8 +74,8 @@ void apply(KeyRow *row, const HolderCall &call) {
         if (call.expires_at != 0)
             row->set(KeyColumn::expires_at, TimestampTzGetDatum(call.expires_at));
         break;
-    case Change::checkpoint:
-        row->set(KeyColumn::recovery_point, PointerGetDatum(call.recovery_point));
+    case Change::step:
+        set_step(row, call.step, call.policy);
         break;
     case Change::complete:
         set_completed(row, call.response, call.policy, clock_now());
@@ -81,12 +93,12 @@ Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPoin
     return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
 }
 
-// No caller waits for a checkpoint, or for a response to the calling transaction's own work, which has no fence.
-bool is_waited_for(const HolderCall &call) { return call.has_fence && call.change != Change::checkpoint; }
+// No caller waits for a step, or for a response to the calling transaction's own work, which has no fence.
+bool is_waited_for(const HolderCall &call) { return call.has_fence && call.change != Change::step; }
 
 } // namespace
 
-bool try_change_as_holder(const HolderCall &call) {
+ChangeDecision try_change_as_holder(const HolderCall &call) {
     const KeyTable table = open_keys(Access::write, call.space);
     ChangeDecision decision;
     for (;; check_for_interrupts()) {
@@ -97,6 +109,8 @@ bool try_change_as_holder(const HolderCall &call) {
         }
         KeyRow row = read_row(table, found);
         decision = core::decide_change(facts_of(found, row, call), call.change);
+        if (decision == ChangeDecision::apply && call.change == Change::step && !is_new_step(row, call))
+            decision = ChangeDecision::no_op;
         if (decision == ChangeDecision::stale)
             break;
         require_in_snapshot(table, found);
@@ -115,15 +129,15 @@ bool try_change_as_holder(const HolderCall &call) {
     close_keys(table);
     if (decision == ChangeDecision::stale)
         stats::count(call.scope, stats::Counter::stale_fences);
-    return decision != ChangeDecision::stale;
+    return decision;
 }
 
-void change_as_holder(const HolderCall &call) {
-    if (!try_change_as_holder(call))
+bool change_as_holder(const HolderCall &call) {
+    const ChangeDecision decision = try_change_as_holder(call);
+    if (decision == ChangeDecision::stale)
         raise_stale(call.key, call.has_fence);
+    return decision != ChangeDecision::no_op;
 }
-
-namespace {
 
 HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, Change change, int fence_arg, int scope_arg) {
     HolderCall call{};
@@ -140,8 +154,6 @@ HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, Change cha
     return call;
 }
 
-} // namespace
-
 Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_arg) {
     Response response{};
     if (!PG_ARGISNULL(body_arg))
@@ -153,13 +165,6 @@ Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_ar
 }
 
 } // namespace idem
-
-SQL_FUNCTION(idem_checkpoint) {
-    idem::HolderCall call = idem::holder_call(fcinfo, "idem_checkpoint()", idem::Change::checkpoint, 2, 3);
-    call.recovery_point = idem::required_text(fcinfo, 1, "recovery_point");
-    idem::change_as_holder(call);
-    PG_RETURN_VOID();
-}
 
 SQL_FUNCTION(idem_renew) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);

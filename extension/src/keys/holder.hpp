@@ -9,6 +9,11 @@
 
 namespace idem {
 
+struct Step {
+    const text *name;
+    const Jsonb *output; // nullptr: the step is intended
+};
+
 struct HolderCall {
     const char *function;
     KeySpace space;
@@ -18,18 +23,24 @@ struct HolderCall {
     ScopePolicy policy;
     bool has_fence;
     int64 fence;
-    const text *recovery_point;       // checkpoint
+    Step step;                        // step
     core::Micros lease_until;         // renew
     core::Micros expires_at;          // renew: the end of the retention; 0: unchanged
     Response response;                // complete
     bool release_waits_for_asserters; // a release waits for transactions that lock the row FOR KEY SHARE
 };
 
-// Makes the change. Returns false when the fence is stale. Waits for an uncommitted change of the key by another transaction.
-bool try_change_as_holder(const HolderCall &call);
+// Makes the change, and returns what was decided. Raises ID001 for a step that is done with another output. Waits for an
+// uncommitted change of the key by another transaction.
+core::ChangeDecision try_change_as_holder(const HolderCall &call);
 
-// As try_change_as_holder, but raises ID001 when the fence is stale.
-void change_as_holder(const HolderCall &call);
+// Makes the change. Returns false when there was nothing to change. Raises ID001 when the fence is stale, and as
+// try_change_as_holder.
+bool change_as_holder(const HolderCall &call);
+
+// The arguments that such a function has besides the change itself: the key comes first. Raises 22004 for a fence that is null,
+// unless the change is `complete`.
+HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Change change, int fence_arg, int scope_arg);
 
 // The optional arguments `response` and `status_code`.
 Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_arg);

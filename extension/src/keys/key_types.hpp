@@ -19,12 +19,12 @@ inline constexpr AnswerType ticket_type = {
     "idem_ticket",
     &outcome_enum,
     9,
-    {InvalidOid, INT8OID, INT4OID, TIMESTAMPTZOID, INT4OID, JSONBOID, BOOLOID, TEXTOID, INT4OID}};
+    {InvalidOid, INT8OID, INT4OID, TIMESTAMPTZOID, INT4OID, JSONBOID, BOOLOID, JSONBOID, INT4OID}};
 
 inline constexpr AnswerType key_info_type = {
     "idem_key_info",
     nullptr,
     9,
-    {TEXTOID, INT4OID, JSONBOID, BOOLOID, INT4OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+    {TEXTOID, INT4OID, JSONBOID, BOOLOID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 } // namespace idem

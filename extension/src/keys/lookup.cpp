@@ -17,7 +17,7 @@ struct InfoColumn {
         response,
         response_omitted,
         attempt,
-        recovery_point,
+        steps,
         created_at,
         expires_at,
         lease_until,
@@ -56,7 +56,7 @@ void put_info(const AnswerRows &rows, const KeyRow &row) {
     info.copy(InfoColumn::response, row, KeyColumn::response);
     info.values[InfoColumn::response_omitted] = BoolGetDatum(!row.is_null(KeyColumn::response_omitted));
     info.copy(InfoColumn::attempt, row, KeyColumn::attempt);
-    info.copy(InfoColumn::recovery_point, row, KeyColumn::recovery_point);
+    info.copy(InfoColumn::steps, row, KeyColumn::steps);
     info.copy(InfoColumn::created_at, row, KeyColumn::created_at);
     info.copy(InfoColumn::expires_at, row, KeyColumn::expires_at);
     info.copy(InfoColumn::lease_until, row, KeyColumn::lease_until);

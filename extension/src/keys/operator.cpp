@@ -98,6 +98,8 @@ bool redact(const text *scope, const text *key) {
         prevent_unless_writable("idem_redact()");
         require_in_snapshot(table, found);
         KeyRow row = read_row(table, found);
+        if (state_of(row) != State::completed) // a later attempt needs the steps
+            break;
         remove_response(&row);
         removed = replace_key(table, &found.tid, row, true) == Write::done;
     }

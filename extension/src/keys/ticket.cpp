@@ -17,7 +17,7 @@ struct TicketColumn {
         status_code,
         response,
         response_omitted,
-        recovery_point,
+        steps,
         retry_after_ms,
         count
     };
@@ -51,7 +51,7 @@ void show(Ticket *ticket, const Claimed &claimed) {
         ticket->copy(TicketColumn::fence, row, KeyColumn::fence);
         ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);
         ticket->copy(TicketColumn::lease_until, row, KeyColumn::lease_until);
-        ticket->copy(TicketColumn::recovery_point, row, KeyColumn::recovery_point);
+        ticket->copy(TicketColumn::steps, row, KeyColumn::steps);
         break;
     case core::Outcome::completed:
         ticket->copy(TicketColumn::attempt, row, KeyColumn::attempt);

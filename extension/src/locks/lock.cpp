@@ -135,11 +135,12 @@ SQL_FUNCTION(idem_lock_renew) {
     const Micros now = clock_now();
     call.lease_until = deadline_after(now, lease, "ttl");
     call.expires_at = deadline_after(now, retention_after(lease), "ttl");
-    PG_RETURN_BOOL(try_change_as_holder(call));
+    PG_RETURN_BOOL(try_change_as_holder(call) != core::ChangeDecision::stale);
 }
 
 SQL_FUNCTION(idem_unlock) {
-    PG_RETURN_BOOL(try_change_as_holder(holder_call(fcinfo, "idem_unlock()", core::Change::release, 2)));
+    const HolderCall call = holder_call(fcinfo, "idem_unlock()", core::Change::release, 2);
+    PG_RETURN_BOOL(try_change_as_holder(call) != core::ChangeDecision::stale);
 }
 
 SQL_FUNCTION(idem_assert_fence) {

@@ -18,7 +18,7 @@ constexpr Column kColumns[] = {
     {"response_omitted", BOOLOID, kNullable},
     {"owner", TEXTOID, kNullable},
     {"fingerprint", BYTEAOID, kNullable},
-    {"recovery_point", TEXTOID, kNullable},
+    {"steps", JSONBOID, kNullable},
     {"response", JSONBOID, kNullable},
 };
 static_assert(lengthof(kColumns) == KeyColumn::count);

@@ -30,7 +30,7 @@ struct KeyColumn {
         response_omitted,
         owner,
         fingerprint,
-        recovery_point,
+        steps,
         response,
         count = response
     };

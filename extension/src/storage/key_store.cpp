@@ -252,11 +252,15 @@ bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
     return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
 }
 
-bool has_response(TupleDesc layout, HeapTuple row) { return !heap_attisnull(row, KeyColumn::response, layout); }
+bool has_response(TupleDesc layout, HeapTuple row) {
+    return !heap_attisnull(row, KeyColumn::response, layout) || !heap_attisnull(row, KeyColumn::steps, layout);
+}
 
 void remove_response(KeyRow *row) {
+    if (!row->is_null(KeyColumn::response))
+        row->set(KeyColumn::response_omitted, BoolGetDatum(true));
     row->set_null(KeyColumn::response);
-    row->set(KeyColumn::response_omitted, BoolGetDatum(true));
+    row->set_null(KeyColumn::steps);
 }
 
 core::Micros completion_time(TupleDesc layout, HeapTuple row) {

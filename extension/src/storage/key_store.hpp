@@ -131,7 +131,8 @@ core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 // Whether a found row is completed and its retention lasts beyond `now`. Cheaper than read_row.
 bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
 
-// The response of a key. A key whose response is removed counts as completed as before, and replays say response_omitted.
+// The response of a completed key, and the outputs of its steps. A key whose response is removed counts as completed as before,
+// and replays say response_omitted.
 bool has_response(TupleDesc layout, HeapTuple row);
 void remove_response(KeyRow *row);
 // When the key's work was completed. REQUIRES: a completed key.

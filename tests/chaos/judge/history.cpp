@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kHeading = "idem-chaos-history 1";
 constexpr std::array<std::string_view, 17> kCalls = {
-    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "checkpoint", "lookup", "forget",
+    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "step", "lookup", "forget",
     "redeem", "lock",      "renew_lock", "unlock",   "assert_fence", "transition", "adjust",     "sweep"};
 constexpr std::array<std::string_view, 3> kFates = {"committed", "aborted", "unknown"};
 

@@ -26,7 +26,7 @@ enum class Call {
     complete,
     release,
     renew,
-    checkpoint,
+    step,
     lookup,
     forget,
     redeem,

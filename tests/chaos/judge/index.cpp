@@ -24,7 +24,7 @@ Kind kind_of(Call call) {
     case Call::complete:
     case Call::release:
     case Call::renew:
-    case Call::checkpoint:
+    case Call::step:
     case Call::lookup:
     case Call::forget:
         return Kind::key;

@@ -44,7 +44,7 @@ struct KeyRow {
 };
 
 struct KeyCall {
-    enum class Verb : std::uint8_t { claim, try_claim, begin, complete, release, renew, checkpoint, lookup, forget };
+    enum class Verb : std::uint8_t { claim, try_claim, begin, complete, release, renew, step, lookup, forget };
     enum class Answer : std::uint8_t {
         lost,     // none came: anything may have happened
         acquired, // true

@@ -43,7 +43,7 @@ std::optional<KeyCall::Answer> key_answer(const Step &step) {
     if (step.sqlstate == "ID005")
         return Answer::found_in_progress;
     const bool with_fence =
-        step.call == Call::complete || step.call == Call::release || step.call == Call::renew || step.call == Call::checkpoint;
+        step.call == Call::complete || step.call == Call::release || step.call == Call::renew || step.call == Call::step;
     if (step.sqlstate == "ID001" && with_fence)
         return Answer::stale;
     if (!step.sqlstate.empty())
@@ -89,8 +89,8 @@ KeyCall::Verb key_verb(Call call) {
         return KeyCall::Verb::release;
     case Call::renew:
         return KeyCall::Verb::renew;
-    case Call::checkpoint:
-        return KeyCall::Verb::checkpoint;
+    case Call::step:
+        return KeyCall::Verb::step;
     case Call::lookup:
         return KeyCall::Verb::lookup;
     case Call::forget:

@@ -355,7 +355,7 @@ class Store {
                 .keys[chance(70) ? client.keys.size() - 1 : static_cast<std::size_t>(between(0, std::ssize(client.keys) - 1))];
         step.key = lease.key;
         step.fence = lease.fence;
-        step.call = chance(60) ? Call::complete : chance(40) ? Call::renew : chance(50) ? Call::release : Call::checkpoint;
+        step.call = chance(60) ? Call::complete : chance(40) ? Call::renew : chance(50) ? Call::release : Call::step;
         if (step.call == Call::complete)
             step.response = "c" + std::to_string(lease.fence);
         if (step.call == Call::renew)
@@ -389,7 +389,7 @@ class Store {
         case Call::complete:
         case Call::release:
         case Call::renew:
-        case Call::checkpoint:
+        case Call::step:
             return leased_change(client, step);
         case Call::lookup: {
             const auto &row = keys_[step.key].seen(client.transaction.id);

@@ -14,7 +14,7 @@ bool shows_fence(const Step &step) {
     case Call::complete:
     case Call::release:
     case Call::renew:
-    case Call::checkpoint:
+    case Call::step:
     case Call::assert_fence:
         return succeeded(step) && step.fence != 0;
     case Call::renew_lock:

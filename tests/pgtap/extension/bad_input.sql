@@ -14,7 +14,7 @@ INSERT INTO keyed VALUES
     ('idem_begin(%1$s, scope => %2$s)'),
     ('idem_begin(%1$s, lease => ''1 s'', owner => ''o'', scope => %2$s)'),
     ('idem_begin(%1$s, wait => ''10 min'', scope => %2$s)'),
-    ('idem_checkpoint(%1$s, ''x'', 1, %2$s)'),
+    ('idem_step(%1$s, 1, ''x'', scope => %2$s)'),
     ('idem_renew(%1$s, 1, scope => %2$s)'),
     ('idem_complete(%1$s, scope => %2$s)'),
     ('idem_complete(%1$s, fence => 1, scope => %2$s)'),
@@ -101,7 +101,7 @@ SELECT is(
 -- What else may not be NULL.
 SELECT is(
     (SELECT string_agg(format('%s: %s', call, state), '; ')
-       FROM unnest(ARRAY['idem_checkpoint(''bad:done'', NULL, 1)', 'idem_checkpoint(''bad:done'', ''x'', NULL)',
+       FROM unnest(ARRAY['idem_step(''bad:done'', 1, NULL)', 'idem_step(''bad:done'', NULL, ''x'')',
                          'idem_renew(''bad:done'', NULL)', 'idem_release(''bad:done'', NULL)', 'idem_claim_many(NULL)',
                          'idem_execute(''bad:done'', NULL)', 'idem_resolve(''bad:done'', NULL)', 'idem_scope_set(NULL)',
                          'idem_scope_drop(NULL)', 'idem_grant(NULL)', 'idem_revoke(NULL)']) AS call,

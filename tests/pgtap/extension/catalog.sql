@@ -64,7 +64,7 @@ SELECT is(
 
 SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
-      WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_checkpoint',
+      WHERE proname IN ('idem_claim', 'idem_try_claim', 'idem_claim_many', 'idem_begin', 'idem_step',
                         'idem_renew', 'idem_complete', 'idem_release', 'idem_execute', 'idem_hit', 'idem_serialize',
                         'idem_lock', 'idem_lock_renew', 'idem_unlock', 'idem_assert_fence',
                         'idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_http_begin', 'idem_http_complete',

@@ -7,10 +7,6 @@ SELECT plan(9);
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
 INSERT INTO planned VALUES
-    ('idem_step', 'steps'),
-    ('idem_checkpoint', 'steps'),
-    ('idem_ticket', 'steps'),
-    ('idem_key_info', 'steps'),
     ('idem_hits', 'idem_hits'),
     ('idem_publish', 'publish options'),
     ('idem_publish_many', 'publish options'),

@@ -96,7 +96,7 @@ INSERT INTO attack (name, statement, expected) VALUES
      '{hostile:m2,hostile:m1}'),
     ('begin', 'SELECT outcome FROM idem.idem_begin(''hostile:lapsed'', ''\x01'', lease => ''1 hour'', owner => ''x'')', 'taken_over'),
     ('checkpoint, renew',
-     format('SELECT pg_catalog.isfinite(idem.idem_renew(''hostile:held'', %1$s)), idem.idem_checkpoint(''hostile:held'', ''x'', %1$s)',
+     format('SELECT pg_catalog.isfinite(idem.idem_renew(''hostile:held'', %1$s)), idem.idem_step(''hostile:held'', %1$s, ''x'')',
             :fence), 'true'),
     ('complete', format('SELECT idem.idem_complete(''hostile:held'', ''{"a": 1}'', 200, %s)', :fence), 'true'),
     ('release', format('SELECT idem.idem_release(''hostile:held2'', %s)', :held2), 'true'),

@@ -37,7 +37,7 @@ INSERT INTO matrix VALUES
     ('idem_try_claim',         'user',     'idem_try_claim(''grant:try'')'),
     ('idem_claim_many',        'user',     'idem_claim_many(''{grant:many}'')'),
     ('idem_begin',             'user',     'idem_begin(''grant:begin'', lease => ''1 hour'', owner => ''o'')'),
-    ('idem_checkpoint',        'user',     'idem_checkpoint(''grant:held'', ''x'', %s)'),
+    ('idem_step',        'user',     'idem_step(''grant:held'', %s, ''x'')'),
     ('idem_renew',             'user',     'idem_renew(''grant:held'', %s, ''1 hour'')'),
     ('idem_complete',          'user',     'idem_complete(''grant:held'', ''1'', fence => %s)'),
     ('idem_release',           'user',     'idem_release(''grant:held2'', %s)'),

@@ -58,7 +58,7 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(format('%s: %s', call, state), '; ')
        FROM unnest(ARRAY['idem_renew(''readonly:live'', current_setting(''tap.fence'')::bigint)',
-                         'idem_checkpoint(''readonly:live'', ''x'', current_setting(''tap.fence'')::bigint)',
+                         'idem_step(''readonly:live'', current_setting(''tap.fence'')::bigint, ''x'')',
                          'idem_complete(''readonly:live'', fence => current_setting(''tap.fence'')::bigint)',
                          'idem_release(''readonly:live'', current_setting(''tap.fence'')::bigint)']) AS call,
             pg_temp.state_of('SELECT * FROM ' || call) AS state

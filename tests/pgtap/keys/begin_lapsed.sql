@@ -5,7 +5,7 @@ CALL pg_temp.clean('lapse:');
 
 -- Takeover, the default policy.
 SELECT fence AS first FROM idem_begin('lapse:a', idem_fingerprint('1'), lease => '1 ms', owner => 'one') \gset
-SELECT idem_checkpoint('lapse:a', 'charged', :first);
+SELECT idem_step('lapse:a', :first, 'charged');
 CALL pg_temp.sleep('5 ms');
 SELECT is(pg_temp.ticket(t), '{"outcome": "mismatch"}', 'lapsed_key_still_belongs_to_its_request')
   FROM idem_begin('lapse:a', idem_fingerprint('2'), lease => '1 hour') t;
@@ -13,12 +13,12 @@ SELECT fence AS second FROM idem_begin('lapse:a', idem_fingerprint('1'), lease =
 SELECT ok(:second > :first, 'takeover_draws_a_greater_fence');
 CALL pg_temp.sleep('5 ms');
 SELECT is(pg_temp.ticket(t),
-    '{"outcome": "taken_over", "attempt": 3, "fence": "set", "lease_until": "set", "recovery_point": "charged"}',
-    'takeover_carries_the_recovery_point') FROM idem_begin('lapse:a', lease => '1 hour', owner => 'three') t;
+    '{"outcome": "taken_over", "attempt": 3, "fence": "set", "lease_until": "set", "steps": {"charged": null}}',
+    'takeover_carries_the_steps') FROM idem_begin('lapse:a', lease => '1 hour', owner => 'three') t;
 SELECT is(
     (SELECT string_agg(call || ': ' || state, ', ')
        FROM unnest(ARRAY[:first, :second]) fence,
-            unnest(ARRAY['idem_renew(%L, %s)', 'idem_checkpoint(%L, ''x'', %s)', 'idem_complete(%L, fence => %s)',
+            unnest(ARRAY['idem_renew(%L, %s)', 'idem_step(%L, %s, ''x'')', 'idem_complete(%L, fence => %s)',
                          'idem_release(%L, %s)']) call,
             pg_temp.state_of('SELECT ' || format(call, 'lapse:a', fence)) AS state
       WHERE state <> 'ID001'),
@@ -47,7 +47,7 @@ SELECT is((SELECT fence FROM idem_begin('lapse:back', lease => '1 hour', owner =
 -- Lapsed but untaken: the holder may go on.
 SELECT fence FROM idem_begin('lapse:late', lease => '1 ms') \gset
 CALL pg_temp.sleep('5 ms');
-SELECT lives_ok(format($$ SELECT idem_checkpoint('lapse:late', 'x', %s) $$, :fence), 'lapsed_lease_can_be_checkpointed');
+SELECT lives_ok(format($$ SELECT idem_step('lapse:late', %s, 'x') $$, :fence), 'lapsed_lease_can_be_checkpointed');
 SELECT ok(pg_temp.seconds_from_now(idem_renew('lapse:late', :fence, '1 ms')) < 1, 'lapsed_lease_can_be_renewed');
 CALL pg_temp.sleep('5 ms');
 SELECT lives_ok(format($$ SELECT idem_complete('lapse:late', '"late"', fence => %s) $$, :fence), 'lapsed_lease_can_be_completed');
@@ -59,7 +59,7 @@ SELECT fence FROM idem_begin('lapse:m', idem_fingerprint('1'), lease => '1 ms', 
 SELECT is((SELECT outcome FROM idem_begin('lapse:live', lease => '1 hour', scope => 'lapse:manual')), 'acquired', 'manual_fresh');
 SELECT is((SELECT outcome FROM idem_begin('lapse:live', lease => '1 hour', scope => 'lapse:manual')), 'in_flight', 'manual_live');
 CALL pg_temp.sleep('5 ms');
-SELECT is(pg_temp.ticket(t) - '{attempt,lease_until,recovery_point}'::text[], '{"outcome": "in_doubt"}',
+SELECT is(pg_temp.ticket(t) - '{attempt,lease_until,steps}'::text[], '{"outcome": "in_doubt"}',
     'lapsed_manual_key_is_in_doubt_and_reveals_no_fence')
   FROM idem_begin('lapse:m', lease => '1 hour', owner => 'other', scope => 'lapse:manual') t;
 SELECT is((SELECT outcome FROM idem_begin('lapse:m', scope => 'lapse:manual')), 'in_doubt', 'transactional_begin_is_told_too');
@@ -102,10 +102,10 @@ SELECT lives_ok(format($$ SELECT idem_complete('lapse:undone', fence => %s) $$, 
 
 -- Released: free, but the next attempt.
 SELECT fence AS first FROM idem_begin('lapse:released', idem_fingerprint('1'), lease => '1 hour', owner => 'me') \gset
-SELECT idem_checkpoint('lapse:released', 'reserved', :first);
+SELECT idem_step('lapse:released', :first, 'reserved');
 SELECT idem_release('lapse:released', :first);
 SELECT is(pg_temp.ticket(t),
-    '{"outcome": "acquired", "attempt": 2, "fence": "set", "lease_until": "set", "recovery_point": "reserved"}',
+    '{"outcome": "acquired", "attempt": 2, "fence": "set", "lease_until": "set", "steps": {"reserved": null}}',
     'released_key_is_acquired_for_the_next_attempt')
   FROM idem_begin('lapse:released', idem_fingerprint('1'), lease => '1 hour', owner => 'me') t;
 SELECT throws_ok(format($$ SELECT idem_complete('lapse:released', fence => %s) $$, :first), 'ID001', NULL,

@@ -7,7 +7,7 @@ SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1, "fence": "se
     'fresh_key_is_acquired_with_a_fence') FROM idem_begin('lease:a', lease => '1 hour') t;
 SELECT ok(pg_temp.seconds_from_now(t.lease_until) BETWEEN 3599 AND 3600, 'lease_ends_when_it_was_asked_to')
   FROM idem_begin('lease:hour', lease => '1 hour') t;
-SELECT is(pg_temp.ticket(t) - 'recovery_point',
+SELECT is(pg_temp.ticket(t) - 'steps',
     '{"outcome": "in_flight", "attempt": 1, "lease_until": "set", "retry_after_ms": "set"}',
     'live_lease_is_in_flight_without_fence_or_response') FROM idem_begin('lease:hour') t;
 SELECT ok(t.retry_after_ms BETWEEN 3590000 AND 3600000
@@ -21,9 +21,9 @@ SELECT is((SELECT outcome FROM idem_begin('lease:hour', scope => 'lease:scope', 
 
 -- Re-entrance: the owner whose reply got lost asks again.
 SELECT fence, lease_until FROM idem_begin('lease:own', idem_fingerprint('1'), lease => '1 min', owner => 'me') \gset
-SELECT idem_checkpoint('lease:own', 'half way', :fence);
+SELECT idem_step('lease:own', :fence, 'half way');
 SELECT is(pg_temp.ticket(t),
-    '{"outcome": "acquired", "attempt": 1, "fence": "set", "lease_until": "set", "recovery_point": "half way"}',
+    '{"outcome": "acquired", "attempt": 1, "fence": "set", "lease_until": "set", "steps": {"half way": null}}',
     'owner_enters_again') FROM idem_begin('lease:own', idem_fingerprint('1'), lease => '1 hour', owner => 'me') t;
 SELECT is(t.fence, :fence, 'owner_keeps_its_fence') FROM idem_begin('lease:own', lease => '1 hour', owner => 'me') t;
 SELECT ok(pg_temp.seconds_from_now(t.lease_until) BETWEEN 7190 AND 7200, 'owner_renews_its_lease')

@@ -60,14 +60,14 @@ COMMIT;
 
 -- Lease rows met by a transactional begin.
 SELECT fence AS fence FROM idem_begin('begin:leased', lease => '1 hour', owner => 'me') \gset
-SELECT is(pg_temp.ticket(t) - 'recovery_point',
+SELECT is(pg_temp.ticket(t) - 'steps',
     '{"outcome": "in_flight", "attempt": 1, "lease_until": "set", "retry_after_ms": "set"}',
     'owner_of_a_lease_cannot_begin_without_one') FROM idem_begin('begin:leased', owner => 'me') t;
-SELECT idem_checkpoint('begin:leased', 'charged', :fence);
+SELECT idem_step('begin:leased', :fence, 'charged');
 SELECT idem_renew('begin:leased', :fence, '1 ms');
 CALL pg_temp.sleep('5 ms');
 BEGIN;
-SELECT is(pg_temp.ticket(t), '{"outcome": "taken_over", "attempt": 2, "recovery_point": "charged"}',
+SELECT is(pg_temp.ticket(t), '{"outcome": "taken_over", "attempt": 2, "steps": {"charged": null}}',
     'transactional_takeover_has_no_fence') FROM idem_begin('begin:leased', owner => 'me') t;
 COMMIT;
 SELECT is((SELECT state FROM idem_lookup('begin:leased')), 'completed', 'transactional_takeover_is_completed_at_commit');

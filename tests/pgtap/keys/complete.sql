@@ -30,7 +30,7 @@ SELECT throws_ok(format($$ SELECT idem_complete('complete:a', '{"a": [1.0], "b":
     'other_fence');
 SELECT throws_ok($$ SELECT idem_complete('complete:a', '{"a": [1.0], "b": 1}', 201) $$, 'ID001', NULL, 'no_fence');
 SELECT throws_ok(format($$ SELECT idem_renew('complete:a', %s) $$, :fence), 'ID001', NULL, 'completed_key_is_not_renewed');
-SELECT throws_ok(format($$ SELECT idem_checkpoint('complete:a', 'x', %s) $$, :fence), 'ID001', NULL,
+SELECT throws_ok(format($$ SELECT idem_step('complete:a', %s, 'x') $$, :fence), 'ID001', NULL,
     'completed_key_is_not_checkpointed');
 SELECT throws_ok(format($$ SELECT idem_release('complete:a', %s) $$, :fence), 'ID001', NULL, 'completed_key_is_not_released');
 SELECT ctid AS before FROM idem_keys WHERE key = 'complete:a' AND scope = '' \gset
@@ -60,7 +60,7 @@ SELECT is((SELECT response FROM idem_begin('complete:one')), '"x"', 'completion_
 -- Begun and completed in one statement.
 SELECT lives_ok($$ SELECT idem_claim('complete:statement'), idem_complete('complete:statement', '"x"') $$,
     'claimed_and_completed_in_one_statement');
-SELECT lives_ok($$ SELECT idem_checkpoint(key, 'x', fence), idem_renew(key, fence), idem_complete(key, '"x"', fence => fence)
+SELECT lives_ok($$ SELECT idem_step(key, fence, 'x'), idem_renew(key, fence), idem_complete(key, '"x"', fence => fence)
                      FROM unnest('{complete:leased1,complete:leased2}'::text[]) key, idem_begin(key, lease => '1 hour') $$,
     'begun_and_completed_in_one_statement');
 SELECT is((SELECT string_agg(response::text, ' ') FROM unnest('{complete:statement,complete:leased1,complete:leased2}'::text[]) key,

@@ -43,11 +43,11 @@ SELECT is((SELECT state FROM idem_lookup('operator:again')), 'in_progress', 'rol
 
 -- Resolve as completed.
 SELECT fence FROM idem_begin('operator:r1', idem_fingerprint('1'), lease => '1 ms', scope => 'operator:manual') \gset
-SELECT idem_checkpoint('operator:r1', 'charged', :fence, 'operator:manual');
+SELECT idem_step('operator:r1', :fence, 'charged', scope => 'operator:manual');
 CALL pg_temp.sleep('5 ms');
 SELECT lives_ok($$ SELECT idem_resolve(key => 'operator:r1', resolution => 'completed', response => '{"charge": 1}',
                                        status_code => 200, scope => 'operator:manual') $$, 'key_in_doubt_is_resolved');
-SELECT is(pg_temp.ticket(t) - 'attempt' - 'recovery_point',
+SELECT is(pg_temp.ticket(t) - 'attempt' - 'steps',
     '{"outcome": "completed", "status_code": 200, "response": {"charge": 1}}', 'resolution_is_replayed')
   FROM idem_begin('operator:r1', idem_fingerprint('1'), scope => 'operator:manual') t;
 SELECT is((SELECT outcome FROM idem_begin('operator:r1', idem_fingerprint('2'), scope => 'operator:manual')), 'mismatch',
@@ -57,14 +57,14 @@ SELECT throws_ok(format($$ SELECT idem_complete('operator:r1', '{"charge": 1}', 
 
 -- Resolve as released.
 SELECT fence FROM idem_begin('operator:r2', lease => '1 ms', scope => 'operator:manual') \gset
-SELECT idem_checkpoint('operator:r2', 'charged', :fence, 'operator:manual');
+SELECT idem_step('operator:r2', :fence, 'charged', scope => 'operator:manual');
 CALL pg_temp.sleep('5 ms');
 SELECT lives_ok($$ SELECT idem_resolve('operator:r2', 'released', scope => 'operator:manual') $$, 'key_in_doubt_is_released');
 SELECT is((SELECT state FROM idem_lookup('operator:r2', scope => 'operator:manual')), 'released', 'and_stored_so');
 SELECT throws_ok(format($$ SELECT idem_renew('operator:r2', %s, scope => 'operator:manual') $$, :fence), 'ID001', NULL,
     'holder_in_doubt_is_stale_after_the_resolution');
 SELECT ok(pg_temp.ticket(t) = '{"outcome": "acquired", "attempt": 2, "fence": "set", "lease_until": "set",
-                                "recovery_point": "charged"}' AND t.fence > :fence, 'released_by_an_operator_is_acquired')
+                                "steps": {"charged": null}}' AND t.fence > :fence, 'released_by_an_operator_is_acquired')
   FROM idem_begin('operator:r2', lease => '1 hour', scope => 'operator:manual') t;
 
 -- Resolve an abandoned key of the default policy.

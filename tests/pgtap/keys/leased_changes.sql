@@ -1,19 +1,9 @@
--- checkpoint, renew, release: the fence is the arbiter.
+-- renew, release, and every other change of a holder: the fence is the arbiter.
 \ir ../include/helpers.psql
-SELECT plan(26);
+SELECT plan(20);
 CALL pg_temp.clean('fence:');
 
 SELECT fence FROM idem_begin('fence:a', lease => '1 hour', owner => 'me') \gset
-
--- Checkpoint.
-SELECT lives_ok(format($$ SELECT idem_checkpoint('fence:a', 'reserved', %s) $$, :fence), 'checkpoint_with_the_right_fence');
-SELECT lives_ok(format($$ SELECT idem_checkpoint(key => 'fence:a', recovery_point => 'charged', fence => %s, scope => '') $$, :fence),
-    'checkpoint_by_name');
-SELECT results_eq($$ SELECT state, recovery_point, attempt FROM idem_lookup('fence:a') $$,
-    $$ VALUES ('in_progress', 'charged', 1) $$, 'last_checkpoint_counts');
-SELECT lives_ok(format($$ SELECT idem_checkpoint('fence:a', repeat('long ', 50000), %s) $$, :fence), 'long_recovery_point');
-SELECT is((SELECT recovery_point FROM idem_lookup('fence:a')), repeat('long ', 50000), 'long_recovery_point_is_kept');
-SELECT lives_ok(format($$ SELECT idem_checkpoint('fence:a', '', %s) $$, :fence), 'empty_recovery_point');
 
 -- Renew.
 SELECT ok(pg_temp.seconds_from_now(idem_renew('fence:a', :fence, '2 hours')) BETWEEN 7190 AND 7200, 'renew_returns_the_new_end');
@@ -34,7 +24,7 @@ ROLLBACK;
 -- Wrong fences, wrong keys, wrong scopes.
 CREATE TEMP TABLE change (call text);
 INSERT INTO change VALUES
-    ('idem_renew(%L, %s, scope => %L)'), ('idem_checkpoint(%L, ''x'', %s, %L)'),
+    ('idem_renew(%L, %s, scope => %L)'), ('idem_step(%L, %s, ''x'', scope => %L)'),
     ('idem_complete(%L, fence => %s, scope => %L)'), ('idem_release(%L, %s, %L)');
 CREATE FUNCTION pg_temp.changes(key text, fence bigint, scope text = '') RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(DISTINCT pg_temp.state_of('SELECT ' || format(call, key, coalesce(fence::text, 'NULL'), scope)), ', ')

@@ -18,8 +18,8 @@ SELECT is(pg_temp.info(i), '{"state": "in_progress", "attempt": 1, "created_at":
 SELECT ok(pg_temp.seconds_from_now(created_at) BETWEEN -5 AND 0
           AND pg_temp.seconds_from_now(expires_at) BETWEEN 3595 AND 3600
           AND pg_temp.seconds_from_now(lease_until) BETWEEN 55 AND 60, 'times_are_those_of_the_claim') FROM idem_lookup('lookup:a');
-SELECT idem_checkpoint('lookup:a', 'charged', :fence);
-SELECT is(pg_temp.info(i) -> 'recovery_point', '"charged"', 'recovery_point') FROM idem_lookup('lookup:a') i;
+SELECT idem_step('lookup:a', :fence, 'charged', '{"id": 7}');
+SELECT is(pg_temp.info(i) -> 'steps', '{"charged": {"id": 7}}', 'steps') FROM idem_lookup('lookup:a') i;
 
 -- Whose is it?
 SELECT is(idem_is_owner('lookup:a', 'me'), true, 'holder_is_the_owner');
@@ -31,7 +31,7 @@ SELECT is(idem_is_owner('lookup:none', 'me'), false, 'nobody_owns_no_key');
 SELECT is(pg_temp.state_of($$ SELECT idem_is_owner('lookup:a', NULL) $$), '22004', 'owner_is_required');
 
 SELECT idem_complete('lookup:a', '{"x": 1}', 200, :fence);
-SELECT is(pg_temp.info(i) - 'recovery_point',
+SELECT is(pg_temp.info(i) - 'steps',
     '{"state": "completed", "attempt": 1, "status_code": 200, "response": {"x": 1}, "created_at": "set", "expires_at": "set"}',
     'completed') FROM idem_lookup('lookup:a') i;
 SELECT is(response_omitted, false, 'stored_response_is_not_omitted') FROM idem_lookup('lookup:a');

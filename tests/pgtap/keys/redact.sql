@@ -1,6 +1,6 @@
 -- idem_redact: the response goes, the key stays. That it waits for a holder is in isolation/specs/redact_waits.spec.
 \ir ../include/helpers.psql
-SELECT plan(25);
+SELECT plan(29);
 CALL pg_temp.clean('redact:');
 CREATE FUNCTION pg_temp.answered(key text, response jsonb, scope text = '') RETURNS void LANGUAGE sql AS $$
     SELECT idem.idem_begin(key, idem.idem_fingerprint('1'), scope => scope);
@@ -29,6 +29,15 @@ SELECT fence FROM idem_begin('redact:leased', lease => '1 hour') \gset
 SELECT is(idem_redact('redact:leased'), false, 'key_in_progress');
 SELECT idem_complete('redact:leased', '{"charge": 7}', 200, :fence);
 SELECT is(idem_redact('redact:leased'), true, 'completed_lease');
+
+-- The outputs of steps go with the response, once nobody needs them.
+SELECT fence FROM idem_begin('redact:steps', lease => '1 hour') \gset
+SELECT idem_step('redact:steps', :fence, 'charge', '{"card": "4242"}');
+SELECT is(idem_redact('redact:steps'), false, 'steps_of_a_key_in_progress_stay');
+SELECT idem_complete('redact:steps', fence => :fence);
+SELECT is((SELECT steps FROM idem_lookup('redact:steps')), '{"charge": {"card": "4242"}}', 'and_after_completion');
+SELECT is(idem_redact('redact:steps'), true, 'they_are_removed');
+SELECT is((SELECT ROW(steps, response_omitted)::text FROM idem_lookup('redact:steps')), '(,f)', 'without_a_response_none_is_omitted');
 
 -- An expired key still has its response.
 SELECT pg_temp.answered('redact:expired', '"x"');

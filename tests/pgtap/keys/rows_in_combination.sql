@@ -37,7 +37,7 @@ SELECT fence FROM idem_begin('rows:5', lease => '1 ms', scope => 'rows-manual') 
 SELECT pg_sleep(0.005);
 SELECT is(idem_try_claim('rows:5', scope => 'rows-manual')::text, 'in_doubt', 'lapsed_in_a_manual_scope');
 SELECT throws_ok(format($$ SELECT idem_renew('rows:5', %s, scope => 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_is_not_renewed');
-SELECT throws_ok(format($$ SELECT idem_checkpoint('rows:5', 'p', %s, 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_takes_no_checkpoint');
+SELECT throws_ok(format($$ SELECT idem_step('rows:5', %s, 'p', scope => 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_takes_no_checkpoint');
 SELECT throws_ok(format($$ SELECT idem_release('rows:5', %s, 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_is_not_released');
 SELECT lives_ok(format($$ SELECT idem_complete('rows:5', '"late"', fence => %s, scope => 'rows-manual') $$, :doubt_fence), 'doubt_is_completed_late');
 
@@ -69,7 +69,7 @@ SELECT is((SELECT outcome::text FROM idem_begin('rows:9', idem_fingerprint('2'))
 
 -- Rows that moved to other pages, long keys and many versions are found as any other.
 SELECT count(*) FROM generate_series(1, 200) n, idem_begin('rows:moved:' || n, lease => '1 h') t,
-       LATERAL (SELECT idem_checkpoint('rows:moved:' || n, repeat(md5(n::text), 60), t.fence)) c;
+       LATERAL (SELECT idem_step('rows:moved:' || n, t.fence, 'long', to_jsonb(repeat(md5(n::text), 60)))) c;
 SELECT is((SELECT count(*) FROM generate_series(1, 200) n WHERE idem_try_claim('rows:moved:' || n) = 'in_flight'), 200::bigint, 'rows_that_moved');
 SELECT is((SELECT count(*) FROM generate_series(1, 200) n WHERE idem_try_claim('rows:' || repeat('ab', 500) || n) = 'acquired'), 200::bigint,
     'long_keys_are_claimed');
@@ -77,7 +77,7 @@ SELECT is((SELECT count(*) FROM generate_series(1, 200) n WHERE idem_try_claim('
     'long_keys_are_found');
 SELECT fence FROM idem_begin('rows:busy', lease => '1 h') \gset busy_
 SELECT count(*) FROM generate_series(1, 300) n, LATERAL (SELECT idem_renew('rows:busy', :busy_fence)) r,
-       LATERAL (SELECT idem_checkpoint('rows:busy', repeat('x', n * 20), :busy_fence)) c;
+       LATERAL (SELECT idem_step('rows:busy', :busy_fence, n::text, to_jsonb(n))) c;
 SELECT is(idem_try_claim('rows:busy')::text, 'in_flight', 'hundreds_of_versions');
 
 SELECT idem_scope_drop('rows-manual');

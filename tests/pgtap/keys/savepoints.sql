@@ -35,9 +35,9 @@ SELECT results_eq($$ SELECT key, state FROM unnest('{savepoint:b,savepoint:c}'::
 -- Leased changes are undone too.
 SELECT fence FROM idem_begin('savepoint:leased', lease => '1 hour') \gset
 BEGIN;
-SELECT idem_checkpoint('savepoint:leased', 'kept', :fence);
+SELECT idem_step('savepoint:leased', :fence, 'kept');
 SAVEPOINT s;
-SELECT idem_checkpoint('savepoint:leased', 'undone', :fence);
+SELECT idem_step('savepoint:leased', :fence, 'undone');
 SELECT idem_complete('savepoint:leased', '"undone"', fence => :fence);
 SELECT is((SELECT outcome FROM idem_begin('savepoint:leased')), 'completed', 'completion_after_a_savepoint');
 ROLLBACK TO s;
@@ -51,8 +51,8 @@ SELECT idem_forget('savepoint:leased');
 ROLLBACK TO t;
 SELECT lives_ok(format($$ SELECT idem_complete('savepoint:leased', '"done"', fence => %s) $$, :fence), 'forgetting_is_undone');
 COMMIT;
-SELECT results_eq($$ SELECT state, response, recovery_point FROM idem_lookup('savepoint:leased') $$,
-    $$ VALUES ('completed', '"done"'::jsonb, 'kept') $$, 'last_completion_commits');
+SELECT results_eq($$ SELECT state, response, steps FROM idem_lookup('savepoint:leased') $$,
+    $$ VALUES ('completed', '"done"'::jsonb, '{"kept": null}'::jsonb) $$, 'last_completion_commits');
 
 -- A response attached to an outer claim.
 BEGIN;
@@ -79,7 +79,7 @@ BEGIN;
 SAVEPOINT s;
 SELECT is(idem_claim('savepoint:lapsed') AND idem_claim('savepoint:expired', '1 hour'), true, 'takeovers_after_a_savepoint');
 ROLLBACK TO s;
-SELECT lives_ok(format($$ SELECT idem_checkpoint('savepoint:lapsed', 'still mine', %s) $$, :fence), 'takeover_is_undone');
+SELECT lives_ok(format($$ SELECT idem_step('savepoint:lapsed', %s, 'still mine') $$, :fence), 'takeover_is_undone');
 SELECT is((SELECT outcome FROM idem_begin('savepoint:expired')), 'acquired', 'expired_key_is_expired_again');
 COMMIT;
 

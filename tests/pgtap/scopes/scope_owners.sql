@@ -33,7 +33,7 @@ INSERT INTO uses SELECT format(call, :fence, :held2) FROM (VALUES
     ('idem_begin(''new4'', scope => ''owned:s'')'),
     ('idem_begin(''new5'', lease => ''1 hour'', owner => ''o'', scope => ''owned:s'')'),
     ('idem_begin(''done'', scope => ''owned:s'')'),
-    ('idem_checkpoint(''held'', ''x'', %1$s, ''owned:s'')'),
+    ('idem_step(''held'', %1$s, ''x'', scope => ''owned:s'')'),
     ('idem_renew(''held'', %1$s, ''1 hour'', ''owned:s'')'),
     ('idem_complete(''held'', ''1'', fence => %1$s, scope => ''owned:s'')'),
     ('idem_release(''held2'', %2$s, ''owned:s'')'),

@@ -13,7 +13,7 @@ CREATE TEMP TABLE uses (call text);
 INSERT INTO uses SELECT format(call, :fence) FROM unnest(ARRAY[
     'idem_claim(''replaced:k'')', 'idem_claim(''replaced:before'')', 'idem_try_claim(''replaced:k'')',
     'idem_claim_many(''{replaced:k,replaced:l}'')', 'idem_begin(''replaced:k'')', 'idem_begin(''replaced:k'', lease => ''1 s'')',
-    'idem_complete(''replaced:held'', fence => %s)', 'idem_renew(''replaced:held'', %s)', 'idem_checkpoint(''replaced:held'', ''x'', %s)',
+    'idem_complete(''replaced:held'', fence => %s)', 'idem_renew(''replaced:held'', %s)', 'idem_step(''replaced:held'', %s, ''x'')',
     'idem_release(''replaced:held'', %s)', 'idem_lookup(''replaced:before'')', 'idem_execute(''replaced:k'', ''SELECT 1'')',
     'idem_forget(''replaced:before'')', 'idem_resolve(''replaced:held'', ''released'')']) AS call;
 CREATE FUNCTION pg_temp.others() RETURNS text LANGUAGE sql VOLATILE AS $$

@@ -1,0 +1,187 @@
+// Steps of leased work: what is done is not repeated, and what may have happened is asked about.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <idem/leased.hpp>
+#include <idem/transact.hpp>
+
+#include "server.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using idem::step_fate;
+using test::ask;
+using test::unique_key;
+
+struct failure {};
+
+class Step : public testing::Test {
+  protected:
+    template <typename F> idem::answer attempt(F &&work) {
+        return idem::leased(db_, idem::request{key_}.lease(20s), std::forward<F>(work));
+    }
+    std::string steps() { return ask("SELECT steps::text FROM idem.idem_lookup($1)", {key_}); }
+
+    idem::client db_ = test::make_client();
+    const std::string key_ = unique_key();
+    int acted_ = 0, asked_ = 0;
+};
+
+TEST_F(Step, DoneIsNotRepeated) {
+    const auto work = [&](idem::lease &lease) {
+        const std::string charge = lease.step("charge", [&] {
+            ++acted_;
+            return R"({"id":7})";
+        });
+        EXPECT_EQ(charge, R"({"id": 7})");
+        if (lease.attempt() == 1)
+            throw failure{};
+        EXPECT_EQ(lease.steps(), R"({"charge": {"id": 7}})");
+        return charge;
+    };
+    EXPECT_THROW(attempt(work), failure);
+    EXPECT_EQ(attempt(work).response, R"({"id": 7})");
+    EXPECT_EQ(acted_, 1);
+}
+
+TEST_F(Step, DoneInThisAttemptIsNotRepeatedEither) {
+    attempt([&](idem::lease &lease) {
+        for (int i = 0; i < 2; ++i)
+            EXPECT_EQ(lease.step("mail", [&] { ++acted_; }), "{}");
+    });
+    EXPECT_EQ(acted_, 1);
+}
+
+TEST_F(Step, IntendedIsAskedAbout) {
+    const auto fails = [&](idem::lease &lease) {
+        lease.step("charge", [&] {
+            EXPECT_EQ(steps(), R"({"charge": null})") << "the intention is stored before the step is taken";
+            ++acted_;
+            throw failure{};
+        });
+    };
+    EXPECT_THROW(attempt(fails), failure);
+    const auto never = [&]() -> std::string {
+        ADD_FAILURE() << "the step has happened";
+        return "0";
+    };
+    attempt([&](idem::lease &lease) {
+        EXPECT_EQ(lease.step("charge", never,
+                             [&] {
+                                 ++asked_;
+                                 return step_fate::done(R"({"id": 8})");
+                             }),
+                  R"({"id": 8})");
+        EXPECT_EQ(lease.step("charge", never, [&]() -> step_fate { throw failure{}; }), R"({"id": 8})");
+    });
+    EXPECT_EQ(asked_, 1);
+    EXPECT_EQ(steps(), R"({"charge": {"id": 8}})");
+}
+
+TEST_F(Step, NotDoneIsTaken) {
+    const auto work = [&](idem::lease &lease) {
+        return lease.step(
+            "charge",
+            [&]() -> std::string {
+                if (++acted_ == 1)
+                    throw failure{};
+                return "2";
+            },
+            [&] {
+                ++asked_;
+                return step_fate::not_done();
+            });
+    };
+    EXPECT_THROW(attempt(work), failure);
+    EXPECT_EQ(asked_, 0) << "the first attempt has nothing to ask";
+    EXPECT_EQ(attempt(work).response, "2");
+    EXPECT_EQ(asked_, 1);
+}
+
+TEST_F(Step, WithoutReconcileItIsTakenAgain) {
+    const auto work = [&](idem::lease &lease) {
+        lease.step("mail", [&] {
+            if (++acted_ == 1)
+                throw failure{};
+        });
+    };
+    EXPECT_THROW(attempt(work), failure);
+    attempt(work);
+    EXPECT_EQ(acted_, 2);
+}
+
+TEST_F(Step, UnknownIsInDoubtAndTheKeyIsKept) {
+    const auto work = [&](idem::lease &lease) {
+        lease.step(
+            "charge", [&] { ++acted_, throw failure{}; }, [] { return step_fate::unknown(); });
+    };
+    EXPECT_THROW(attempt(work), failure);
+    try {
+        attempt(work);
+        ADD_FAILURE();
+    } catch (const idem::in_doubt &e) {
+        EXPECT_EQ(e.key(), key_);
+    }
+    EXPECT_EQ(acted_, 1);
+    EXPECT_EQ(ask("SELECT state FROM idem.idem_lookup($1)", {key_}), "in_progress");
+    EXPECT_THROW(attempt(work), idem::in_flight);
+}
+
+TEST_F(Step, OfATransactionCommitsWithIt) {
+    const auto book = [&](idem::lease &lease, bool fails) {
+        idem::transact(db_, [&](idem::transaction &tx) {
+            EXPECT_EQ(lease.step(tx, "book",
+                                 [&] {
+                                     ++acted_;
+                                     test::leave_effect(tx, key_);
+                                     return "1";
+                                 }),
+                      "1");
+            if (fails)
+                throw failure{};
+        });
+    };
+    EXPECT_THROW(attempt([&](idem::lease &lease) { book(lease, true); }), failure);
+    EXPECT_EQ(test::effects(key_), 0);
+    EXPECT_EQ(steps(), "");
+    EXPECT_THROW(attempt([&](idem::lease &lease) {
+                     book(lease, false);
+                     throw failure{};
+                 }),
+                 failure);
+    attempt([&](idem::lease &lease) { book(lease, false); });
+    EXPECT_EQ(test::effects(key_), 1);
+    EXPECT_EQ(acted_, 2);
+}
+
+TEST_F(Step, OfAHolderThatWasTakenOverIsRefused) {
+    EXPECT_THROW(attempt([&](idem::lease &lease) {
+                     lease.step("charge", [&] {
+                         ask("SELECT idem.idem_forget($1)", {key_});
+                         return "1";
+                     });
+                 }),
+                 idem::lease_lost);
+}
+
+TEST_F(Step, NullIsNoOutputAndTooMuchIsAnError) {
+    attempt([&](idem::lease &lease) {
+        EXPECT_THROW(lease.step("a", [] { return "null"; }), idem::bad_input);
+        EXPECT_THROW(lease.step("", [] {}), idem::bad_input);
+        try {
+            lease.step("b", [] {
+                std::string large(3'000'000, 'x');
+                large.front() = large.back() = '"';
+                return large;
+            });
+            ADD_FAILURE();
+        } catch (const idem::error &e) {
+            EXPECT_EQ(e.sqlstate(), "54000");
+        }
+        EXPECT_EQ(steps(), R"({"a": null, "b": null})");
+    });
+}
+
+} // namespace
