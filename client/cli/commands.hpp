@@ -7,6 +7,7 @@ namespace idem::cli {
 
 int run_once(context &c);
 int run_locked(context &c);
+int take_step(context &c);
 
 int claim_key(context &c);
 int lookup_key(context &c);

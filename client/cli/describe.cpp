@@ -97,7 +97,7 @@ void append_subcommands(std::string &out, const CLI::App &app, const std::string
         std::string usage = name + " [OPTION...]";
         for (const CLI::Option *positional : options_of(*each, true))
             usage += " " + positional->get_name(true, false);
-        if (name == "run" || name == "lock")
+        if (name == "run" || name == "lock" || name == "step")
             usage += " -- COMMAND [ARGUMENT...]";
         out += ".SS \"" + troff(usage) + "\"\n" + troff(each->get_description()) + ".\n" + option_items(*each) +
                examples_of(*each);
@@ -158,7 +158,7 @@ _idem() {
         word=${COMP_WORDS[i]}
         i=$((i + 1))
         case $path in
-        run | lock)
+        run | lock | step)
             # What follows is another command.
             if [ "$word" = -- ]; then
                 COMPREPLY=($(compgen -c -f -- "$current"))

@@ -30,6 +30,9 @@ void open_standard_streams() {
 client_options connection_options(const settings &given) {
     client_options options;
     options.dsn = given.dsn;
+    if (const char *surrounding = std::getenv("IDEM_DSN");
+        surrounding != nullptr && given.run == take_step && given.dsn.empty())
+        options.dsn = surrounding;
     options.max_connections = 2;
     options.prepare = false; // each statement runs once
     if (std::getenv("PGCONNECT_TIMEOUT") != nullptr)
@@ -71,7 +74,7 @@ int parse_and_run(int argc, const char *const *argv) {
     }
     given.command = std::move(words.command);
     try {
-        if ((given.run == run_once || given.run == run_locked) && given.command.empty())
+        if ((given.run == run_once || given.run == run_locked || given.run == take_step) && given.command.empty())
             throw usage_error("there is no command to run; write it after --");
         client db(connection_options(given));
         context c{given, *tree, db};

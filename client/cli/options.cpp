@@ -14,13 +14,13 @@ namespace idem::cli {
 
 namespace {
 
-bool takes_command(const CLI::App *app) { return app->get_name() == "run" || app->get_name() == "lock"; }
+bool takes_command(std::string_view subcommand) { return subcommand == "run" || subcommand == "lock" || subcommand == "step"; }
 
 class help_format : public CLI::Formatter {
   public:
     std::string make_usage(const CLI::App *app, std::string name) const override {
         std::string usage = CLI::Formatter::make_usage(app, name);
-        if (takes_command(app))
+        if (takes_command(app->get_name()))
             usage.insert(usage.find_last_not_of('\n') + 1, " -- COMMAND [ARGUMENT...]");
         return usage;
     }
@@ -107,6 +107,25 @@ void add_lock(CLI::App &root, settings &given) {
     add_wait(app, given.wait);
     add_duration(app, "--grace", given.grace,
                  "Between TERM and KILL, when the command is to stop because the lock is lost (10s)");
+}
+
+void add_step(CLI::App &root, settings &given) {
+    CLI::App *app =
+        add(root, "step", "Run a command once over all attempts at an \"idem run\", whose command this is a part of", given,
+            take_step,
+            "  idem run --key bill-7 -- sh -ec '\n"
+            "      idem step charge --reconcile \"charged bill-7\" -- charge bill-7\n"
+            "      idem step mail -- send-mail bill-7'\n");
+    app->add_option("NAME", given.key, "The step's name")->required();
+    app->add_option(
+           "--reconcile", given.reconcile,
+           "Shell command that says whether the step happened, when an earlier attempt began it: exit code 0, it did (what the "
+           "command writes is the step's output); 1, it did not; anything else, nobody can tell")
+        ->type_name("COMMAND");
+    app->add_option("--max-output", given.max_output,
+                    "Bytes of stdout, and of stderr, that are stored at most; over it, nothing of that stream is (262144)")
+        ->type_name("BYTES");
+    add_duration(app, "--grace", given.grace, "Between TERM and KILL, when the command is to stop (10s)");
 }
 
 void add_keys(CLI::App &root, settings &given) {
@@ -211,6 +230,7 @@ std::unique_ptr<CLI::App> make_tree(settings &given) {
     root->require_subcommand(1);
     add_run(*root, given);
     add_lock(*root, given);
+    add_step(*root, given);
     add_keys(*root, given);
     add_tokens(*root, given);
     add_rest(*root, given);
@@ -238,7 +258,7 @@ split_words split_command(int argc, const char *const *argv) {
     std::size_t i = 0;
     while (i < words.before.size() && words.before[i].size() > 1 && words.before[i][0] == '-')
         i += words.before[i] == "--dsn" ? 2 : 1;
-    if (i >= words.before.size() || !(words.before[i] == "run" || words.before[i] == "lock"))
+    if (i >= words.before.size() || !takes_command(words.before[i]))
         return words;
     const auto mark = std::find(words.before.begin() + static_cast<std::ptrdiff_t>(i), words.before.end(), "--");
     if (mark == words.before.end())

@@ -33,7 +33,7 @@ struct settings {
     bool quiet = false;
     bool json = false;
 
-    std::string key; ///< also the lock's name, the machine's, the token, the table
+    std::string key; ///< also the name of a lock, a step or a machine, the token, the table
     std::string scope;
     std::optional<duration> ttl, lease;
     patience wait;
@@ -42,6 +42,7 @@ struct settings {
     std::size_t max_output = 256 * 1024;
     bool complete_failures = false;
     bool any_command = false;
+    std::optional<std::string> reconcile;
     duration grace{10'000};
 
     std::string subject;
@@ -58,7 +59,7 @@ struct settings {
 /// Parsing fills `given`.
 std::unique_ptr<CLI::App> make_tree(settings &given);
 
-/// The words before and after the `--` of `run` and `lock`; for other subcommands all words are `before`.
+/// The words before and after the `--` of `run`, `lock` and `step`; for other subcommands all words are `before`.
 struct split_words {
     std::vector<std::string> before, command;
     bool split = false;

@@ -1,6 +1,4 @@
 // idem run
-#include <cstdio>
-
 #include <unistd.h>
 
 #include <idem/leased.hpp>
@@ -11,6 +9,7 @@
 #include "exit_code.hpp"
 #include "holding.hpp"
 #include "outcome.hpp"
+#include "replay.hpp"
 #include "table.hpp"
 
 namespace idem::cli {
@@ -49,46 +48,6 @@ request make_request(const settings &given) {
     return about;
 }
 
-void write_all(std::FILE *to, const std::optional<stored_output> &output, const char *name, const settings &given) {
-    if (!output)
-        return;
-    if (output->omitted && !given.quiet)
-        complain("its " + std::string(name) + " was not stored: " + std::to_string(*output->omitted) +
-                 " bytes are over the limit");
-    if (std::fwrite(output->bytes.data(), 1, output->bytes.size(), to) != output->bytes.size() || std::fflush(to) != 0)
-        throw exit_error(kOutput, "could not write what the command had written to " + std::string(name));
-}
-
-/// Repeats the output of an earlier run and returns its exit code.
-int replay(const answer &stored, const settings &given) {
-    const std::optional<stored_run> known = from_answer(stored);
-    if (!known)
-        throw exit_error(kMismatch,
-                         quoted_key(given) + " was used before, but not for a command: there is no exit code to repeat");
-    if (!given.quiet) {
-        std::string note = quoted_key(given) + " was run before";
-        if (!known->when.empty())
-            note += ", until " + printable(known->when);
-        if (!known->where.empty())
-            note += " on " + printable(known->where);
-        complain(note + ": exit code " + std::to_string(known->exit_code));
-        if (known->omitted)
-            complain("what it wrote was not stored: it is over the scope's limit for responses");
-    }
-    write_all(stdout, known->out, "stdout", given);
-    write_all(stderr, known->err, "stderr", given);
-    return known->exit_code;
-}
-
-void warn_of_limits(const child_end &end, const settings &given) {
-    if (!given.store_output || given.quiet)
-        return;
-    for (const auto &[output, name] : {std::pair{&end.out, "stdout"}, std::pair{&end.err, "stderr"}})
-        if (!output->complete())
-            complain("the command wrote " + std::to_string(output->size) + " bytes to " + name +
-                     ", more than --max-output: it is not stored");
-}
-
 } // namespace
 
 int run_once(context &c) {
@@ -108,9 +67,12 @@ int run_once(context &c) {
                                {"IDEM_SCOPE", given.scope},
                                {"IDEM_FENCE", std::to_string(held.fence())},
                                {"IDEM_ATTEMPT", std::to_string(held.attempt())}};
+        if (!given.dsn.empty()) // for `idem step`
+            options.environment.emplace_back("IDEM_DSN", given.dsn);
         ran = run_while_held(options, signals, held.stop());
         held.throw_if_lost();
-        warn_of_limits(*ran, given);
+        if (given.store_output)
+            warn_of_limits(*ran, given);
         if (!ran->succeeded() && !given.complete_failures)
             throw command_failed{*ran};
         return to_response(*ran, given.store_output);
@@ -123,7 +85,7 @@ int run_once(context &c) {
             about.wait(slice);
             return leased(c.db, about, terms, work);
         });
-        return ran ? ran->exit_code() : replay(result, given);
+        return ran ? ran->exit_code() : replay(result, quoted_key(given), given);
     } catch (const command_failed &failure) {
         return failure.end.exit_code();
     } catch (const interrupted &by) {
