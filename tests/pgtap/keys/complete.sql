@@ -1,11 +1,14 @@
 -- idem_complete: what is stored, how often, and for how long.
 \ir ../include/helpers.psql
-SELECT plan(41);
+SELECT plan(43);
 CALL pg_temp.clean('complete:');
 
 -- Leased.
 SELECT fence FROM idem_begin('complete:a', idem_fingerprint('1'), lease => '1 hour', owner => 'me') \gset
 SELECT throws_ok($$ SELECT idem_complete('complete:a', '1') $$, 'ID001', NULL, 'leased_key_needs_its_fence');
+SELECT throws_ok($$ SELECT idem_complete('complete:a', '1') $$, 'ID001', 'key "complete:a" was not claimed by this transaction',
+    'message_without_a_fence_names_the_transaction');
+SELECT matches(pg_temp.hint_of($$ SELECT idem_complete('complete:a', '1') $$), 'Is autocommit on', 'and_the_hint_asks_for_autocommit');
 SELECT lives_ok(
     format($$ SELECT idem_complete(key => 'complete:a', response => '{"b": 1, "a": [1.0]}', status_code => 201, fence => %s,
                                    scope => '') $$, :fence),
