@@ -84,5 +84,5 @@ Errors: 22023 another resolution; 55000 no such key, or it is completed or relea
 CREATE FUNCTION idem_redact(key text, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_redact(text, text) IS
-'Removes the response of a key, live or expired, and keeps the key with its status code: replays say response_omitted. False: there is no such key, or it has no response. Waits for an uncommitted holder. The dead row version has the response until vacuum removes it. Operators.
+'Removes the response of a completed key, live or expired, with the outputs of its steps, and keeps the key with its status code: replays say response_omitted. False: there is no such key, or it has neither. A key that is not completed keeps its steps: a later attempt needs them. Waits for an uncommitted holder. The dead row version has the response until vacuum removes it. Operators.
 Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 bytes; 25006 a response in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the key changed after the snapshot; 42501 scope of another owner; and those of any lock wait (40P01, 55P03, 57014).';

@@ -1,5 +1,7 @@
 #include "storage/high_water_page.hpp"
 
+#include "server/sync_standby.hpp"
+
 namespace idem {
 
 namespace {
@@ -45,7 +47,9 @@ void advance_high_water(const HighWaterPage &page, int64 value, int64 ahead) {
         reserve(page.sequence, page.buffer, step.mark.reserved);
     write_mark(sequence_data(BufferGetPage(page.buffer)), step.mark.last, step.mark.reserved);
     MarkBufferDirty(page.buffer);
+    const XLogRecPtr reserved_at = PageGetLSN(BufferGetPage(page.buffer));
     UnlockReleaseBuffer(page.buffer);
+    await_standby_at_commit(reserved_at);
 }
 
 } // namespace idem

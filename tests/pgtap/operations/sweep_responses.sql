@@ -1,6 +1,6 @@
 -- response_ttl: the sweep removes old responses and keeps their keys.
 \ir ../include/helpers.psql
-SELECT plan(21);
+SELECT plan(22);
 CALL pg_temp.clean('response:');
 SET client_min_messages = warning;
 CREATE FUNCTION pg_temp.answered(key text, scope text, ttl interval = NULL) RETURNS void LANGUAGE sql AS $$
@@ -28,18 +28,23 @@ SELECT idem_claim('without', scope => 'response:a');
 SELECT fence FROM idem_begin('leased', lease => '1 hour', scope => 'response:long') \gset
 UPDATE idem_keys SET created_at = created_at - interval '1 day' WHERE key = 'leased';
 SELECT idem_complete('leased', '{}', 200, :fence, 'response:long');
-SELECT outcome FROM idem_begin('working', lease => '1 hour', scope => 'response:a');
+SELECT fence FROM idem_begin('working', lease => '1 hour', scope => 'response:a') \gset
+SELECT idem_step('working', :fence, 'charge', '{"charge": 1}', scope => 'response:a');
+SELECT fence FROM idem_begin('stepped', lease => '1 hour', scope => 'response:a') \gset
+SELECT idem_step('stepped', :fence, 'charge', '{"charge": 2}', scope => 'response:a');
+SELECT idem_complete('stepped', NULL, 200, :fence, 'response:a');
 SELECT outcome FROM idem_begin('lapsed', lease => '1 ms', scope => 'response:a');
 CALL pg_temp.sleep('5 ms');
 CREATE TEMP TABLE before AS SELECT * FROM idem_keys WHERE starts_with(scope, 'response:');
 CALL idem_sweep();
 SELECT is(pg_temp.kept(), 'later leased unlimited', 'responses_that_are_too_old_are_removed');
-SELECT is(pg_temp.redacted(), 4::bigint, 'and_counted');
+SELECT is(pg_temp.redacted(), 5::bigint, 'and_counted');
 SELECT is((SELECT rows_deleted FROM idem_sweep_progress WHERE table_name = 'idem_keys'), 0::bigint, 'no_key_is_deleted');
-SELECT results_eq($$ SELECT to_jsonb(k) - '{response,response_omitted}'::text[] FROM idem_keys k WHERE starts_with(scope, 'response:') ORDER BY key $$,
-    $$ SELECT to_jsonb(k) - '{response,response_omitted}'::text[] FROM before k ORDER BY key $$, 'nothing_else_is_changed');
+SELECT results_eq($$ SELECT to_jsonb(k) - '{response,response_omitted,steps}'::text[] FROM idem_keys k WHERE starts_with(scope, 'response:') ORDER BY key $$,
+    $$ SELECT to_jsonb(k) - '{response,response_omitted,steps}'::text[] FROM before k ORDER BY key $$, 'nothing_else_is_changed');
 SELECT is(pg_temp.ticket(t), '{"outcome": "completed", "attempt": 1, "status_code": 201, "response_omitted": true}', 'replays_say_that_it_is_omitted')
   FROM idem_begin('before', scope => 'response:a') t;
+SELECT is((SELECT string_agg(key, ' ' ORDER BY key) FROM idem_keys WHERE starts_with(scope, 'response:') AND steps IS NOT NULL), 'working', 'outputs_of_steps_go_with_the_response_and_stay_before_it');
 SELECT is((SELECT response_omitted FROM idem_begin('without', scope => 'response:a')), false, 'a_key_that_had_none_omits_none');
 SELECT is((SELECT string_agg(outcome::text, ' ') FROM unnest('{working,lapsed}'::text[]) k, idem_begin(k, lease => '1 hour', scope => 'response:a')),
     'in_flight taken_over', 'keys_in_progress_are_as_they_were');
