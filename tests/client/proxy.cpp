@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -172,10 +173,14 @@ bool proxy::pass(link &of, stream &through, const std::string &message, char typ
         }
     }
     of.cut_here = of.cut_here || here;
+    if (here && here->victim != 0 && here->when == moment::before)
+        kill(here->victim, SIGKILL);
     if (!(here && here->when == moment::before) && !send_all(through.to, message))
         return false;
     if (!here)
         return true;
+    if (here->victim != 0 && here->when == moment::after)
+        kill(here->victim, SIGKILL);
     if (here->unnoticed.count() == 0)
         return false;
     const std::lock_guard lock(lock_);

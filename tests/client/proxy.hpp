@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace test {
 
 enum class side { frontend, backend }; // the sender of the message
@@ -25,6 +27,8 @@ struct cut {
     /// How long the server does not notice the cut, as in a network partition: its end stays open, and its messages are
     /// dropped.
     std::chrono::milliseconds unnoticed{0};
+    /// A process that is killed there; 0: none.
+    pid_t victim = 0;
 };
 
 std::string to_string(const cut &where);
