@@ -75,6 +75,12 @@ document_snippets() {
         "$work/consumer/build/document"
 }
 
+# What docs/leases.md shows of an example is what it prints.
+shown_output() {
+    diff <(sed -n '/^<!-- output of payment_in_steps -->$/,/^```$/{/^<!--/d;/^```/d;p}' docs/leases.md) \
+        <("$work/consumer/build/payment_in_steps")
+}
+
 database=consumer_$$
 psql --no-psqlrc --quiet --command="CREATE DATABASE $database" || exit
 maintenance=${PGDATABASE:-postgres}
@@ -97,8 +103,10 @@ check 'builds by pkg-config, static, after a move' static_elsewhere
 check 'runs: static, after a move' "$work/consumer/static-elsewhere"
 for example in "$tree"/client/examples/*.cpp; do
     name=$(basename "$example" .cpp)
+    [ "$name" != payment_in_steps ] || continue # below
     check "example: $name" "$work/consumer/build/$name"
 done
+check 'the output in docs/leases.md' shown_output
 check 'the program of docs/client.md' document_program
 check 'the code of docs/client.md and README.md' document_snippets
 echo "1..$count"

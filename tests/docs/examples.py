@@ -245,14 +245,16 @@ def main():
     paths = [ROOT / name for name in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     paths = [path for path in paths if any(blocks(path))]
     print(f"1..{len(paths)}", flush=True)
+    failed = False
     for number, path in enumerate(paths, 1):
         page = run_page(path)
+        failed |= bool(page.problems)
         for problem in page.problems:
             print("\n".join(f"# {line}" for line in problem.split("\n")))
         print(f"{'not ok' if page.problems else 'ok'} {number} - {path.relative_to(ROOT)}", flush=True)
         for reason in page.left_out:
             print(f"# not run: {reason}")
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":
