@@ -37,10 +37,8 @@ std::optional<Task> next_task(Shop &shop, const char *condition) {
     });
 }
 
-void mark(Shop &shop, const char *column, const std::string &id) {
-    idem::transact(shop.db, [&](idem::transaction &tx) {
-        exec_with(tx, std::string{"UPDATE checkout.orders SET "} + column + " = true WHERE id = $1", {id});
-    });
+void mark(idem::transaction &tx, const char *column, const std::string &id) {
+    exec_with(tx, std::string{"UPDATE checkout.orders SET "} + column + " = true WHERE id = $1", {id});
 }
 
 // Moves the order out of "reserved"; the units go back to the shelf with the move, or not at all.
@@ -112,20 +110,31 @@ void Cashier::run(const std::stop_token &stop, const std::function<bool()> &step
     }
 }
 
-// Leased: the key is claimed first, then the gateway is asked, with the same key every time, and its answer is kept.
+// Leased, in two steps. The charge is the gateway's: when nobody knows whether it happened, the gateway is asked. That it was
+// asked for is this database's: it commits with the step.
 bool Cashier::charge_one() {
     const auto task = next_task(shop_, "status = 'reserved' AND NOT asked");
     if (!task)
         return false;
-    const std::string key = charge_key(task->id);
+    const auto about = idem::request{charge_key(task->id)}.in("checkout charges").lease(5s);
+    std::string came_of_it = "charge accepted";
     try {
-        const auto answer =
-            idem::leased(shop_.db, idem::request{key}.in("checkout charges").lease(5s), [&](idem::lease &lease) {
-                const auto request = charge_request(shop_, task->id, task->scheme, task->amount, task->knobs, lease.key());
-                return idem::response{200, gateway_.charge(request).dump()};
-            });
-        mark(shop_, "asked", task->id);
-        shop_.diary.note(task->scheme, "idem_complete", answer.replayed ? "completed" : "charge accepted", task->id);
+        idem::leased(shop_.db, about, [&](idem::lease &lease) {
+            const auto charge = [&] {
+                return gateway_.charge(charge_request(shop_, task->id, task->scheme, task->amount, task->knobs, lease.key()))
+                    .dump();
+            };
+            const auto ask = [&] {
+                const auto known = gateway_.find(lease.key());
+                came_of_it = known ? "charged before" : "not charged before, charge accepted";
+                return known ? idem::step_fate::done(known->dump()) : idem::step_fate::not_done();
+            };
+            const std::string charged = lease.step("charge", charge, ask);
+            idem::transact(shop_.db,
+                           [&](idem::transaction &tx) { lease.step(tx, "note", [&] { mark(tx, "asked", task->id); }); });
+            return idem::response{200, charged};
+        });
+        shop_.diary.note(task->scheme, "idem_step", came_of_it, task->id);
     } catch (const GatewaySilent &) {
         shop_.diary.note(task->scheme, "idem_release", "no reply, asking again", task->id);
     } catch (const idem::in_flight &) {
@@ -143,7 +152,7 @@ bool Cashier::cancel_one() {
         const auto moved = idem::transition(shop_.db, kOrders, order_key(task->id), "released", "refunded");
         shop_.diary.note(task->scheme, "idem_transition", std::string{"refunded: "} + idem::name(moved.outcome), task->id);
     }
-    mark(shop_, "settled", task->id);
+    idem::transact(shop_.db, [&](idem::transaction &tx) { mark(tx, "settled", task->id); });
     return true;
 }
 

@@ -27,6 +27,14 @@ nlohmann::json Gateway::charges() const {
     return parse(client.Get("/charges"));
 }
 
+std::optional<nlohmann::json> Gateway::find(const std::string &key) const {
+    auto client = connect(url_);
+    const auto reply = client.Get("/charges/" + key);
+    if (reply && reply->status == 404)
+        return std::nullopt;
+    return parse(reply);
+}
+
 nlohmann::json Gateway::post(const char *path, const nlohmann::json &body) const {
     auto client = connect(url_);
     return parse(client.Post(path, body.dump(), "application/json"));

@@ -1,6 +1,7 @@
 // How the shop talks to the gateway, which is another company's: over HTTP, with a time limit, and prepared to hear nothing.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -19,6 +20,8 @@ class Gateway {
 
     // `charge` is the request's body; the answer's. Throws GatewaySilent, as all below.
     nlohmann::json charge(const nlohmann::json &charge) const { return post("/charges", charge); }
+    // The charge with this key; nothing: there is none.
+    std::optional<nlohmann::json> find(const std::string &key) const;
     // Takes the charge with this key back, or makes sure that it never happens.
     nlohmann::json cancel(const nlohmann::json &what) const { return post("/cancel", what); }
     // Everything that the gateway has on its books.

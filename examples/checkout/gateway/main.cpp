@@ -5,6 +5,7 @@
 //                   key: requests with the same one are the same charge; null: each is one of its own
 //                   delay: ms until the reply · callbacks: how often it calls back · lose: how many replies get lost
 //   POST /cancel    {"key", "order", "scheme"}: takes a charge back, or makes sure that it never happens
+//   GET  /charges/KEY   the charge with this key; 404: it never was
 //   GET  /charges   the books
 //   POST /reset     empties them (--test)
 #include <chrono>
@@ -96,6 +97,12 @@ class Books {
             known->status = "refunded";
         }
         return *known;
+    }
+
+    std::optional<Charge> with_key(const std::string &key) {
+        const std::lock_guard lock{mutex_};
+        const Charge *known = find(key);
+        return known ? std::optional{*known} : std::nullopt;
     }
 
     void delivered(const std::string &id) {
@@ -202,6 +209,12 @@ void serve(httplib::Server &server, Books &books, Messenger &messenger, bool tes
     });
     server.Post("/cancel", [&](const httplib::Request &request, httplib::Response &response) {
         response.set_content(to_json(books.cancel(json::parse(request.body))).dump(), "application/json");
+    });
+    server.Get("/charges/([^/]+)", [&](const httplib::Request &request, httplib::Response &response) {
+        if (const auto known = books.with_key(request.matches[1]))
+            response.set_content(to_json(*known).dump(), "application/json");
+        else
+            response.status = 404;
     });
     server.Get("/charges", [&](const httplib::Request &, httplib::Response &response) {
         response.set_content(books.all().dump(), "application/json");
