@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
-# Somebody with the rights may have installed this very build already.
+# Somebody with the rights may have installed this very build already. Servers may be loading it: to install it again would take it from
+# them for a moment.
 is_installed() {
     local extensions script
     extensions=$("$PG_CONFIG" --sharedir)/extension
@@ -17,9 +18,12 @@ is_installed() {
 
 make --silent --jobs="$(nproc)" all "$@"
 
+if is_installed; then
+    exit
+fi
 if [ -w "$("$PG_CONFIG" --pkglibdir)" ]; then
     make --silent install "$@"
-elif ! is_installed && ! as_root make --silent install PG_CONFIG="$PG_CONFIG" "$@"; then
+elif ! as_root make --silent install PG_CONFIG="$PG_CONFIG" "$@"; then
     echo "install.sh: could not install; run this as root, then try again:" >&2
     echo "    make -C $PWD install PG_CONFIG=$PG_CONFIG" >&2
     exit 1

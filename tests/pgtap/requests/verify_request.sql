@@ -75,7 +75,7 @@ SELECT is(idem_verify_request('{}', :'signature', 'shop', 'infinity', 'nonce:7')
 SELECT idem_api_key_set('twin', convert_to(:'secret', 'UTF8'));
 SELECT is(idem_verify_request('{}', :'signature', 'twin', :'at', 'nonce:7'), 'invalid', 'another_key_id_of_the_same_secret');
 SELECT is((SELECT string_agg(idem_verify_request('{}', s, 'shop', :'at', 'nonce:7')::text, ',') FROM unnest(ARRAY['', left(:'signature', 63),
-              :'signature' || '0', translate(:'signature', 'abcdef0123', 'zbcdef0123'), repeat('0', 64), left(:'signature', 62) || 'zz', ' ' || left(:'signature', 63)]) s),
+              :'signature' || '0', 'z' || substr(:'signature', 2), repeat('0', 64), left(:'signature', 62) || 'zz', ' ' || left(:'signature', 63)]) s),
           'invalid,invalid,invalid,invalid,invalid,invalid,invalid', 'signatures_that_are_none');
 SELECT is(idem_verify_request('{}', upper(:'signature'), 'shop', :'at', 'nonce:7'), 'accepted', 'digits_in_upper_case');
 
