@@ -33,7 +33,7 @@ Question question_of(const Step &step, const Manner &manner) {
     case Call::try_claim:
         return {"SELECT idem_try_claim($1, $2)", {step.key, interval(step.retention)}};
     case Call::begin:
-        return {"SELECT outcome, fence, attempt, response "
+        return {"SELECT outcome, fence, attempt, response, steps "
                 "FROM idem_begin($1, CASE WHEN $2 <> '' THEN idem_fingerprint_text($2) END, $3, $4, $5, $6)",
                 {step.key, unless_empty(step.fingerprint), interval(step.retention), interval(step.lease),
                  unless_empty(step.owner), manner.wait}};
@@ -44,9 +44,9 @@ Question question_of(const Step &step, const Manner &manner) {
     case Call::renew:
         return {"SELECT idem_renew($1, $2, $3)", {step.key, fence_of(step), interval(step.lease)}};
     case Call::step:
-        return {"SELECT idem_step($1, $2, 'half')", {step.key, fence_of(step)}};
+        return {"SELECT idem_step($1, $2, $3, $4)", {step.key, fence_of(step), step.step_name, unless_empty(step.response)}};
     case Call::lookup:
-        return {"SELECT state, attempt, response FROM idem_lookup($1)", {step.key}};
+        return {"SELECT state, attempt, response, steps FROM idem_lookup($1)", {step.key}};
     case Call::forget:
         return {"SELECT idem_forget($1)", {step.key}};
     case Call::redeem:
@@ -87,12 +87,16 @@ void take_answer(Step *step, const Answer &answer) {
         if (answer.field(2))
             step->attempt = std::stoi(*answer.field(2));
         step->response_given = answer.field(3);
+        if (is_granted(*step))
+            step->steps_given = answer.field(4).value_or("");
         break;
     case Call::lookup:
         step->outcome = answer.field().value_or("");
         if (answer.field(1))
             step->attempt = std::stoi(*answer.field(1));
         step->response_given = answer.field(2);
+        if (!step->outcome.empty())
+            step->steps_given = answer.field(3).value_or("");
         break;
     case Call::lock:
         step->fence_given = number(answer.field());

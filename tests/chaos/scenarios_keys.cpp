@@ -96,8 +96,13 @@ void keep_up(Recorder &tx, Client &client, const Grant &grant) {
     Random &random = client.random;
     Step step = key_step(random.chance(0.5) ? Call::renew : Call::step, grant.key);
     step.fence = grant.fence;
-    if (step.call == Call::renew)
+    if (step.call == Call::renew) {
         step.lease = some_lease(random);
+    } else {
+        step.step_name = random.chance(0.5) ? "charge" : "mail";
+        if (random.chance(0.6))
+            step.response = response_of(tx);
+    }
     tx.ask(step);
 }
 
@@ -199,7 +204,7 @@ void go_on_with(Client &client, const Holding &holding) {
     }
     Random &random = client.random;
     Recorder tx(client);
-    if (random.chance(0.4))
+    for (std::int64_t left = random.chance(0.4) ? random.between(1, 3) : 0; left > 0 && tx.is_open(); left--)
         keep_up(tx, client, holding.grant);
     const std::int64_t lot = random.between(0, 99);
     if (lot < 60) {

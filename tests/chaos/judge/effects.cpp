@@ -53,13 +53,20 @@ bool may_both(const Index &index, const Subject &subject, const Step &one, const
     return until >= free || index.may_be_forgotten(subject, since, until);
 }
 
+// The holder was made by another transaction.
+bool ends_earlier_lease(const Transaction &transaction, const Step &step) {
+    return step.call == Call::complete && step.fence != 0 && succeeded(step) &&
+           std::none_of(transaction.steps.begin(), transaction.steps.end(),
+                        [&](const Step &own) { return made_holder(own) && own.fence_given == step.fence; });
+}
+
 // How many effects a transaction may have: one each time it held the key after that could have been free again.
 std::size_t times_held(const Index &index, Kind kind, const Transaction &transaction, const Effect &effect) {
     const auto *subject = index.subject(kind, effect.key);
     const Step *last = nullptr;
     std::size_t times = 0;
     for (const auto &step : transaction.steps)
-        if (step.key == effect.key && !step.undone && made_holder(step) &&
+        if (step.key == effect.key && !step.undone && (made_holder(step) || ends_earlier_lease(transaction, step)) &&
             (last == nullptr || (subject != nullptr && may_both(index, *subject, *last, step)))) {
             last = &step;
             ++times;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kHeading = "idem-chaos-history 1";
 constexpr std::array<std::string_view, 17> kCalls = {
-    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "step", "lookup", "forget",
-    "redeem", "lock",      "renew_lock", "unlock",   "assert_fence", "transition", "adjust",     "sweep"};
+    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "step",   "lookup", "forget",
+    "redeem", "lock",      "renew_lock", "unlock",   "assert_fence", "transition", "adjust", "sweep"};
 constexpr std::array<std::string_view, 3> kFates = {"committed", "aborted", "unknown"};
 
 // A field is name=value; values have blanks, control characters and the percent sign as %XX.
@@ -133,7 +133,9 @@ void write_step(std::ostream &out, const Step &step) {
     line.text_unless_empty("owner", step.owner).text_unless_empty("fingerprint", step.fingerprint);
     line.number_unless_zero("lease", step.lease).number_unless_zero("retention", step.retention);
     line.number_unless_zero("fence", step.fence).text_unless_empty("response", step.response);
-    line.text_unless_empty("to", step.to_state).number_unless_zero("delta", step.delta);
+    line.text_unless_empty("step", step.step_name)
+        .text_unless_empty("to", step.to_state)
+        .number_unless_zero("delta", step.delta);
     line.text_unless_empty("outcome", step.outcome).text_unless_empty("sqlstate", step.sqlstate);
     if (step.fence_given)
         line.number("fence_given", *step.fence_given);
@@ -141,6 +143,8 @@ void write_step(std::ostream &out, const Step &step) {
         line.number("attempt", *step.attempt);
     if (step.response_given)
         line.text("response_given", *step.response_given);
+    if (step.steps_given)
+        line.text("steps_given", *step.steps_given);
     if (step.value_given)
         line.number("value_given", *step.value_given);
 }
@@ -159,6 +163,7 @@ Step read_step(const Fields &fields) {
     step.retention = fields.number<Nanoseconds>("retention");
     step.fence = fields.number<std::int64_t>("fence");
     step.response = fields.text("response");
+    step.step_name = fields.text("step");
     step.to_state = fields.text("to");
     step.delta = fields.number<std::int64_t>("delta");
     step.outcome = fields.text("outcome");
@@ -169,6 +174,8 @@ Step read_step(const Fields &fields) {
         step.attempt = fields.number<int>("attempt");
     if (fields.has("response_given"))
         step.response_given = fields.text("response_given");
+    if (fields.has("steps_given"))
+        step.steps_given = fields.text("steps_given");
     if (fields.has("value_given"))
         step.value_given = fields.number<std::int64_t>("value_given");
     return step;

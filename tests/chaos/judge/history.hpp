@@ -58,7 +58,8 @@ struct Step {
     Nanoseconds lease = 0;
     Nanoseconds retention = 0;
     std::int64_t fence = 0;
-    std::string response; // idem_complete, or the marker that a transactional holder attaches
+    std::string response; // idem_complete, or the marker that a transactional holder attaches; the output of a step
+    std::string step_name;
     std::string to_state;
     std::int64_t delta = 0;
 
@@ -69,6 +70,7 @@ struct Step {
     std::optional<std::int64_t> fence_given;
     std::optional<int> attempt;
     std::optional<std::string> response_given;
+    std::optional<std::string> steps_given;  // an object, empty when the key has none: of new holders and lookups
     std::optional<std::int64_t> value_given; // adjust: the stock that is left
 };
 

@@ -45,6 +45,7 @@ struct During {
     bool same_owner() const { return call.verb == Verb::begin && call.leased && call.owner != 0 && call.owner == row.owner; }
     bool right_fence() const { return in_progress() && call.fence != 0 && call.fence == row.fence; }
     bool same_response() const { return call.response == row.response; }
+    bool is_given(const Steps &steps) const { return !call.steps_given || *call.steps_given == steps; }
 };
 
 bool attempt_fits(const KeyCall &call, std::int32_t attempt) { return call.attempt == 0 || call.attempt == attempt; }
@@ -57,6 +58,7 @@ KeyRow held(const KeyRow *old, const KeyCall &call) {
     row.expires = from_now(call, call.retention);
     row.fingerprint = call.fingerprint;
     if (old != nullptr) {
+        row.steps = old->steps;
         // Whether the second holder's retention and fingerprint replace the first's, the contract leaves open.
         row.retention = hull(row.retention, old->retention);
         row.expires = hull(row.expires, old->expires);
@@ -122,7 +124,7 @@ bool may_say_completed(const During &now) {
     const auto &row = now.row;
     if (row.phase != Phase::completed || !now.may_be_live())
         return false;
-    if (now.call.response != kAnyResponse && now.call.response != row.response)
+    if ((now.call.response != kAnyResponse && now.call.response != row.response) || !now.is_given(row.steps))
         return false;
     // "own transaction's transactional claim, claim again" comes before the fingerprints, which come before the rest.
     return row.own == Own::transactional || now.fingerprints_may_agree();
@@ -133,6 +135,29 @@ bool may_say_in_flight(const During &now) {
         return true;
     // A sweep may be deleting what is expired.
     return now.may_be_expired() || (now.lease_may_be_live() && !now.same_owner() && now.fingerprints_may_agree());
+}
+
+// An intended step may still be done; a done one keeps its output.
+void change_step(const During &now, Outcomes &outcomes) {
+    const auto &call = now.call;
+    auto row = now.row;
+    auto &stored = row.steps[call.step];
+    const bool done = stored != kNoStep && stored != kIntended;
+    const auto wanted = call.response == 0 ? kIntended : call.response;
+    const bool conflicts = done && call.response != 0 && stored != call.response;
+    const bool changes = stored == kNoStep || (stored == kIntended && call.response != 0);
+    if (conflicts || (call.answer != Answer::lost && changes != (call.answer == Answer::done)))
+        return;
+    if (changes)
+        stored = wanted;
+    outcomes.push_back({row, changes});
+}
+
+// Whether ID001 is the answer to a holder: the step has another output.
+bool step_conflicts(const During &now) {
+    const auto stored = now.row.steps[now.call.step];
+    return now.call.verb == Verb::step && now.call.response != 0 && stored != kNoStep && stored != kIntended &&
+           stored != now.call.response;
 }
 
 void change_leased(const During &now, Outcomes &outcomes) {
@@ -168,7 +193,10 @@ void change(const During &now, Outcomes &outcomes) {
     const auto &row = now.row;
     const auto &call = now.call;
     if (now.right_fence()) {
-        change_leased(now, outcomes);
+        if (call.verb == Verb::step)
+            change_step(now, outcomes);
+        else
+            change_leased(now, outcomes);
         return;
     }
     if (call.verb != Verb::complete || row.phase != Phase::completed || !now.may_be_live())
@@ -192,7 +220,7 @@ bool may_be_stale(const During &now) {
     if (now.may_be_gone())
         return true;
     if (now.right_fence())
-        return false;
+        return step_conflicts(now);
     if (now.call.verb != Verb::complete || row.phase != Phase::completed)
         return true;
     if (now.call.fence == 0)
@@ -255,14 +283,13 @@ void KeyRules::answers(const View<Row> &view, const Call &call, std::vector<Outc
         answers_if_lost(view, call, outcomes);
         return;
     case Answer::acquired:
-        acquire(now, outcomes);
-        return;
     case Answer::taken_over:
-        take_over(now, outcomes);
-        return;
     case Answer::holder:
-        acquire(now, outcomes);
-        take_over(now, outcomes);
+        if (call.answer != Answer::taken_over)
+            acquire(now, outcomes);
+        if (call.answer != Answer::acquired)
+            take_over(now, outcomes);
+        std::erase_if(outcomes, [&](const Outcome<Row> &each) { return !now.is_given(each.row.steps); });
         return;
     case Answer::completed:
         unchanged_if(may_say_completed(now));
@@ -284,6 +311,9 @@ void KeyRules::answers(const View<Row> &view, const Call &call, std::vector<Outc
             change(now, outcomes);
         }
         return;
+    case Answer::kept:
+        change(now, outcomes);
+        return;
     case Answer::nothing: {
         // "no row = no live committed key": whether lookup sees a released one, or the own uncommitted one, is open.
         const During committed{view.committed, call};
@@ -296,7 +326,8 @@ void KeyRules::answers(const View<Row> &view, const Call &call, std::vector<Outc
         return;
     case Answer::found_in_progress: {
         const During committed{view.committed, call};
-        unchanged_if((now.in_progress() && now.may_be_live()) || (committed.in_progress() && committed.may_be_live()));
+        unchanged_if((now.in_progress() && now.may_be_live() && now.is_given(row.steps)) ||
+                     (committed.in_progress() && committed.may_be_live() && now.is_given(view.committed.steps)));
         return;
     }
     case Answer::stale:
@@ -311,6 +342,8 @@ std::size_t KeyRules::hash(const Row &row) const {
          {static_cast<std::int64_t>(row.attempt), row.fence, static_cast<std::int64_t>(row.owner),
           static_cast<std::int64_t>(row.fingerprint), static_cast<std::int64_t>(row.response), row.lease.low, row.expires.low})
         hash_combine(hash, static_cast<std::size_t>(value));
+    for (const auto step : row.steps)
+        hash_combine(hash, step);
     return hash;
 }
 
@@ -332,6 +365,10 @@ std::string KeyRules::describe(const Row &row, const std::vector<std::string> &r
         text = "released";
         break;
     }
+    for (std::size_t i = 0; i < row.steps.size(); ++i)
+        if (row.steps[i] != kNoStep)
+            text += ", step " + std::to_string(i + 1) + ' ' +
+                    (row.steps[i] == kIntended ? "intended" : "done with " + responses.at(row.steps[i] - 1));
     return text + ", attempt " + std::to_string(row.attempt);
 }
 

@@ -3,8 +3,10 @@
 // A key, and a token, which is a key that is claimed and never expires: the table of section 3 of the contract. When a
 // retention or a lease ended is known only within the times of the calls that set it. What may have ended by then may have
 // ended; what had certainly ended has.
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,11 @@ struct Between {
 inline constexpr std::int64_t kUnknownFence = -1; // drawn by a call whose answer was lost
 inline constexpr std::uint32_t kAnyResponse = 0xffffffff;
 
+// What is stored of each of a key's steps, by the step's number.
+using Steps = std::array<std::uint32_t, 3>;
+inline constexpr std::uint32_t kNoStep = 0; // else the number of its output
+inline constexpr std::uint32_t kIntended = 0xffffffff;
+
 struct KeyRow {
     enum class Phase : std::uint8_t { absent, in_progress, completed, released };
     enum class Own : std::uint8_t { no, transactional, leased };
@@ -37,6 +44,7 @@ struct KeyRow {
     std::uint32_t owner = 0; // 0: none, as for the next two
     std::uint32_t fingerprint = 0;
     std::uint32_t response = 0;
+    Steps steps{};
     Between lease;
     Between expires;
     Between retention; // the duration that idem_complete counts anew
@@ -54,7 +62,8 @@ struct KeyCall {
         mismatch,
         in_flight, // ID005
         in_doubt,
-        done,    // void, and true of forget
+        done,    // true
+        kept,    // false of a step: it was so before
         nothing, // false of forget; no row of lookup
         found_completed,
         found_in_progress,
@@ -69,7 +78,9 @@ struct KeyCall {
     std::int64_t fence = 0;
     std::int64_t fence_given = kUnknownFence;
     std::int32_t attempt = 0;   // 0: not told
-    std::uint32_t response = 0; // stored, or given back
+    std::uint32_t response = 0; // stored, or given back; the output of a step, 0: it is intended
+    std::size_t step = 0;
+    std::optional<Steps> steps_given;
     Nanoseconds sent = 0;
     Nanoseconds received = kNever;
     Nanoseconds committed_by = kNever;

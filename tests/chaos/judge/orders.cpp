@@ -1,5 +1,6 @@
 // For each key, token, lock, order and article: is there an order of the calls that explains the answers?
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "guarantees.hpp"
@@ -49,7 +50,7 @@ std::optional<KeyCall::Answer> key_answer(const Step &step) {
     if (!step.sqlstate.empty())
         return std::nullopt;
     if (with_fence)
-        return Answer::done;
+        return step.call == Call::step && outcome == "f" ? Answer::kept : Answer::done;
     if (step.call == Call::lookup) {
         if (outcome == "completed")
             return Answer::found_completed;
@@ -105,6 +106,19 @@ bool without_trace(const Index &index, const Asked &asked) {
     return !answered(*asked.step) && (asked.step->undone || index.fate(asked) == Fate::aborted);
 }
 
+// The members of an object of one level, or whose values have no comma in them.
+std::vector<std::pair<std::string, std::string>> members(const std::string &object) {
+    std::vector<std::pair<std::string, std::string>> found;
+    const auto plain = plain_response(object);
+    for (std::size_t at = 1; at + 1 < plain.size();) {
+        const auto colon = plain.find(':', at);
+        const auto end = std::min(plain.find(',', colon), plain.size() - 1);
+        found.emplace_back(plain_response(plain.substr(at, colon - at)), plain.substr(colon + 1, end - colon - 1));
+        at = end + 1;
+    }
+    return found;
+}
+
 class KeyTranslation {
   public:
     KeyTranslation(const Index &index, const Subject &subject) : index_(index), changers_(index, subject), subject_(subject) {}
@@ -129,6 +143,10 @@ class KeyTranslation {
         call.fence_given = step.fence_given.value_or(kUnknownFence);
         call.attempt = made_holder(step) ? step.attempt.value_or(0) : 0;
         call.response = response(asked);
+        if (step.call == Call::step)
+            call.step = step_number(step.step_name);
+        if (step.steps_given)
+            call.steps_given = steps(*step.steps_given);
         call.sent = step.sent;
         call.received = step.received;
         call.committed_by = index_.committed_by(asked.number);
@@ -142,7 +160,7 @@ class KeyTranslation {
   private:
     std::uint32_t response(const Asked &asked) {
         const auto &step = *asked.step;
-        if (step.call == Call::complete)
+        if (step.call == Call::complete || step.call == Call::step)
             return responses_.number(plain_response(step.response));
         if (said_duplicate(step) && step.call == Call::begin)
             return responses_.number(plain_response(step.response_given.value_or("")));
@@ -158,10 +176,24 @@ class KeyTranslation {
         return attached || step.leased ? 0 : responses_.number(plain_response(step.response));
     }
 
+    std::size_t step_number(const std::string &name) {
+        const auto number = steps_.number(name) - 1;
+        if (number >= Steps{}.size())
+            throw std::runtime_error("key \"" + subject_.name + "\" has too many steps");
+        return number;
+    }
+
+    Steps steps(const std::string &object) {
+        Steps steps{};
+        for (const auto &[name, output] : members(object))
+            steps[step_number(name)] = output == "null" ? kIntended : responses_.number(output);
+        return steps;
+    }
+
     const Index &index_;
     Changers changers_;
     const Subject &subject_;
-    Names owners_, fingerprints_, responses_;
+    Names owners_, fingerprints_, responses_, steps_;
 };
 
 class LockTranslation {

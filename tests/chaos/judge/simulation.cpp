@@ -16,6 +16,7 @@ struct Key {
     bool claimed_here = false;
     bool leased = false;
     std::string owner, fingerprint, response;
+    std::map<std::string, std::string> steps; // empty output: intended
     int attempt = 0;
     std::int64_t fence = 0;
     Nanoseconds lease_until = 0, expires = 0, retention = 0;
@@ -355,12 +356,24 @@ class Store {
                 .keys[chance(70) ? client.keys.size() - 1 : static_cast<std::size_t>(between(0, std::ssize(client.keys) - 1))];
         step.key = lease.key;
         step.fence = lease.fence;
-        step.call = chance(60) ? Call::complete : chance(40) ? Call::renew : chance(50) ? Call::release : Call::step;
+        step.call = chance(45) ? Call::step : chance(60) ? Call::complete : chance(50) ? Call::renew : Call::release;
         if (step.call == Call::complete)
             step.response = "c" + std::to_string(lease.fence);
         if (step.call == Call::renew)
             step.lease = simulation_.lease;
+        if (step.call == Call::step) {
+            step.step_name = chance(80) ? "charge" : "mail";
+            if (chance(60))
+                step.response = "s" + std::to_string(chance(80) ? lease.fence : 0);
+        }
         return step;
+    }
+
+    static std::string object_of(const std::map<std::string, std::string> &steps) {
+        std::string object;
+        for (const auto &[name, output] : steps)
+            object += (object.empty() ? "{\"" : ", \"") + name + "\": " + (output.empty() ? "null" : output);
+        return object.empty() ? object : object + '}';
     }
 
     Step with_lock_fence(Client &client) {
@@ -399,6 +412,8 @@ class Store {
                                                                                  : "in_progress";
             if (step.outcome == "completed" && !row.response.empty())
                 step.response_given = row.response;
+            if (!step.outcome.empty())
+                step.steps_given = object_of(row.steps);
             return true;
         }
         case Call::forget: {
@@ -472,6 +487,8 @@ class Store {
             step.outcome = "acquired";
             step.fence_given = row.fence;
             step.attempt = row.attempt;
+            if (step.call == Call::begin)
+                step.steps_given = object_of(row.steps);
             client.keys.push_back({step.key, row.fence});
             return true;
         }
@@ -479,6 +496,7 @@ class Store {
             auto &row = cell.change(by);
             row = {};
             row.attempt = old.attempt + 1;
+            row.steps = old.steps;
             row.claimed_here = true;
             row.retention = retention();
             row.expires = now_ + row.retention;
@@ -495,8 +513,10 @@ class Store {
                 row.response = step.response;
                 client.transaction.effects.push_back({step.key, by, 0});
             }
-            if (step.call == Call::begin)
+            if (step.call == Call::begin) {
                 step.attempt = row.attempt;
+                step.steps_given = object_of(row.steps);
+            }
         }
         if (outcome == "completed" && step.call == Call::begin && !old.response.empty())
             step.response_given = old.response;
@@ -524,7 +544,20 @@ class Store {
             step.sqlstate = "ID001";
             return true;
         }
+        if (step.call == Call::step) {
+            const auto stored = old.steps.find(step.step_name);
+            const bool done = stored != old.steps.end() && !stored->second.empty();
+            if (done && !step.response.empty() && stored->second != step.response) {
+                step.sqlstate = "ID001";
+                return true;
+            }
+            step.outcome = stored == old.steps.end() || (!done && !step.response.empty()) ? "t" : "f";
+            if (step.outcome == "f")
+                return true;
+        }
         auto &row = cell.change(by);
+        if (step.call == Call::step)
+            row.steps[step.step_name] = step.response;
         if (step.call == Call::renew)
             row.lease_until = now_ + step.lease;
         if (step.call == Call::release) {
