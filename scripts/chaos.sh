@@ -38,7 +38,7 @@ build() {
 start_cluster() {
     scripts/cluster.sh start "$cluster" fsync=off synchronous_commit=on max_prepared_transactions=50 max_connections=100 \
         statement_timeout=30s deadlock_timeout=100ms log_line_prefix='%m [%p] %b %e ' shared_preload_libraries=idem \
-        autovacuum_naptime=1s "$@" || return 1
+        autovacuum_naptime=1s idem.outbox_notify=off "$@" || return 1
     eval "$(scripts/cluster.sh env "$cluster")"
 }
 

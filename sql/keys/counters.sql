@@ -19,3 +19,9 @@ CREATE FUNCTION idem_hit(key text, ttl interval DEFAULT NULL, scope text DEFAULT
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_hit(text, interval, text) IS
 'How often this key was seen within its ttl, this time included: 1 is the first. The window starts at the first hit. Counters share no names with claimed keys. Transactional: a rollback takes the hit back, and concurrent hits of one key queue.';
+
+CREATE FUNCTION idem_hits(key text, scope text DEFAULT '', OUT hits bigint, OUT expires_at timestamptz)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL SAFE ROWS 1 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_hits(text, text) IS
+'What idem_hit has counted for this key in its present window, and when that ends, without counting. No row: never seen, or the window is over. Waits for nothing, and works on a hot standby.
+Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 bytes; 42501 scope of another owner.';

@@ -36,10 +36,10 @@ CREATE TABLE idem_outbox_leases (
 CREATE INDEX ON idem_outbox_leases (topic, fence); -- a relay reads the leases of its own topic
 ALTER TABLE idem_outbox_leases ALTER topic SET STORAGE PLAIN, ALTER ids SET STORAGE PLAIN, ALTER key_hashes SET STORAGE PLAIN;
 COMMENT ON TABLE idem_outbox_leases IS
-'Batches that relays have: one row for each 400 messages that a call of idem_outbox_take gave out, never updated, deleted with the last of its messages. Not dumped: what was given out is given out again after a restore.';
+'Batches that relays have: one row for each 400 messages that a call of idem_outbox_take gave out, never updated, deleted with the last of its messages; idem_outbox_renew replaces it. Not dumped: what was given out is given out again after a restore.';
 COMMENT ON COLUMN idem_outbox_leases.fence IS 'Fencing token of the batch.';
 COMMENT ON COLUMN idem_outbox_leases.lease_until IS 'From when on the next relay takes its messages back.';
-COMMENT ON COLUMN idem_outbox_leases.part IS 'Which part of the batch, from 0.';
+COMMENT ON COLUMN idem_outbox_leases.part IS 'Which part of the batch: parts have as many numbers as messages, this is the first.';
 COMMENT ON COLUMN idem_outbox_leases.topic IS 'The topic of its messages.';
 COMMENT ON COLUMN idem_outbox_leases.ids IS 'Its messages, at most 400; those that were acknowledged or given back since are still named.';
 COMMENT ON COLUMN idem_outbox_leases.key_hashes IS 'Hashes of their keys, in the same order; 0: no key.';
@@ -71,13 +71,22 @@ COMMENT ON COLUMN idem_outbox_parked.headers IS 'As in idem_outbox.';
 SELECT pg_catalog.pg_extension_config_dump('idem_outbox', '');
 SELECT pg_catalog.pg_extension_config_dump('idem_outbox_parked', '');
 
-CREATE FUNCTION idem_publish(topic text, payload jsonb, key text DEFAULT NULL, headers jsonb DEFAULT NULL)
+CREATE FUNCTION idem_publish(topic text, payload jsonb, key text DEFAULT NULL, headers jsonb DEFAULT NULL, delay interval DEFAULT NULL,
+                             dedup_id text DEFAULT NULL)
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb) IS
+COMMENT ON FUNCTION idem_publish(text, jsonb, text, jsonb, interval, text) IS
 'Puts a message into the outbox, in this transaction: it is there for relays when the transaction commits, and never was when it rolls back. Returns its id, a number of idem_next_id.
-key: messages of the topic with the same key are given out in the order of their ids, the next one only when the one before is done with. Commit wakes relays by NOTIFY idem_outbox with the topic, unless idem.outbox_notify is off.
-A transaction that publishes cannot be prepared (0A000: NOTIFY), unless idem.outbox_notify is off in it; the same is true of idem_outbox_retry, and of idem_outbox_nack without a rest.
-Errors: 22004 topic or payload is null; 22023 topic empty or over 255 bytes, key empty or over 1024 bytes; 25006 in a read-only transaction.';
+key: messages of the topic with the same key are given out in the order of their ids, the next one only when the one before is done with. delay: the message is not given out before that time has passed, counted from the call, and neither are later ones of its key.
+dedup_id: if a message of the topic with this dedup_id was published before, and that has committed, publishes nothing and returns that message''s id. It is the claim of the key idem_key(topic, dedup_id) in scope ''outbox'', whose ttl says for how long, and whose response is the id; NULL is returned when that response was removed. Waits for a transaction that publishes the same dedup_id.
+Commit wakes relays by NOTIFY idem_outbox with the topic, unless idem.outbox_notify is off. A transaction that publishes cannot be prepared (0A000: NOTIFY), unless idem.outbox_notify is off in it; the same is true of idem_outbox_retry, and of idem_outbox_nack without a rest.
+Errors: 22004 topic or payload is null; 22023 topic empty or over 255 bytes, key empty or over 1024 bytes, delay negative or infinite, dedup_id empty or, with the topic, over 1024 bytes; 25006 in a read-only transaction; with dedup_id also those of idem_claim.';
+
+CREATE FUNCTION idem_publish_many(topic text, messages jsonb)
+RETURNS bigint[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_publish_many(text, jsonb) IS
+'Publishes many messages of a topic at once, as idem_publish does one, in their order, with one NOTIFY. Returns their ids, in the same order.
+messages: an array of objects with the members payload (required; any JSON value), key, headers, delay (a string, such as "5 min"), dedup_id. The same dedup_id twice in one call is one message, the first.
+Errors: 22004 topic or messages is null; 22023 messages is not such an array, and as idem_publish; 22007 a delay that is no interval; nothing is published then.';
 
 CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,
                                  OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint)
@@ -101,6 +110,12 @@ COMMENT ON FUNCTION idem_outbox_nack(bigint[], bigint, interval) IS
 'The messages could not be delivered: gives them back, and returns how many. They count as failed once more and are given out again after retry_after (0: at once; NULL: 1 s, twice as much with each failure, at most 5 min); with idem.outbox_max_attempts failures they are parked, and no longer hold up their key.
 Errors: 22004 ids, one of them, or fence is null; 22023 retry_after negative or infinite; the others as idem_outbox_ack.';
 
+CREATE FUNCTION idem_outbox_renew(ids bigint[], fence bigint, lease interval)
+RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_outbox_renew(bigint[], bigint, interval) IS
+'The relay needs more time: keeps those of the messages that idem_outbox_take gave out with this fence, and that are neither acknowledged nor given back, for as long as lease says (counted from now), and returns how many. The other messages of the batch keep the end of their lease. A lease that ran out but was not taken back is renewed, too.
+Waits for another transaction that acknowledges messages of the same batch. Errors: 22004 ids, one of them, fence or lease is null; 22023 lease not positive, or over idem.max_lease; 25006 in a read-only transaction; and those of any lock wait (40P01, 55P03, 57014).';
+
 CREATE FUNCTION idem_outbox_retry(ids bigint[])
 RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_outbox_retry(bigint[]) IS
@@ -111,7 +126,34 @@ RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_outbox_discard(bigint[]) IS
 'Deletes dead letters, and returns how many. Operators. Errors: as idem_outbox_retry.';
 
--- The body is parsed here and now, so its names are those of this schema, whatever the schema's name.
+-- The bodies are parsed here and now, so their names are those of this schema, whatever the schema's name.
+CREATE FUNCTION idem_outbox_backlog(OUT topic text, OUT ready bigint, OUT delayed bigint, OUT leased bigint, OUT parked bigint, OUT oldest timestamptz)
+RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL SAFE SECURITY DEFINER ROWS 10
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH held AS (
+        SELECT l.topic, listed.id, max(l.fence) AS fence
+          FROM ONLY idem_outbox_leases l, unnest(l.ids) AS listed (id)
+         WHERE l.lease_until > clock_timestamp()
+         GROUP BY l.topic, listed.id
+    ), message AS (
+        SELECT m.topic, m.id, CASE WHEN h.fence > coalesce(m.returned_by, 0) THEN 'leased'
+                                   WHEN m.due_at > clock_timestamp() THEN 'delayed'
+                                   ELSE 'ready' END AS state
+          FROM ONLY idem_outbox m LEFT JOIN held h ON h.topic = m.topic AND h.id = m.id
+        UNION ALL
+        SELECT p.topic, NULL, 'parked' FROM ONLY idem_outbox_parked p
+    )
+    SELECT m.topic, count(*) FILTER (WHERE m.state = 'ready'), count(*) FILTER (WHERE m.state = 'delayed'),
+           count(*) FILTER (WHERE m.state = 'leased'), count(*) FILTER (WHERE m.state = 'parked'),
+           CASE WHEN min(m.id) IS NOT NULL THEN (idem_id_parts(min(m.id))).at END
+      FROM message m
+     GROUP BY m.topic
+     ORDER BY m.topic;
+END;
+COMMENT ON FUNCTION idem_outbox_backlog() IS
+'What waits in the outbox, by topic: messages that can be given out (some may wait for one before them of their key), those whose delay or rest after a failure is not over, those that relays have, dead letters, and when the oldest message that is no dead letter was published. Reads the whole outbox: for dashboards, once a minute. Operators.';
+
 CREATE FUNCTION idem_outbox_dead_letters(OUT id bigint, OUT topic text, OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempts integer,
                                          OUT cause text, OUT published_at timestamptz, OUT parked_at timestamptz)
 RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 100

@@ -30,6 +30,7 @@ Board::Board(const std::string &prefix)
     : lasting(prefix + "-once", 3, 100, 2500 * kMillisecond), brief(prefix + "-brief", 2, 100, 2500 * kMillisecond),
       forgettable(prefix + "-gone", 1, 80, 2000 * kMillisecond), leased(prefix + "-work", 3, 100, 2500 * kMillisecond),
       locks(prefix + "-lock", 2, 120, 2500 * kMillisecond), orders(prefix + "-order", 2, 60, 1500 * kMillisecond, 60),
-      articles(prefix + "-article", 2, 60, 1500 * kMillisecond, 40), prefix_(prefix) {}
+      articles(prefix + "-article", 2, 60, 1500 * kMillisecond, 40), messages(prefix + "-message", 2, 40, 1500 * kMillisecond),
+      prefix_(prefix) {}
 
 } // namespace chaos

@@ -83,7 +83,7 @@ class Board {
     HotNames brief;       // keys whose retention may be short
     HotNames forgettable; // keys that operators delete
     HotNames leased;      // keys as the first ones, wanted mostly under leases
-    HotNames locks, orders, articles;
+    HotNames locks, orders, articles, messages;
     Recent<Grant> grants{48};
     Recent<Token> tokens{3};
     std::string name_token() { return prefix_ + "-token" + std::to_string(next_token_++); }

@@ -65,6 +65,8 @@ Question question_of(const Step &step, const Manner &manner) {
     case Call::adjust:
         return {"SELECT outcome, value FROM conditional_adjust('chaos_stock', $1, 'stock', $2)",
                 {id_object(step.key), std::to_string(step.delta)}};
+    case Call::publish:
+        return {"SELECT idem_publish('chaos', jsonb_build_object('dedup_id', $1::text), dedup_id => $1)", {step.key}};
     case Call::sweep:
         return {"CALL idem_sweep()", {}};
     }
@@ -108,6 +110,9 @@ void take_answer(Step *step, const Answer &answer) {
     case Call::adjust:
         step->outcome = answer.field().value_or("");
         step->value_given = number(answer.field(1));
+        break;
+    case Call::publish:
+        step->value_given = number(answer.field());
         break;
     default:
         step->outcome = answer.field().value_or("");

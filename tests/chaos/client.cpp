@@ -68,8 +68,10 @@ void Client::work_once() {
         redeem(*this);
     else if (lot < 85)
         lock(*this);
-    else if (lot < 92)
+    else if (lot < 90)
         move_an_order(*this);
+    else if (lot < 94)
+        publish(*this);
     else if (lot < 99)
         sell(*this);
     else

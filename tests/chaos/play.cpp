@@ -59,7 +59,7 @@ Setup set_up(const Round &round) {
     setup.transitions = kTransitions;
     if (round.options.has("worker"))
         set_worker(desk, random);
-    desk.ask("TRUNCATE chaos_effects, chaos_orders, chaos_stock, idem_transition_log");
+    desk.ask("TRUNCATE chaos_effects, chaos_orders, chaos_stock, idem_transition_log, idem_outbox");
     const Board &board = round.board;
     for (int i = 0; i < board.orders.count(); i++)
         desk.ask("INSERT INTO chaos_orders VALUES ($1, 'created')", {board.orders.name(i)});
@@ -96,6 +96,8 @@ FinalState read_final_state(const Round &round) {
         final_state.stock.emplace_back(*row[0], std::stoll(*row[1]));
     for (const auto &row : desk.ask("SELECT id, state FROM chaos_orders ORDER BY id"))
         final_state.states.emplace_back(*row[0], *row[1]);
+    for (const auto &row : desk.ask("SELECT payload->>'dedup_id', id FROM idem_outbox ORDER BY id"))
+        final_state.messages.emplace_back(*row[0], std::stoll(*row[1]));
     return final_state;
 }
 

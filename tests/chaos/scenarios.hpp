@@ -26,6 +26,7 @@ void act_with_a_lock_that_was_seen(Client &client, const Grant &grant);
 void redeem(Client &client);
 void move_an_order(Client &client);
 void sell(Client &client);
+void publish(Client &client);
 void sweep(Client &client);
 
 // 20-200 ms, so that leases run out while others wait.

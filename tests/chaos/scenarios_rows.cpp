@@ -72,6 +72,29 @@ void sell(Client &client) {
     tx.end_somehow();
 }
 
+void publish(Client &client) {
+    Random &random = client.random;
+    Board &board = client.round.board;
+    if (random.chance(0.4)) {
+        Recorder::alone(client, named_step(Call::publish, board.messages.pick(random)));
+        return;
+    }
+    Recorder tx(client);
+    for (std::int64_t left = random.between(1, 2); left > 0 && tx.is_open(); left--) {
+        const bool in_savepoint = random.chance(0.25);
+        if (in_savepoint)
+            tx.savepoint();
+        tx.ask(named_step(Call::publish, board.messages.pick(random)));
+        if (in_savepoint && random.chance(0.4))
+            tx.roll_back_to_savepoint();
+        else if (in_savepoint)
+            tx.release_savepoint();
+    }
+    if (random.chance(0.2))
+        sleep_for(random.between(1, 20) * kMillisecond);
+    tx.end_somehow();
+}
+
 void sweep(Client &client) { Recorder::alone(client, named_step(Call::sweep, "")); }
 
 } // namespace chaos

@@ -22,7 +22,7 @@ $standby->start;
 
 my @fences = split /\n/, $primary->safe_psql('postgres', <<'SQL');
 SELECT idem_scope_set('manual', on_lease_expiry => 'manual') \g /dev/null
-SELECT idem_claim('claimed') \g /dev/null
+SELECT idem_claim('claimed'), idem_hit('counted'), idem_hit('counted') \g /dev/null
 SELECT idem_execute('paid', 'SELECT 5 AS amount', fingerprint => idem_fingerprint_text('pay 5')) \g /dev/null
 SELECT idem_claim('expired', '1 ms') \g /dev/null
 SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'nonce');
@@ -53,6 +53,7 @@ answers(q{SELECT state, attempt FROM idem_lookup('claimed')}, 'completed|1');
 answers(q{SELECT state, response FROM idem_lookup('paid')}, 'completed|[{"amount": 5}]');
 answers(q{SELECT state, idem_is_owner('leased', 'nonce') FROM idem_lookup('leased')}, 'in_progress|t');
 answers(q{SELECT count(*) FROM idem_lookup('absent')}, '0');
+answers(q{SELECT hits FROM idem_hits('counted')}, '2');
 answers(q{SELECT count(*) FROM idem_lookup('open')}, '0');
 answers(q{SELECT idem_claim('claimed')}, 'f');
 answers(q{SELECT idem_try_claim('claimed')}, 'completed');
@@ -97,6 +98,9 @@ foreach my $refused (
     q{SELECT idem_begin('leased', lease => '1 min', owner => 'nonce')},
     q{SELECT idem_execute('absent', 'SELECT 1 AS one')},
     q{SELECT idem_hit('absent')},
+    q{SELECT idem_publish('topic', '1', dedup_id => 'd')},
+    q{SELECT idem_publish_many('topic', '[]')},
+    q{SELECT idem_outbox_renew('{1}', 1, '1 s')},
     q{SELECT idem_forget('claimed')},
     q{SELECT idem_resolve('doubtful', 'released', scope => 'manual')},
     q{SELECT idem_scope_set('manual', lease => '1 min')},

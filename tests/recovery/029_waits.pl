@@ -64,6 +64,8 @@ my @waits = (
     [ 'idem_api_key_set', $lock, '', q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')}, q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')} ],
     [ 'idem_outbox_ack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_ack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_ack(ids[2:2], fence) FROM taken} ],
     [ 'idem_outbox_nack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_nack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_nack(ids[2:2], fence) FROM taken} ],
+    [ 'idem_outbox_renew', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_ack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_renew(ids[2:2], fence, '1 d') FROM taken} ],
+    [ 'idem_publish of a dedup_id', $lock, '', q{SELECT idem_publish('ack', '{}', dedup_id => 'd')}, q{SELECT idem_publish('ack', '{}', dedup_id => 'd')} ],
     [ 'idem_outbox_take of a locked table', $lock, '', q{LOCK TABLE idem_outbox_leases}, q{SELECT count(*) FROM idem_outbox_take('ack')} ],
     [ 'idem_publish to a locked table', $lock, '', q{LOCK TABLE idem_outbox}, q{SELECT idem_publish('ack', '{}')} ],
     [ 'idem_serialize', $lock, '', q{SELECT idem_serialize('s')}, q{SELECT idem_serialize('s')} ],

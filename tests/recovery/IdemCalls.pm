@@ -96,7 +96,7 @@ calls_of($keys,
 
 calls_of('idem_scopes', 'serialize' => q{SELECT idem_serialize('k')::text});
 
-calls_of('idem_counters idem_scopes', 'hit' => q{SELECT (idem_hit('hit', '1 h'), idem_hit('new', '1 h'))::text});
+calls_of('idem_counters idem_scopes', 'hits' => q{SELECT hits::text FROM idem_hits('hit')}, 'hit' => q{SELECT (idem_hit('hit', '1 h'), idem_hit('new', '1 h'))::text});
 
 calls_of($locks,
     'lock' => q{SELECT (idem_lock('new') > battery.fence('lock'))::text},
@@ -137,12 +137,15 @@ calls_of($leases,
     'resolve' => [ q{SELECT idem_resolve('doubt', 'completed', '{"r": 9}', scope => 'manual')}, q{SELECT response::text FROM idem_lookup('doubt', scope => 'manual')} ]);
 
 calls_of('idem_outbox idem_id_high_water',
-    'publish' => q{SELECT (idem_publish('topic', '{"m": 9}', 'k') > battery.fence('message'))::text});
+    'publish' => q{SELECT (idem_publish('topic', '{"m": 9}', 'k') > battery.fence('message'))::text},
+    'publish many' => q{SELECT (min(id) > battery.fence('message'))::text || count(*) FROM unnest(idem_publish_many('topic', '[{"payload": 1}, {"payload": 2, "key": "k", "delay": "1 h"}]')) AS id});
 
 calls_of($outbox,
     'take messages' => q{SELECT string_agg((topic, key, payload, headers, attempt)::text, ',' ORDER BY id) FROM idem_outbox_take('topic')},
     'acknowledge' => q{SELECT (idem_outbox_ack(ARRAY[battery.fence('taken')], battery.fence('batch')), idem_outbox_ack(ARRAY[battery.fence('taken')], battery.fence('batch')))::text},
     'acknowledge with a stale fence' => q{SELECT (idem_outbox_ack(ARRAY[battery.fence('taken')], battery.fence('batch') - 1))::text},
+    'renew messages' => q{SELECT idem_outbox_renew(ARRAY[battery.fence('taken')], battery.fence('batch'), '1 h')::text},
+    'backlog' => q{SELECT string_agg((topic, ready, delayed, leased, parked)::text, ',') FROM idem_outbox_backlog()},
     'give back' => q{SELECT (idem_outbox_nack(ARRAY[battery.fence('taken')], battery.fence('batch'), '1 h'))::text});
 
 calls_of($parked,

@@ -2,6 +2,7 @@
 
 #include "core/http_message.hpp"
 #include "server/compat.hpp"
+#include "server/json_members.hpp"
 #include "server/utf8.hpp"
 
 namespace idem {
@@ -9,8 +10,6 @@ namespace idem {
 namespace {
 
 constexpr std::string_view kHeaders = "headers", kText = "text", kUtf8 = "utf8", kBase64 = "base64";
-
-std::string_view text_of(const JsonbValue &value) { return {value.val.string.val, static_cast<size_t>(value.val.string.len)}; }
 
 JsonbValue string_value(std::string_view text) {
     JsonbValue value;
@@ -47,25 +46,6 @@ class Object {
 
   private:
     JsonbParseState *state_ = nullptr;
-};
-
-// Visits the members of a JSON object.
-class Members {
-  public:
-    explicit Members(JsonbContainer *object) : members_(JsonbIteratorInit(object)) {
-        JsonbIteratorNext(&members_, &value, true);
-    }
-    bool next() {
-        if (JsonbIteratorNext(&members_, &name, true) != WJB_KEY)
-            return false;
-        JsonbIteratorNext(&members_, &value, true);
-        return true;
-    }
-    JsonbValue name;
-    JsonbValue value;
-
-  private:
-    JsonbIterator *members_;
 };
 
 [[noreturn]] void raise_malformed(const char *detail) {

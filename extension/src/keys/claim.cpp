@@ -1,5 +1,6 @@
 #include "keys/claim.hpp"
 
+#include "keys/holder.hpp"
 #include "keys/key_row.hpp"
 #include "keys/key_types.hpp"
 #include "keys/patience.hpp"
@@ -144,6 +145,27 @@ void expect_work_after_claim(FunctionCallInfo fcinfo, const ClaimRequest &reques
     if (is_granted(claimed.outcome) && request.lease == 0)
         expect_work_after(fcinfo, request.function,
                           "Send BEGIN before it, give a lease, or use idem_execute(). Is autocommit on?");
+}
+
+void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
+                    const Jsonb *response) {
+    HolderCall call{};
+    call.function = request.function;
+    call.change = core::Change::complete;
+    call.scope = request.scope;
+    call.key = request.key;
+    call.policy = policy;
+    call.response.body = response;
+    // The claim's row is the current one, unless the work itself changed the key.
+    if (!is_current(table, claimed.version)) {
+        change_as_holder(call);
+        return;
+    }
+    KeyRow row = claimed.row;
+    ItemPointerData version = claimed.version;
+    set_completed(&row, call.response, policy, clock_now());
+    if (replace_key(table, &version, row, true) != Write::done)
+        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }
 
 void raise_if_held(const Claimed &claimed, const text *key) {

@@ -1,6 +1,8 @@
 // idem_hit: counts how often a key was seen within its window. A counter's row expires with its window, and restarts in place.
+// idem_hits reads the count.
 #include "keys/claim_request.hpp"
 #include "server/arguments.hpp"
+#include "server/row_answer.hpp"
 #include "server/writable.hpp"
 #include "storage/key_store.hpp"
 
@@ -65,4 +67,23 @@ SQL_FUNCTION(idem_hit) {
     const int64 hits = count_hit(table, scope, key, window);
     close_keys(table);
     PG_RETURN_INT64(hits);
+}
+
+SQL_FUNCTION(idem_hits) {
+    static constexpr Oid kTypes[] = {INT8OID, TIMESTAMPTZOID};
+    const text *key = key_argument(fcinfo, 0);
+    const text *scope = scope_argument(fcinfo, 1);
+    (void)scope_policy(scope);
+    const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
+    const KeyTable table = open_keys(Access::read, KeySpace::counters);
+    const Probe found = probe_snapshot(table, scope, key);
+    if (found.presence == Presence::found) {
+        const Datum expires_at = value_of(table, found, CounterColumn::expires_at);
+        const Datum values[] = {value_of(table, found, CounterColumn::hits), expires_at};
+        const bool nulls[lengthof(kTypes)] = {};
+        if (DatumGetTimestampTz(expires_at) > clock_now())
+            put_answer_row(rows, values, nulls);
+    }
+    close_keys(table);
+    return Datum{0};
 }

@@ -134,27 +134,6 @@ Jsonb *run(const text *source, const Jsonb *args) {
     return result;
 }
 
-void attach(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
-            const Jsonb *response) {
-    HolderCall call{};
-    call.function = request.function;
-    call.change = core::Change::complete;
-    call.scope = request.scope;
-    call.key = request.key;
-    call.policy = policy;
-    call.response.body = response;
-    // The claim's row is the current one, unless the statement itself changed the key.
-    if (!is_current(table, claimed.version)) {
-        change_as_holder(call);
-        return;
-    }
-    KeyRow row = claimed.row;
-    ItemPointerData version = claimed.version;
-    set_completed(&row, call.response, policy, clock_now());
-    if (replace_key(table, &version, row, true) != Write::done)
-        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
-}
-
 // The array `args`, or nullptr if it was not given.
 const Jsonb *args_argument(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::args))
@@ -187,7 +166,7 @@ SQL_FUNCTION(idem_execute) {
         return make_ticket(claimed);
     }
     const Jsonb *response = run(source, args);
-    attach(table, request, policy, claimed, response);
+    complete_claim(table, request, policy, claimed, response);
     close_keys(table);
     return make_ticket(claimed, response, response_size(response) > policy.max_response_size);
 }

@@ -2,6 +2,9 @@
 
 #include "server/bytes.hpp"
 #include "server/compat.hpp"
+#include "server/value_lock.hpp"
+
+#include <algorithm>
 
 namespace idem {
 
@@ -51,7 +54,9 @@ constinit Member leases_table = member_table("idem_outbox_leases", kColumns, Lea
 
 HeapTable open_leases() { return open_heap_held(leases_table, RowExclusiveLock); }
 
-bool find_lease(const HeapTable &leases, int64 fence, int32 from, Lease *lease) {
+namespace {
+
+bool find_part(const HeapTable &leases, int64 fence, int32 from, Lease *lease) {
     bool found = false;
     with_latest_snapshot([&](Snapshot snapshot) {
         ScanKeyData keys[2];
@@ -68,15 +73,30 @@ bool find_lease(const HeapTable &leases, int64 fence, int32 from, Lease *lease) 
     return found;
 }
 
-bool lock_lease(const HeapTable &leases, const Lease &lease) {
-    ItemPointerData version = lease.version;
-    return lock_row(leases, &version, LockTupleExclusive, LockWaitBlock) == Write::done;
+bool lists_any(const Lease &lease, const Numbers &ids) {
+    return std::any_of(lease.ids.list, lease.ids.list + lease.ids.count,
+                       [&](int64 id) { return std::binary_search(ids.list, ids.list + ids.count, id); });
 }
 
-bool try_lock_lease(const HeapTable &leases, const Lease &lease) {
+bool lock_lease(const HeapTable &leases, const Lease &lease, LockWaitPolicy wait) {
     ItemPointerData version = lease.version;
-    return lock_row(leases, &version, LockTupleExclusive, LockWaitSkip) == Write::done;
+    return lock_row(leases, &version, LockTupleExclusive, wait) == Write::done;
 }
+
+} // namespace
+
+bool lock_part(const HeapTable &leases, int64 fence, const Numbers &ids, int32 from, Lease *part) {
+    for (; find_part(leases, fence, from, part); check_for_interrupts()) {
+        if (!lists_any(*part, ids))
+            from = part->part + 1;
+        else if (lock_lease(leases, *part, LockWaitBlock))
+            return true;
+        // Otherwise it was ended or renewed meanwhile: a renewal leaves parts from the same number on.
+    }
+    return false;
+}
+
+bool try_lock_lease(const HeapTable &leases, const Lease &lease) { return lock_lease(leases, lease, LockWaitSkip); }
 
 namespace {
 
@@ -101,7 +121,7 @@ Numbers slice(const Numbers &numbers, int from) {
 void insert_leases(const HeapTable &leases, const Lease &batch) {
     for (int from = 0; from < batch.ids.count; from += kMaxMessagesPerPart) {
         Lease lease = batch;
-        lease.part = from / kMaxMessagesPerPart;
+        lease.part = from;
         lease.ids = slice(batch.ids, from);
         lease.key_hashes = slice(batch.key_hashes, from);
         insert_lease(leases, lease);
@@ -109,6 +129,23 @@ void insert_leases(const HeapTable &leases, const Lease &batch) {
 }
 
 void delete_lease(const HeapTable &leases, const Lease &lease) { (void)delete_row(leases, lease.version); }
+
+// A take that scans the leases meanwhile could find neither the old row nor the new ones. It scans before or after, because of
+// the topic's lock, for which this transaction may wait: nobody who has it waits for a lease's row.
+void replace_lease(const HeapTable &leases, const Lease &part, const Lease &first, const Lease &second) {
+    const LOCKTAG topic_lock = topic_tag(part.topic);
+    (void)LockAcquire(&topic_lock, ExclusiveLock, false, false);
+    delete_lease(leases, part);
+    insert_lease(leases, first);
+    if (second.ids.count > 0) {
+        Lease rest = second;
+        rest.part = part.part + first.ids.count;
+        insert_lease(leases, rest);
+    }
+    LockRelease(&topic_lock, ExclusiveLock, false);
+}
+
+LOCKTAG topic_tag(const text *topic) { return value_tag(ValueLock::outbox, hash_of(topic, topic)); }
 
 void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topic) {
     InitDirtySnapshot(scan->dirty);

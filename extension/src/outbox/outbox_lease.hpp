@@ -11,7 +11,7 @@ struct Lease {
     ItemPointerData version;
     int64 fence;
     core::Micros lease_until;
-    int32 part; // of the batch
+    int32 part; // of the batch: parts have as many numbers as messages, from this one on
     text *topic;
     Numbers ids;
     Numbers key_hashes; // of the same messages
@@ -19,12 +19,10 @@ struct Lease {
 
 HeapTable open_leases();
 
-// Reads the first part of the batch with this fence that is not before part `from`. False: there is none.
-bool find_lease(const HeapTable &leases, int64 fence, int32 from, Lease *lease);
-
-// Locks a lease that find_lease found, after waiting for other transactions that acknowledge or return its messages. False: it
-// no longer exists.
-bool lock_lease(const HeapTable &leases, const Lease &lease);
+// Reads and locks the first part of the batch with this fence that is not before part `from` and lists any of the messages
+// `ids`, after waiting for other transactions that acknowledge, return or renew its messages. False: there is none. REQUIRES:
+// `ids` sorted.
+bool lock_part(const HeapTable &leases, int64 fence, const Numbers &ids, int32 from, Lease *part);
 
 // Locks a lease that a LeaseScan found. False: another transaction holds the row, or has deleted it. Does not wait.
 bool try_lock_lease(const HeapTable &leases, const Lease &lease);
@@ -32,6 +30,12 @@ bool try_lock_lease(const HeapTable &leases, const Lease &lease);
 // Inserts a batch in parts. `batch.part` is ignored.
 void insert_leases(const HeapTable &leases, const Lease &batch);
 void delete_lease(const HeapTable &leases, const Lease &lease);
+// Replaces a part of a batch by two parts of its messages; the second may be empty. REQUIRES: the part is locked; both have its
+// number of part.
+void replace_lease(const HeapTable &leases, const Lease &part, const Lease &first, const Lease &second);
+
+// The lock by which takes of a topic exclude each other while they choose messages.
+LOCKTAG topic_tag(const text *topic);
 
 // The leases of a topic, including those that an open transaction has inserted or deleted.
 struct LeaseScan {

@@ -53,12 +53,10 @@ bool holds_others(const HeapTable &messages, Snapshot snapshot, const Lease &lea
 }
 
 // Settles those of the messages `ids` that the lease holds, and returns their number. Deletes the lease if it holds no message
-// afterwards.
+// afterwards. REQUIRES: the lease is locked.
 template <typename Settle> int settle_part(const HeapTable &leases, Lease *lease, const Numbers &ids, Settle settle_one) {
     std::sort(lease->ids.list, lease->ids.list + lease->ids.count);
     const Numbers listed = intersection(lease->ids, ids);
-    if (listed.count == 0 || !lock_lease(leases, *lease))
-        return 0;
     int settled = 0;
     const HeapTable messages = open_messages();
     // The lease's row is locked before the snapshot is taken, so the snapshot sees all other changes of its messages.
@@ -78,7 +76,7 @@ template <typename Settle, typename After> int settle(const Numbers &ids, int64 
     const HeapTable leases = open_leases();
     int settled = 0;
     Lease lease;
-    for (int32 part = 0; settled < ids.count && find_lease(leases, fence, part, &lease); part = lease.part + 1)
+    for (int32 from = 0; settled < ids.count && lock_part(leases, fence, ids, from, &lease); from = lease.part + 1)
         settled += settle_part(leases, &lease, ids, settle_one);
     close_heap(leases);
     if (settled > 0)

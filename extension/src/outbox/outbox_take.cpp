@@ -2,7 +2,6 @@
 #include "outbox/number_map.hpp"
 #include "outbox/outbox_lease.hpp"
 #include "server/row_answer.hpp"
-#include "server/value_lock.hpp"
 #include "server/writable.hpp"
 #include "storage/fence.hpp"
 
@@ -38,9 +37,6 @@ struct TakeCall {
     int active_count;
     Lease new_lease;
 };
-
-// The lock by which takes of a topic exclude each other while they choose messages.
-LOCKTAG topic_tag(const text *name) { return value_tag(ValueLock::outbox, hash_of(name, name)); }
 
 bool is_held(const TakeCall &call, const Message &message) {
     const int64 *greatest = find(call.greatest_fence, static_cast<uint64>(message.id));

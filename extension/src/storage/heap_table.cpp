@@ -156,6 +156,29 @@ void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) 
     heap_freetuple(row);
 }
 
+void insert_rows(const HeapTable &table, HeapTuple *rows, int count) {
+    constexpr int kBatch = 1000;
+    if (count == 1)
+        return insert_row(table, rows[0]);
+    TupleTableSlot *slots[kBatch];
+    const int slot_count = Min(count, kBatch);
+    for (int i = 0; i < slot_count; i++)
+        slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
+    for (int done = 0; done < count; done += kBatch) {
+        const int batch = Min(count - done, kBatch);
+        CHECK_FOR_INTERRUPTS();
+        for (int i = 0; i < batch; i++)
+            ExecStoreHeapTuple(rows[done + i], slots[i], false);
+        heap_multi_insert(table.relation, slots, batch, GetCurrentCommandId(true), 0, nullptr);
+        for (int i = 0; i < batch; i++) {
+            rows[done + i]->t_self = slots[i]->tts_tid;
+            (void)insert_index_entries(table, rows[done + i], UNIQUE_CHECK_YES);
+        }
+    }
+    for (int i = 0; i < slot_count; i++)
+        ExecDropSingleTupleTableSlot(slots[i]);
+}
+
 bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
     const TransactionId self = GetCurrentTransactionId();
     const CommandId command = GetCurrentCommandId(true);

@@ -37,6 +37,9 @@ HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *null
 void insert_row(const HeapTable &table, HeapTuple row);
 void insert_row(const HeapTable &table, const Datum *values, const bool *nulls);
 
+// Inserts the rows, in order, as one batch. As insert_row.
+void insert_rows(const HeapTable &table, HeapTuple *rows, int count);
+
 // Inserts a row, or returns false if another row has its primary key or is being inserted with it. The index arbitrates.
 bool insert_row_if_new(const HeapTable &table, HeapTuple row);
 

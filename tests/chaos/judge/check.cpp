@@ -65,6 +65,9 @@ History excerpt(const History &history, Kind kind, const std::string &name,
         std::copy_if(final_state.states.begin(), final_state.states.end(), std::back_inserter(part.final_state.states),
                      [&](const auto &state) { return state.first == name; });
     }
+    if (kind == Kind::message)
+        std::copy_if(final_state.messages.begin(), final_state.messages.end(), std::back_inserter(part.final_state.messages),
+                     [&](const auto &message) { return message.first == name; });
     if (kind == Kind::article)
         std::copy_if(final_state.stock.begin(), final_state.stock.end(), std::back_inserter(part.final_state.stock),
                      [&](const auto &stock) { return stock.first == name; });
@@ -94,6 +97,7 @@ Report check(const History &history, const Limits &limits) {
     judge::check_stale_fences(index, findings);
     judge::check_transitions(index, findings);
     judge::check_stock(index, findings);
+    judge::check_publications(index, findings);
     judge::check_tokens(index, findings);
     judge::check_orders(index, limits, findings, report);
     return report;

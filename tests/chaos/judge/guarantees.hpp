@@ -49,6 +49,7 @@ void check_fences(const Index &index, Findings &findings);
 void check_stale_fences(const Index &index, Findings &findings);
 void check_transitions(const Index &index, Findings &findings);
 void check_stock(const Index &index, Findings &findings);
+void check_publications(const Index &index, Findings &findings);
 void check_tokens(const Index &index, Findings &findings);
 void check_orders(const Index &index, const Limits &limits, Findings &findings, Report &report);
 

@@ -12,9 +12,9 @@ namespace chaos {
 namespace {
 
 constexpr std::string_view kHeading = "idem-chaos-history 1";
-constexpr std::array<std::string_view, 17> kCalls = {
-    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "step",   "lookup", "forget",
-    "redeem", "lock",      "renew_lock", "unlock",   "assert_fence", "transition", "adjust", "sweep"};
+constexpr std::array<std::string_view, 18> kCalls = {
+    "claim",  "try_claim", "begin",      "complete", "release",      "renew",      "step",   "lookup",  "forget",
+    "redeem", "lock",      "renew_lock", "unlock",   "assert_fence", "transition", "adjust", "publish", "sweep"};
 constexpr std::array<std::string_view, 3> kFates = {"committed", "aborted", "unknown"};
 
 // A field is name=value; values have blanks, control characters and the percent sign as %XX.
@@ -229,6 +229,8 @@ void read_line(std::string_view text, History &history) {
         history.final_state.stock.emplace_back(fields.text("article"), fields.number<std::int64_t>("quantity"));
     else if (kind == "final-state")
         history.final_state.states.emplace_back(fields.text("order"), fields.text("state"));
+    else if (kind == "final-message")
+        history.final_state.messages.emplace_back(fields.text("dedup_id"), fields.number<std::int64_t>("id"));
     else
         throw std::runtime_error("unknown kind of line \"" + std::string(kind) + "\"");
 }
@@ -267,6 +269,8 @@ void write(std::ostream &out, const History &history) {
         Line(out, "final-stock").text("article", article).number("quantity", quantity);
     for (const auto &[order, state] : history.final_state.states)
         Line(out, "final-state").text("order", order).text("state", state);
+    for (const auto &[dedup_id, id] : history.final_state.messages)
+        Line(out, "final-message").text("dedup_id", dedup_id).number("id", id);
 }
 
 History read(std::istream &in) {

@@ -36,6 +36,7 @@ enum class Call {
     assert_fence,
     transition,
     adjust,
+    publish,
     sweep
 };
 
@@ -46,7 +47,7 @@ enum class Fate { committed, aborted, unknown };
 // does not.
 struct Step {
     Call call{};
-    std::string key; // the key, lock, token, order or article; one space of names per kind of call
+    std::string key; // the key, lock, token, order, article or dedup_id; one space of names per kind of call
     Nanoseconds sent = 0;
     Nanoseconds received = kNever; // kNever: no answer came
     bool undone = false;
@@ -71,7 +72,7 @@ struct Step {
     std::optional<int> attempt;
     std::optional<std::string> response_given;
     std::optional<std::string> steps_given;  // an object, empty when the key has none: of new holders and lookups
-    std::optional<std::int64_t> value_given; // adjust: the stock that is left
+    std::optional<std::int64_t> value_given; // adjust: the stock that is left; publish: the id
 };
 
 // A row that a transaction wrote to chaos_effects (key, transaction, fence), the stand-in for the user's business row.
@@ -98,10 +99,11 @@ struct Move {
     std::string key, from, to;
 };
 struct FinalState {
-    std::vector<Effect> effects;                             // in order of insertion
-    std::vector<Move> moves;                                 // the state machine's log
-    std::vector<std::pair<std::string, std::int64_t>> stock; // article, what is left
-    std::vector<std::pair<std::string, std::string>> states; // order, its state
+    std::vector<Effect> effects;                                // in order of insertion
+    std::vector<Move> moves;                                    // the state machine's log
+    std::vector<std::pair<std::string, std::int64_t>> stock;    // article, what is left
+    std::vector<std::pair<std::string, std::string>> states;    // order, its state
+    std::vector<std::pair<std::string, std::int64_t>> messages; // dedup_id, the id of a message that is in the outbox
 };
 
 // What the run was set up with, so that the checker needs no knowledge of the clients.

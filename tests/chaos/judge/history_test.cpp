@@ -55,10 +55,12 @@ TEST(History, keeps_every_field) {
     step.attempt = 8;
     step.response_given = "";
     step.value_given = 0;
+    step.step_name = "charge";
+    step.steps_given = "{\"charge\": null}";
     History history;
     history.setup = {18'446'744'073'709'551'615U, {{"article", 5}}, {{"", "created"}}};
     history.transactions.push_back({9, 10, "ser", true, 11, 12, Fate::unknown, {step, Step{}}, {{"k", 9, 13}}});
-    history.final_state = {{{"k", 9, 13}}, {{"order", "", "created"}}, {{"article", -1}}, {{"order", "created"}}};
+    history.final_state = {{{"k", 9, 13}}, {{"order", "", "created"}}, {{"article", -1}}, {{"order", "created"}}, {{"dedup", 17}}};
 
     const auto again = reread(written(history));
     EXPECT_EQ(again.setup.seed, history.setup.seed);
@@ -95,6 +97,8 @@ TEST(History, keeps_every_field) {
     EXPECT_EQ(its.attempt, 8);
     EXPECT_EQ(its.response_given, "");
     EXPECT_EQ(its.value_given, 0);
+    EXPECT_EQ(its.step_name, step.step_name);
+    EXPECT_EQ(its.steps_given, step.steps_given);
     EXPECT_EQ(transaction.steps[1].received, kNever);
     EXPECT_FALSE(transaction.steps[1].fence_given);
     EXPECT_EQ(transaction.effects.at(0).fence, 13);
@@ -102,6 +106,7 @@ TEST(History, keeps_every_field) {
     EXPECT_EQ(again.final_state.moves.at(0).to, "created");
     EXPECT_EQ(again.final_state.stock, history.final_state.stock);
     EXPECT_EQ(again.final_state.states, history.final_state.states);
+    EXPECT_EQ(again.final_state.messages, history.final_state.messages);
 }
 
 TEST(History, names_the_line_it_cannot_read) {

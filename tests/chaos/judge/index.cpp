@@ -39,6 +39,8 @@ Kind kind_of(Call call) {
         return Kind::order;
     case Call::adjust:
         return Kind::article;
+    case Call::publish:
+        return Kind::message;
     case Call::sweep:
         break;
     }

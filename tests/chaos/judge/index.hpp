@@ -1,7 +1,7 @@
 #ifndef IDEM_CHAOS_INDEX_HPP
 #define IDEM_CHAOS_INDEX_HPP
-// A history as the guarantees look at it: by key, lock, token, order and article, with the fates that the effects table
-// decides.
+// A history as the guarantees look at it: by key, lock, token, order, article and dedup_id, with the fates that the effects
+// table decides.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 namespace chaos::judge {
 
 // The spaces of names; "keys, counters, token redemptions and locks do not share names".
-enum class Kind { key, token, lock, order, article, none };
+enum class Kind { key, token, lock, order, article, message, none };
 Kind kind_of(Call call);
 
 inline constexpr Nanoseconds kMillisecond = 1'000'000;

@@ -240,6 +240,38 @@ const std::vector<Mutation> kMutations = {
          return place.step != nullptr;
      },
      0.9, 10},
+    {"a message published twice",
+     [](History &history, Random &random) {
+         auto &messages = history.final_state.messages;
+         if (messages.empty())
+             return false;
+         messages.emplace_back(messages[random() % messages.size()].first, 7);
+         return true;
+     },
+     1},
+    {"a message that is lost",
+     [](History &history, Random &) {
+         const auto place =
+             std::find_if(history.transactions.begin(), history.transactions.end(), [](const Transaction &transaction) {
+                 return transaction.fate == Fate::committed &&
+                        std::any_of(transaction.steps.begin(), transaction.steps.end(), [](const Step &step) {
+                            return step.call == Call::publish && step.value_given && !step.undone;
+                        });
+             });
+         history.final_state.messages.clear();
+         return place != history.transactions.end();
+     },
+     1},
+    {"another message's id",
+     [](History &history, Random &random) {
+         const auto place = some_step(history, random, [](const Transaction &transaction, const Step &step) {
+             return step.call == Call::publish && !step.undone && transaction.fate == Fate::committed;
+         });
+         if (place.step != nullptr)
+             place.step->value_given = 7;
+         return place.step != nullptr;
+     },
+     1},
     {"a lock that was busy",
      [](History &history, Random &random) {
          const auto place = some_step(history, random, [](const Transaction &transaction, const Step &step) {

@@ -270,6 +270,7 @@ class Orders {
         case Kind::article:
             check_article(subject);
             return;
+        case Kind::message:
         case Kind::none:
             return;
         }

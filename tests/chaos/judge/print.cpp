@@ -53,7 +53,7 @@ std::string answer(const Step &step) {
     if (step.response_given)
         text += ", response " + *step.response_given;
     if (step.value_given)
-        text += ", left " + std::to_string(*step.value_given);
+        text += (step.call == Call::publish ? ", id " : ", left ") + std::to_string(*step.value_given);
     return text + (step.undone ? " [undone]" : "");
 }
 
@@ -113,6 +113,8 @@ void print(std::ostream &out, const Violation &violation) {
         out << "  in the end: " << quantity << " of " << article << '\n';
     for (const auto &[order, state] : history.final_state.states)
         out << "  in the end: " << order << " is \"" << state << "\"\n";
+    for (const auto &[dedup_id, id] : history.final_state.messages)
+        out << "  in the end: message " << id << " of " << dedup_id << '\n';
 }
 
 void print(std::ostream &out, const Report &report) {

@@ -33,6 +33,9 @@ struct Order {
 struct Article {
     std::int64_t left = 40;
 };
+struct Message {
+    std::int64_t id = 0; // 0: not published
+};
 
 // One row, changed by one transaction at a time.
 template <typename Value> struct Cell {
@@ -148,6 +151,9 @@ class Store {
             history_.final_state.states.emplace_back(order, cell.committed.state);
         for (auto &[article, cell] : stock_.cells())
             history_.final_state.stock.emplace_back(article, cell.committed.left);
+        for (auto &[dedup_id, cell] : messages_.cells())
+            if (cell.committed.id != 0)
+                history_.final_state.messages.emplace_back(dedup_id, cell.committed.id);
         return std::move(history_);
     }
 
@@ -188,6 +194,7 @@ class Store {
                 locks_.save(client.transaction.id);
                 orders_.save(client.transaction.id);
                 stock_.save(client.transaction.id);
+                messages_.save(client.transaction.id);
             }
             client.step = choose(client);
             client.step.sent = now_;
@@ -214,6 +221,7 @@ class Store {
             client.step.attempt.reset();
             client.step.response_given.reset();
             client.step.value_given.reset();
+            client.step.steps_given.reset();
         }
         client.ready = (lost ? now_ : client.step.received) + between(1, 300) * kMicrosecond;
         const bool failed = !client.step.sqlstate.empty();
@@ -234,6 +242,7 @@ class Store {
         locks_.restore(by);
         orders_.restore(by);
         stock_.restore(by);
+        messages_.restore(by);
         for (auto i = client.savepoint_from; i < client.transaction.steps.size(); ++i)
             client.transaction.steps[i].undone = true;
         client.transaction.effects.resize(client.savepoint_effects);
@@ -257,6 +266,7 @@ class Store {
         locks_.end(by, commit);
         orders_.end(by, commit);
         stock_.end(by, commit);
+        messages_.end(by, commit);
     }
 
     void end(Client &client) {
@@ -284,7 +294,7 @@ class Store {
         Step step;
         const auto key = name("key", between(0, simulation_.names - 1));
         step.retention = simulation_.retention;
-        switch (simulation_.only_keys ? between(0, 9) : between(0, 15)) {
+        switch (simulation_.only_keys ? between(0, 9) : between(0, 16)) {
         case 0:
             step.call = Call::claim;
             break;
@@ -333,6 +343,10 @@ class Store {
                                                      "delivered"}[static_cast<std::size_t>(chance(5)       ? 2
                                                                                            : between(0, 1) ? between(3, 4)
                                                                                                            : between(0, 1))];
+            return step;
+        case 15:
+            step.call = Call::publish;
+            step.key = name("dedup", started_ / 20);
             return step;
         default:
             step.call = Call::adjust;
@@ -443,6 +457,16 @@ class Store {
             return lock_change(client, step);
         case Call::transition:
             return transition(client, step);
+        case Call::publish: {
+            auto &cell = messages_[step.key];
+            const auto by = client.transaction.id;
+            if (cell.busy(by))
+                return false;
+            if (cell.seen(by).id == 0)
+                cell.change(by).id = draw_fence();
+            step.value_given = cell.seen(by).id;
+            return true;
+        }
         default:
             return adjust(client, step);
         }
@@ -673,6 +697,7 @@ class Store {
     Table<Lock> tokens_, locks_;
     Table<Order> orders_;
     Table<Article> stock_;
+    Table<Message> messages_;
     std::map<std::string, std::set<std::uint64_t>> asserted_;
 };
 

@@ -23,6 +23,7 @@ INSERT INTO keyed VALUES
     ('idem_is_owner(%1$s, ''o'', scope => %2$s)'),
     ('idem_execute(%1$s, ''SELECT 1'', scope => %2$s)'),
     ('idem_hit(%1$s, scope => %2$s)'),
+    ('idem_hits(%1$s, %2$s)'),
     ('idem_serialize(%1$s, %2$s)'),
     ('idem_forget(%1$s, %2$s)'),
     ('idem_redact(%1$s, %2$s)'),

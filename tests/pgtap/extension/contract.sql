@@ -7,11 +7,6 @@ SELECT plan(9);
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
 INSERT INTO planned VALUES
-    ('idem_hits', 'idem_hits'),
-    ('idem_publish', 'publish options'),
-    ('idem_publish_many', 'publish options'),
-    ('idem_outbox_renew', 'outbox_renew'),
-    ('idem_outbox_backlog', 'outbox_backlog'),
     ('idem_webhook_source_set', 'webhooks'),
     ('idem_webhook_source_drop', 'webhooks'),
     ('idem_webhook_receive', 'webhooks'),

@@ -15,6 +15,7 @@ INSERT INTO calls VALUES
     ('idem_forget', $$'null:'$$),
     ('idem_grant', $$'tap_null'$$),
     ('idem_hit', $$'null:'$$),
+    ('idem_hits', $$'null:'$$),
     ('idem_lock', $$'null:other'$$),
     ('idem_lock_renew', $$'null:lock', %fence%$$),
     ('idem_machine_attach', $$'null_rows', 'state', 'null:'$$),

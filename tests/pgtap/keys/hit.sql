@@ -1,6 +1,6 @@
 -- idem_hit: how often a key was seen within its ttl; counters and keys do not share names.
 \ir ../include/helpers.psql
-SELECT plan(19);
+SELECT plan(26);
 CALL pg_temp.clean('hit:');
 
 SELECT is(idem_hit('hit:a'), 1::bigint, 'first_hit');
@@ -40,6 +40,17 @@ SELECT idem_forget('hit:a');
 SELECT is(idem_hit('hit:a'), 5::bigint, 'forgetting_a_key_keeps_its_counter');
 SELECT is(idem_forget('hit:row'), false, 'counter_cannot_be_forgotten');
 SELECT is((SELECT count(*) FROM idem_lookup('hit:row')), 0::bigint, 'counter_is_not_found');
+
+-- Read without counting.
+SELECT is((SELECT hits FROM idem_hits('hit:a')), 5::bigint, 'hits_are_read');
+SELECT is((SELECT hits FROM idem_hits('hit:a')), 5::bigint, 'and_not_counted_by_reading');
+SELECT is((SELECT h.expires_at FROM idem_hits('hit:a') h), (SELECT c.expires_at FROM idem_counters c WHERE key = 'hit:a' AND scope = ''), 'with_the_end_of_the_window');
+SELECT is_empty($$ SELECT FROM idem_hits('hit:never') $$, 'never_hit');
+SELECT is_empty($$ SELECT FROM idem_hits('hit:a', 'hit:none') $$, 'nor_in_another_scope');
+SELECT idem_hit('hit:over', '1 ms');
+CALL pg_temp.sleep('5 ms');
+SELECT is_empty($$ SELECT FROM idem_hits('hit:over') $$, 'window_is_over');
+SELECT is((SELECT hits FROM idem_hits('hit:a', NULL)), 5::bigint, 'null_scope_is_not_given');
 
 CALL pg_temp.clean('hit:');
 SELECT * FROM finish();

@@ -42,6 +42,7 @@ INSERT INTO uses SELECT format(call, :fence, :held2) FROM (VALUES
     ('idem_execute(''new6'', ''SELECT 1'', scope => ''owned:s'')'),
     ('idem_execute(''done'', ''SELECT 1'', scope => ''owned:s'')'),
     ('idem_hit(''k'', scope => ''owned:s'')'),
+    ('idem_hits(''k'', ''owned:s'')'),
     ('idem_serialize(''k'', ''owned:s'')'),
     ('idem_forget(''again'', ''owned:s'')'),
     ('idem_forget(''absent'', ''owned:s'')'),
