@@ -2,6 +2,7 @@
 
 #include "key_statements.hpp"
 #include "outcome.hpp"
+#include "server_time.hpp"
 
 namespace idem {
 
@@ -27,7 +28,13 @@ constexpr statement hit_statement{"idem_hit",
 constexpr statement forget_statement{"idem_forget", "SELECT @idem@.idem_forget($1::pg_catalog.text, $2::pg_catalog.text)"};
 constexpr statement owner_statement{
     "idem_is_owner_of", "SELECT @idem@.idem_is_owner($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)", true};
-// Times as microseconds: as text they would depend on the session's DateStyle and TimeZone.
+constexpr statement hits_statement{
+    "idem_hits",
+    "SELECT hits, "
+    "CASE WHEN pg_catalog.isfinite(expires_at) THEN pg_catalog.int8(1000000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM "
+    "expires_at)) END "
+    "FROM @idem@.idem_hits($1::pg_catalog.text, $2::pg_catalog.text)",
+    true};
 constexpr statement lookup_statement{
     "idem_lookup",
     "SELECT state, response::pg_catalog.text, status_code, response_omitted, attempt, steps::pg_catalog.text, "
@@ -41,12 +48,6 @@ constexpr statement lookup_statement{
     true};
 
 parameter one(const target &at, const command &command) { return detail::call(at, command).at(0).at(0); }
-
-std::optional<key_info::time> time_of(const parameter &microseconds) {
-    if (!microseconds)
-        return std::nullopt;
-    return key_info::time(std::chrono::microseconds(detail::to_integer(microseconds)));
-}
 
 } // namespace
 
@@ -82,6 +83,13 @@ std::int64_t hit(const target &at, const std::string &key, const std::optional<d
     return detail::to_integer(one(at, {&hit_statement, {key, detail::interval_text(ttl), scope}, {key, scope}}));
 }
 
+std::optional<hit_count> hits(const target &at, const std::string &key, const std::string &scope) {
+    const detail::rows found = detail::call(at, {&hits_statement, {key, scope}, {key, scope}});
+    if (found.empty())
+        return std::nullopt;
+    return hit_count{detail::to_integer(found[0].at(0)), detail::time_of(found[0].at(1))};
+}
+
 bool is_owner(const target &at, const std::string &key, const std::string &owner, const std::string &scope) {
     return one(at, {&owner_statement, {key, owner, scope}, {key, scope}}) == "t";
 }
@@ -100,9 +108,9 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
                     one.at(3) == "t",
                     static_cast<int>(detail::to_integer(one.at(4))),
                     std::move(one.at(5)),
-                    time_of(one.at(6)).value(),
-                    time_of(one.at(7)),
-                    time_of(one.at(8))};
+                    detail::time_of(one.at(6)).value(),
+                    detail::time_of(one.at(7)),
+                    detail::time_of(one.at(8))};
 }
 
 bool forget(const target &at, const std::string &key, const std::string &scope) {

@@ -54,6 +54,22 @@ TEST_F(Keys, HitCounts) {
     EXPECT_EQ(hit(db_, key_), 1);
 }
 
+TEST_F(Keys, HitsReadsWithoutCounting) {
+    EXPECT_FALSE(hits(db_, key_, scope_)) << "never used";
+    const auto before = std::chrono::system_clock::now();
+    hit(db_, key_, std::chrono::hours(1), scope_);
+    hit(db_, key_, std::chrono::hours(1), scope_);
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(hits(db_, key_, scope_).value().hits, 2);
+    const auto left = hits(db_, key_, scope_)->expires_at.value() - before;
+    EXPECT_GT(left, std::chrono::minutes(59));
+    EXPECT_LT(left, std::chrono::minutes(61));
+    EXPECT_FALSE(hits(db_, key_)) << "another scope";
+    hit(db_, key_, std::chrono::milliseconds(1));
+    EXPECT_TRUE(test::eventually([&] { return !hits(db_, key_); })) << "its ttl is over";
+    EXPECT_THROW(hits(db_, ""), idem::bad_input);
+}
+
 TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_FALSE(lookup(db_, key_, scope_));
     const auto before = std::chrono::system_clock::now();

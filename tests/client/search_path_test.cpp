@@ -8,6 +8,7 @@
 #include <idem/locks.hpp>
 #include <idem/machines.hpp>
 #include <idem/once.hpp>
+#include <idem/outbox.hpp>
 #include <idem/rows.hpp>
 #include <idem/tokens.hpp>
 
@@ -73,6 +74,7 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_EQ(try_claim(db, key + "2"), idem::key_outcome::completed);
     EXPECT_EQ(claim_many(db, {key + "3"}).size(), 1u);
     EXPECT_EQ(hit(db, key), 1);
+    EXPECT_EQ(hits(db, key).value().hits, 1);
     EXPECT_TRUE(forget(db, key));
     idem::transact(db, [&](idem::transaction &tx) { serialize(tx, key); });
 
@@ -100,6 +102,14 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_GT(next_id(db), 0);
     EXPECT_FALSE(uuid_v7(db).empty());
     EXPECT_TRUE(consume(db, "tests", key, [](idem::transaction &) {}));
+    EXPECT_TRUE(publish(db, {key, "1", "key", "{}", idem::duration(0), "dedup"}));
+    EXPECT_EQ(publish_many(db, key, {{"1", "key", "{}", idem::duration(0), "dedup"}, {"2"}}).size(), 2u);
+    const idem::batch taken = take(db, key);
+    EXPECT_EQ(taken.messages.size(), 2u);
+    EXPECT_EQ(renew(db, taken.ids(), taken.fence, std::chrono::minutes(1)), 2);
+    EXPECT_FALSE(backlog(db).empty());
+    EXPECT_EQ(nack(db, {taken.messages[0].id}, taken.fence), 1);
+    EXPECT_EQ(ack(db, {taken.messages[1].id}, taken.fence), 1);
     EXPECT_EQ(consume_many(db, "tests", {key, key + "'"}, [](idem::transaction &, const std::vector<std::string> &) {}).size(),
               1u);
 }

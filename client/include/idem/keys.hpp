@@ -1,7 +1,7 @@
 // Single calls on keys, for callers that own the transaction (docs/keys.md). `once` is the complete flow.
 //
 // One round trip each. In a transaction they commit and roll back with it. On a client each is a transaction of its own,
-// retried after 40001 and 40P01; a lost reply throws outcome_unknown, except for lookup, which is retried.
+// retried after 40001 and 40P01; a lost reply throws outcome_unknown, except for lookup and hits, which are retried.
 //
 // Errors: bad_input (key empty or over 1024 bytes, scope over 255 bytes or not registered …), denied, read_only; in_flight
 // (ID005) for keys that are in flight or in doubt, where the function cannot return an outcome.
@@ -41,9 +41,15 @@ struct key_info {
     bool omitted; ///< the response was too large to be stored
     int attempt;
     std::optional<std::string> steps; ///< JSON: {"step": its output, or null for one that was intended}
-    time created_at;                 ///< of this attempt
-    std::optional<time> expires_at;  ///< nothing: never
-    std::optional<time> lease_until; ///< leased mode only
+    time created_at;                  ///< of this attempt
+    std::optional<time> expires_at;   ///< nothing: never
+    std::optional<time> lease_until;  ///< leased mode only
+};
+
+/// What `hit` has counted. Times are of the server's clock.
+struct hit_count {
+    std::int64_t hits;
+    std::optional<key_info::time> expires_at; ///< when the counter starts again; nothing: never
 };
 
 /// True: the key is new, and its work is to be done in this transaction. False: that work has committed. Waits for a holder
@@ -65,6 +71,8 @@ void serialize(const target &at, const std::string &key, const std::string &scop
 /// Counts a use of the key. Returns how often it was used within its ttl, this time included.
 std::int64_t hit(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                  const std::string &scope = "");
+/// Reads that number without counting. Returns nothing if the key was never used, or its ttl is over.
+std::optional<hit_count> hits(const target &at, const std::string &key, const std::string &scope = "");
 /// Returns nothing if there is no live committed key. Its holder may be at work and not have committed.
 std::optional<key_info> lookup(const target &at, const std::string &key, const std::string &scope = "");
 /// Whether the live committed key was claimed with this owner: the answer after a COMMIT whose reply was lost.
