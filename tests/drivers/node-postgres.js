@@ -14,9 +14,15 @@ const argument = ([kind, value]) => (arguments_[kind] ? arguments_[kind](value) 
 
 const pool = new pg.Pool({ max: 1 })
 
+// pool.query drops the connection after an error, while the server still undoes the statement; the next one would not wait for that.
 async function run(handle, text, args) {
-    const { fields, rows } = await handle.query({ text, values: args.map(argument), rowMode: 'array' })
-    return { columns: fields.map((field) => field.name), rows }
+    const client = handle === pool ? await pool.connect() : handle
+    try {
+        const { fields, rows } = await client.query({ text, values: args.map(argument), rowMode: 'array' })
+        return { columns: fields.map((field) => field.name), rows }
+    } finally {
+        if (handle === pool) client.release()
+    }
 }
 
 async function transaction(work) {
