@@ -119,16 +119,5 @@ TEST(Token, RedemptionNamesDifferAndAreOrderedByExpiry) {
     EXPECT_EQ(name(other).substr(0, 8), name(token).substr(0, 8));
 }
 
-TEST(Token, MacsAreComparedInFull) {
-    const Mac mac = sample().mac;
-    EXPECT_TRUE(same_mac(mac, mac));
-    for (std::size_t i = 0; i < mac.size() * 8; i++) {
-        Mac other = mac;
-        other[i / 8] ^= static_cast<std::uint8_t>(1 << i % 8);
-        EXPECT_FALSE(same_mac(mac, other));
-        EXPECT_FALSE(same_mac(other, mac));
-    }
-}
-
 } // namespace
 } // namespace idem::core

@@ -3,7 +3,6 @@
 #include "core/base64url.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace idem::core {
 
@@ -66,16 +65,6 @@ std::array<char, kRedemptionChars> redemption_name(const Token &token) {
     std::array<char, kRedemptionChars> name;
     encode_base64url(bytes.data(), bytes.size(), name.data());
     return name;
-}
-
-bool same_mac(const Mac &left, const Mac &right) {
-    std::array<std::uint64_t, kMacBytes / 8> left_words, right_words;
-    std::memcpy(left_words.data(), left.data(), kMacBytes);
-    std::memcpy(right_words.data(), right.data(), kMacBytes);
-    volatile std::uint64_t difference = 0;
-    for (std::size_t i = 0; i < left_words.size(); i++)
-        difference = difference | (left_words[i] ^ right_words[i]);
-    return difference == 0;
 }
 
 } // namespace idem::core

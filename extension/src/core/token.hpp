@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/key_state.hpp"
+#include "core/mac.hpp"
 
 #include <array>
 #include <cstdint>
@@ -15,13 +16,10 @@ namespace idem::core {
 
 inline constexpr std::uint8_t kTokenVersion = 1;
 inline constexpr int kNonceBytes = 16;
-inline constexpr int kMacBytes = 32;
 inline constexpr int kSignedBytes = 1 + 4 + 8 + kNonceBytes;
 inline constexpr int kTokenBytes = kSignedBytes + kMacBytes;
 inline constexpr int kTokenChars = (kTokenBytes * 8 + 5) / 6;
 inline constexpr int kRedemptionChars = ((8 + kNonceBytes) * 8 + 5) / 6;
-
-using Mac = std::array<std::uint8_t, kMacBytes>;
 
 struct Token {
     std::uint32_t key_id;
@@ -46,8 +44,5 @@ std::optional<Token> decode_token(std::string_view text);
 
 // The name of the token's redemption: expiry and nonce, so that tokens with the same expiry are adjacent in an index.
 std::array<char, kRedemptionChars> redemption_name(const Token &token);
-
-// Constant time: the duration does not depend on where the two differ.
-bool same_mac(const Mac &left, const Mac &right);
 
 } // namespace idem::core

@@ -72,29 +72,6 @@ Micros keep_old_argument(FunctionCallInfo fcinfo, int arg) {
     return keep_old;
 }
 
-int hex_value(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-// False unless these are the hexadecimal digits of a MAC.
-bool read_mac(const text *hex, core::Mac *mac) {
-    if (VARSIZE_ANY_EXHDR(hex) != core::kMacBytes * 2)
-        return false;
-    const char *digits = VARDATA_ANY(hex);
-    for (int i = 0; i < core::kMacBytes; i++) {
-        const int high = hex_value(digits[2 * i]);
-        const int low = hex_value(digits[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        (*mac)[i] = static_cast<uint8>(high << 4 | low);
-    }
-    return true;
-}
-
 // Whether one of the key id's secrets signed the request. An unknown key id takes as long as a known one.
 bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now) {
     StringInfoData message;
@@ -151,7 +128,8 @@ RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name
 RequestOutcome verify(const SignedRequest &request, const text *hex, const text *scope, Micros allowed) {
     const ScopePolicy policy = scope_policy(scope);
     core::Mac mac;
-    if (!read_mac(hex, &mac) || !can_be_signed(request.signed_at) || VARSIZE_ANY_EXHDR(request.nonce) == 0)
+    if (!core::read_hex_mac({VARDATA_ANY(hex), VARSIZE_ANY_EXHDR(hex)}, &mac) || !can_be_signed(request.signed_at) ||
+        VARSIZE_ANY_EXHDR(request.nonce) == 0)
         return RequestOutcome::invalid;
     const Micros now = clock_now();
     if (!is_genuine(request, mac, now))

@@ -1,7 +1,7 @@
 // HMAC-SHA256 by the server's own implementation (common/hmac.h).
 #pragma once
 
-#include "core/token.hpp"
+#include "core/mac.hpp"
 #include "server/pg.hpp"
 
 namespace idem {
