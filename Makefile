@@ -72,7 +72,7 @@ OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 storage/definitions storage/high_water scopes/scopes statistics/statistics ids/ids \
                 keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
-                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/rates \
+                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 DATA_built  = build/idem--$(EXTVERSION).sql
 DATA        = $(wildcard sql/idem--*--*.sql)

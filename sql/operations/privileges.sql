@@ -20,6 +20,7 @@ SET search_path = pg_catalog, pg_temp AS $$
                                  'idem_health_library') THEN 'owner'
                 WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
+                                 'idem_webhook_source_set', 'idem_webhook_source_drop',
                                  'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
                                  'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
                 ELSE 'application' END,

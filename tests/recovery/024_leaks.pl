@@ -86,6 +86,9 @@ my @cases = (
         idem_verify_request('{"b": [1, {"d": 2, "c": "\n"}], "a": 1.50}', repeat('0', 64), 'sender', clock_timestamp(), 'n'),
         idem_verify_request('{}', repeat('0', 64), 'nobody', clock_timestamp(), 'n'),
         idem_request_message('{"b": [1, {"d": 2, "c": "\n"}], "a": 1.50}', 'sender', clock_timestamp(), 'n')} ],
+    [ webhook => expressions => q{
+        idem_webhook_receive('github', jsonb_build_object('X-GitHub-Delivery', ARRAY['seen'], 'X-Hub-Signature-256', 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17'), 'Hello, World!'),
+        idem_webhook_receive('github', '{"X-Hub-Signature-256": ["sha256=00", "sha256=01"]}', 'Hello, World!'), idem_webhook_receive('nobody', '{}', '')} ],
     [ outbox => changes => 6, plpgsql => q{
         PERFORM idem_publish('letters', '{"a": 1}', 'key ' || i % 7, '{"h": 1}'), idem_publish('letters', '{"a": 2}', 'key ' || i % 7);
         PERFORM idem_outbox_nack(array_agg(o.id), min(o.fence), '0') FROM idem_outbox_take('letters') o;
@@ -143,6 +146,7 @@ my @cases = (
         PERFORM idem_token_rotate_secret(i % 2 = 0);
         PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}');
         PERFORM idem_api_key_set('some', 'a secret of thirty-two bytes, so'), idem_api_key_drop('some');
+        PERFORM idem_webhook_source_set('some', 'standard', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'), idem_webhook_source_drop('some');
         PERFORM idem_machine_define('some', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
         PERFORM idem_machine_attach('tracked', 'state', 'some', validate => false), idem_machine_validate('tracked', 'state');
         PERFORM count(*) FROM idem_guards;
@@ -211,6 +215,7 @@ SELECT idem_lock('held', '1 day');
 SELECT idem_consume('me', 'seen', '1 day');
 SELECT idem_allow('closed', 1e-6, 1);
 SELECT idem_api_key_set('sender', 'a secret of thirty-two bytes, so');
+SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
 
 -- The bytes in use, of each context that outlives transactions and statements, or of all of them.
 CREATE FUNCTION bytes_in_use(everything boolean DEFAULT false, OUT place text, OUT bytes bigint) RETURNS SETOF record

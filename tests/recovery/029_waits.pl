@@ -26,7 +26,12 @@ SELECT idem_machine_attach('item', 'state', 'm');
 SELECT idem_scope_set('manual', on_lease_expiry => 'manual'), idem_scope_set('changed', '1 h');
 SELECT idem_publish('ack', '{}') FROM generate_series(1, 3);
 CREATE TABLE taken AS SELECT array_agg(id) AS ids, min(fence) AS fence FROM idem_outbox_take('ack', 2, '1 d');
+SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
 SQL
+
+# A delivery of GitHub's, with the secret of its documentation.
+my $webhook = qq[SELECT idem_webhook_receive('github', '{"X-GitHub-Delivery": "d",]
+  . qq[ "X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"}', 'Hello, World!')];
 
 # What is waited for: a lock, or nothing that the server knows of.
 my $lock = 'Lock';
@@ -62,6 +67,8 @@ my @waits = (
         q{SELECT idem_http_complete('web', 'hc', 201, NULL, NULL, NULL, $1)} ],
     [ 'idem_allow', $lock, '', q{SELECT idem_allow('door', 1e-3, 5)}, q{SELECT idem_allow('door', 1e-3, 5)} ],
     [ 'idem_api_key_set', $lock, '', q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')}, q{SELECT idem_api_key_set('k', 'a secret of thirty-two bytes, so')} ],
+    [ 'idem_webhook_source_set', $lock, '', q{SELECT idem_webhook_source_set('s', 'slack', 'a secret of a source')}, q{SELECT idem_webhook_source_set('s', 'slack', 'a secret of a source')} ],
+    [ 'idem_webhook_receive', $lock, '', $webhook, $webhook ],
     [ 'idem_outbox_ack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_ack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_ack(ids[2:2], fence) FROM taken} ],
     [ 'idem_outbox_nack', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_nack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_nack(ids[2:2], fence) FROM taken} ],
     [ 'idem_outbox_renew', $lock, q{SELECT fence FROM taken}, q{SELECT idem_outbox_ack(ids[1:1], fence) FROM taken}, q{SELECT idem_outbox_renew(ids[2:2], fence, '1 d') FROM taken} ],

@@ -107,7 +107,7 @@ $node->safe_psql('nested', "$defaults{open_all}; BEGIN; SAVEPOINT s; CREATE TABL
 is(differences('nested'), '', 'in a subtransaction');
 
 is(sqlstate($node, "SET ROLE $$_[0]; $$_[1]", 'open_all'), '42501', "$$_[0] cannot $$_[1]")
-  foreach [ ro => 'SELECT * FROM idem_token_secrets' ], [ ro => 'SELECT * FROM idem_keys' ], [ app => 'DELETE FROM idem_keys' ],
+  foreach [ ro => 'SELECT * FROM idem_token_secrets' ], [ ro => 'SELECT * FROM idem_webhook_sources' ], [ ro => 'SELECT * FROM idem_keys' ], [ app => 'DELETE FROM idem_keys' ],
   [ app => q{INSERT INTO idem_api_keys VALUES ('k', now(), 'infinity', '\x00')} ], [ app => q{SELECT idem_forget('k')} ],
   [ app => 'SELECT idem_token_rotate_secret(true)' ], [ app => q{SELECT setval('idem_fence_high_water', 1)} ],
   [ app => 'SELECT * FROM idem_dead_letters' ];

@@ -167,7 +167,7 @@ for my $schema (qw(public target))
         . "SELECT $schema.idem_claim('a');\nSELECT $schema.idem_grant('idem_app');\nSELECT $schema.idem_grant('idem_app', true);\nSELECT $schema.idem_revoke('idem_app');\nSELECT * FROM $schema.idem_health();\n"
         . "SELECT $schema.idem_hit('a');\nSELECT $schema.idem_scope_set('s');\nSELECT * FROM $schema.idem_stats;\nSELECT * FROM $schema.idem_dead_letters;\nSELECT * FROM $schema.idem_sweep_progress;\n"
         . "SELECT $schema.idem_publish('t', '{}');\nSELECT * FROM $schema.idem_outbox_take('t');\nSELECT $schema.idem_machine_define('m', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}');\n"
-        . "SELECT $schema.idem_token_redeem($schema.idem_token_issue());\nSELECT $schema.idem_lock('l');\nSELECT * FROM $schema.idem_in_flight();\nSELECT $schema.idem_api_key_set('k', '0123456789abcdef');\nSELECT $schema.idem_allow('n', 1, 1);\nCALL $schema.idem_sweep();\nDROP EXTENSION idem;\n", $database);
+        . "SELECT $schema.idem_token_redeem($schema.idem_token_issue());\nSELECT $schema.idem_lock('l');\nSELECT * FROM $schema.idem_in_flight();\nSELECT $schema.idem_api_key_set('k', '0123456789abcdef');\nSELECT $schema.idem_webhook_source_set('s', 'slack', '0123456789abcdef');\nSELECT $schema.idem_webhook_receive('s', '{}', '');\nSELECT $schema.idem_allow('n', 1, 1);\nCALL $schema.idem_sweep();\nDROP EXTENSION idem;\n", $database);
     is(join("\n", grep { /planted|ERROR/ } split /\n/, $stderr), '', "nor do functions of an extension in the schema \"$schema\"");
 }
 

@@ -30,6 +30,8 @@ ask(q{
     SELECT idem_allow('rate', 0.001, 1);
     SELECT idem_consume('c', 'm');
     SELECT idem_api_key_set('key', '0123456789abcdef');
+    SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
+    SELECT idem_webhook_receive('github', '{"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17", "X-GitHub-Delivery": "seen"}', 'Hello, World!');
 });
 my $fence = ask("SELECT fence FROM idem_begin('leased', lease => '1 h', owner => 'me')");
 my $lock = ask("SELECT idem_lock('L', '1 h', 'me')");
@@ -48,6 +50,14 @@ $standby->append_conf('postgresql.conf', "statement_timeout = '5s'\n");
 $standby->start;
 $primary->wait_for_catchup($standby);
 
+# A delivery of GitHub's, with the secret of its documentation.
+sub webhook
+{
+    my ($delivery) = @_;
+    return qq[SELECT outcome FROM idem_webhook_receive('github', '{"X-GitHub-Delivery": "$delivery",]
+      . qq[ "X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"}', 'Hello, World!')];
+}
+
 my @cases = (
     # What is known.
     [ "SELECT idem_claim('done')", 'f' ], [ "SELECT idem_try_claim('done')", 'completed' ],
@@ -65,6 +75,7 @@ my @cases = (
     [ "SELECT string_agg(key, ',' ORDER BY key) FROM idem_in_flight()", 'doubt,lapsed,leased' ], [ 'SELECT count(*) > 10 FROM idem_health()', 't' ],
     [ 'SELECT count(*) FROM idem_dead_letters', '0' ], [ "SELECT idem_complete('leased', NULL, NULL, 1)", 'ID001' ],
     [ 'SELECT length(idem_uuid_v7()::text)', '36' ], [ 'SELECT edition FROM idem_version()', 'c' ], [ "SELECT idem_redact('done')", 'f' ], [ "SELECT idem_verify_request('{}', '00', 'key', now(), 'n')", 'invalid' ],
+    [ webhook('seen'), 'duplicate' ], [ "SELECT outcome FROM idem_webhook_receive('github', '{}', '')", 'invalid' ],
     # What would write.
     map { [ $_, '25006' ] } (
         "SELECT idem_claim('new')", "SELECT idem_claim('open')", "SELECT idem_claim('prepared')", "SELECT idem_claim('expired')", "SELECT idem_claim('lapsed')",
@@ -79,7 +90,7 @@ my @cases = (
         "SELECT idem_machine_attach('plain', 'st', 'm')", "SELECT idem_machine_validate('item', 'st')", "SELECT idem_machine_detach('item', 'st')", "SELECT optimistic_enable('plain')", "SELECT optimistic_disable('item')",
         'CALL idem_sweep()', "SELECT idem_http_begin('web', 'POST', '/', 'new', 'b')", "SELECT idem_http_scope_set('x', missing_key_status => 400)", "SELECT idem_consume('c', 'n')", "SELECT idem_publish('t', '1')",
         "SELECT * FROM idem_outbox_take('t')", "SELECT idem_outbox_ack('{1}', 1)", "SELECT idem_outbox_nack('{1}', 1)", "SELECT idem_outbox_retry('{1}')", "SELECT idem_outbox_discard('{1}')",
-        "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_reset('manual', 'on_lease_expiry')", "SELECT idem_scope_drop('manual')",
+        "SELECT idem_api_key_set('k', '0123456789abcdef')", "SELECT idem_api_key_drop('key')", "SELECT idem_webhook_source_set('k', 'slack', '0123456789abcdef')", "SELECT idem_webhook_source_drop('github')", webhook('new'), "SELECT idem_allow('rate', 0.001, 1)", "SELECT idem_scope_set('s')", "SELECT idem_scope_reset('manual', 'on_lease_expiry')", "SELECT idem_scope_drop('manual')",
         "SELECT idem_grant('pg_monitor')"));
 
 for my $case (@cases)

@@ -163,6 +163,15 @@ calls_of('idem_api_keys',
 calls_of("$keys idem_api_keys idem_request_outcome",
     'verify a request' => q{SELECT (SELECT idem_verify_request('{"a": 1}', encode(hmac, 'hex'), 'shop', at, 'n1', '1 day')::text FROM battery.signature)},
     'verify a false request' => q{SELECT (SELECT idem_verify_request('{"a": 2}', encode(hmac, 'hex'), 'shop', at, 'n1', '1 day')::text FROM battery.signature)});
+calls_of('idem_webhook_sources',
+    'set a source' => q{SELECT idem_webhook_source_set('new', 'slack', '0123456789abcdef')::text},
+    'drop a source' => q{SELECT (idem_webhook_source_drop('github'), idem_webhook_source_drop('none'))::text});
+# Signed with the secret of GitHub's documentation.
+my $signature = '"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"';
+calls_of("$keys idem_webhook_sources idem_webhook_outcome idem_webhook_answer",
+    'receive a webhook' => qq{SELECT idem_webhook_receive('github', '{$signature, "X-GitHub-Delivery": "new"}', 'Hello, World!')::text},
+    'receive a webhook again' => qq{SELECT idem_webhook_receive('github', '{$signature, "X-GitHub-Delivery": "seen"}', 'Hello, World!')::text},
+    'receive a false webhook' => qq{SELECT idem_webhook_receive('github', '{$signature}', 'Hello, moon!')::text});
 calls_of('idem_rates idem_scopes', 'allow' => q{SELECT (a.allowed, a.remaining, b.allowed)::text FROM idem_allow('new', 0.001, 3) a, idem_allow('rate', 0.001, 3, 3) b});
 
 my $machines = 'idem_machines';
@@ -356,6 +365,8 @@ SELECT idem_claim('done', scope => 'manual');
 SELECT idem_consume('reader', '1');
 SELECT idem_hit('hit', '1 day');
 SELECT idem_api_key_set('shop', '0123456789abcdef0123456789abcdef');
+SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
+SELECT idem_webhook_receive('github', '{"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17", "X-GitHub-Delivery": "seen"}', 'Hello, World!');
 SELECT action FROM idem_http_begin('web', 'POST', '/o', 'http', '1');
 SELECT idem_http_complete('web', 'http', 201, '{"Location": "/o/1"}', '{"r": 4}');
 SELECT allowed FROM idem_allow('rate', 0.001, 3);

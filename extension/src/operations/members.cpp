@@ -10,6 +10,8 @@
 #include "outbox/outbox_lease.hpp"
 #include "requests/api_key.hpp"
 #include "requests/request_outcome.hpp"
+#include "requests/webhook_answer.hpp"
+#include "requests/webhook_source.hpp"
 #include "scopes/scope.hpp"
 #include "storage/fence.hpp"
 #include "storage/key_space.hpp"
@@ -27,9 +29,9 @@ void check_member(Member &member) {
 }
 
 void check_types() {
-    for (EnumType *type : {&outcome_enum, &token_outcome_enum, &request_outcome_enum})
+    for (EnumType *type : {&outcome_enum, &token_outcome_enum, &request_outcome_enum, &webhook_outcome_enum})
         check_enum(*type);
-    for (const AnswerType *type : {&ticket_type, &key_info_type, &http_answer_type})
+    for (const AnswerType *type : {&ticket_type, &key_info_type, &http_answer_type, &webhook_answer_type})
         check_answer_type(*type);
 }
 
@@ -38,8 +40,9 @@ void check_types() {
 void check_members() {
     for (const KeySpace space : kKeySpaces)
         check_member(table_of(space));
-    Member *const others[] = {&scopes_table, &machines_table, &transition_log, &outbox_table,  &parked_table,    &leases_table,
-                              &sweeps_table, &token_secrets,  &api_keys,       &id_high_water, &fence_high_water};
+    Member *const others[] = {&scopes_table, &machines_table,  &transition_log, &outbox_table,
+                              &parked_table, &leases_table,    &sweeps_table,   &token_secrets,
+                              &api_keys,     &webhook_sources, &id_high_water,  &fence_high_water};
     for (Member *member : others)
         check_member(*member);
     check_types();

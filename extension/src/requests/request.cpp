@@ -1,4 +1,4 @@
-// Signed requests: idem_verify_request, idem_request_message, and the keys that requests are signed with.
+// Signed requests: idem_verify_request and idem_request_message.
 #include "keys/claim.hpp"
 #include "keys/composite_key.hpp"
 #include "requests/api_key.hpp"
@@ -12,9 +12,6 @@ namespace {
 
 using namespace idem;
 using core::Micros;
-
-constexpr int kMinSecretBytes = 16;
-constexpr int kMaxSecretBytes = 1024;
 
 struct VerifyArgument {
     enum { params, signature, key_id, signed_at, nonce, tolerance, scope };
@@ -33,43 +30,6 @@ Micros time_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
         raise_null_argument("signed_at");
     return PG_GETARG_TIMESTAMPTZ(arg);
-}
-
-const text *id_argument(FunctionCallInfo fcinfo, int arg) {
-    const text *id = required_text(fcinfo, arg, "key_id");
-    const Size bytes = VARSIZE_ANY_EXHDR(id);
-    if (bytes == 0 || bytes > kMaxKeyIdBytes)
-        ereport(ERROR,
-                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("key_id must have from 1 to %d bytes", kMaxKeyIdBytes)));
-    return id;
-}
-
-const bytea *secret_argument(FunctionCallInfo fcinfo, int arg) {
-    const bytea *secret = required_text(fcinfo, arg, "secret");
-    const Size bytes = VARSIZE_ANY_EXHDR(secret);
-    if (bytes < kMinSecretBytes || bytes > kMaxSecretBytes)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("secret must have from %d to %d bytes", kMinSecretBytes, kMaxSecretBytes),
-                        errhint("Make one of 32 random bytes.")));
-    return secret;
-}
-
-constexpr Micros kDefaultTolerance = 5 * Micros{USECS_PER_MINUTE};
-
-Micros tolerance_argument(FunctionCallInfo fcinfo, int arg) {
-    if (PG_ARGISNULL(arg))
-        return kDefaultTolerance;
-    const Micros tolerance = positive_span_of(PG_GETARG_INTERVAL_P(arg), "tolerance");
-    if (tolerance > 7 * USECS_PER_DAY)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tolerance must not be longer than 7 days")));
-    return tolerance;
-}
-
-Micros keep_old_argument(FunctionCallInfo fcinfo, int arg) {
-    const Micros keep_old = PG_ARGISNULL(arg) ? 0 : span_of(PG_GETARG_INTERVAL_P(arg), "keep_old");
-    if (keep_old < 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("keep_old must not be negative")));
-    return keep_old;
 }
 
 // Whether one of the key id's secrets signed the request. An unknown key id takes as long as a known one.
@@ -171,14 +131,3 @@ SQL_FUNCTION(idem_request_message) {
         raise_no_message(fault);
     PG_RETURN_TEXT_P(cstring_to_text(pg_any_to_server(message.data, message.len, PG_UTF8)));
 }
-
-SQL_FUNCTION(idem_api_key_set) {
-    const text *id = id_argument(fcinfo, 0);
-    const bytea *secret = secret_argument(fcinfo, 1);
-    const Micros keep_old = keep_old_argument(fcinfo, 2);
-    const Micros now = clock_now();
-    set_api_secret(id, secret, now, keep_old == 0 ? now : deadline_after(now, keep_old, "keep_old"), "idem_api_key_set()");
-    PG_RETURN_VOID();
-}
-
-SQL_FUNCTION(idem_api_key_drop) { PG_RETURN_BOOL(drop_api_key(id_argument(fcinfo, 0), "idem_api_key_drop()")); }

@@ -2,14 +2,13 @@
 
 #include "core/canonical_json.hpp"
 #include "core/json_text.hpp"
+#include "server/arguments.hpp"
 #include "server/guard.hpp"
 #include "server/utf8.hpp"
 
 namespace idem {
 
 namespace {
-
-constexpr core::Micros kMicrosFrom1970 = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
 struct JsonMember {
     std::string_view name;

@@ -49,6 +49,9 @@ core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
 // Database time in microseconds, as a timestamptz; 'infinity' is core::kForever.
 inline core::Micros clock_now() { return GetCurrentTimestamp(); }
 
+// From 1970, where other clocks begin, to the time that is 0 here.
+inline constexpr core::Micros kMicrosFrom1970 = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
 // A clock in microseconds for durations within one process. A change of the system time does not affect it.
 inline core::Micros monotonic_now() {
     instr_time now;

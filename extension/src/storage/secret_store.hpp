@@ -23,7 +23,7 @@ struct Secret {
 
 // A row. The secret is its last column.
 struct StoredSecret {
-    static constexpr int kMaxValues = 3;
+    static constexpr int kMaxValues = 5;
     Datum values[kMaxValues]; // of the other columns; a text lives as long as the SecretRows
     Secret secret;
     ItemPointerData version;

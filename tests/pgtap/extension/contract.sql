@@ -7,9 +7,6 @@ SELECT plan(9);
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
 INSERT INTO planned VALUES
-    ('idem_webhook_source_set', 'webhooks'),
-    ('idem_webhook_source_drop', 'webhooks'),
-    ('idem_webhook_receive', 'webhooks'),
     ('idem_scope_set', 'rings'),
     ('idem_ring_create', 'rings'),
     ('idem_ring_drop', 'rings'),

@@ -30,6 +30,7 @@ INSERT INTO calls VALUES
     ('idem_token_rotate_secret', ''),
     ('idem_unlock', $$'null:lock', %fence%$$),
     ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$),
+    ('idem_webhook_source_set', $$'null:', 'slack', 'sixteen bytes or more'$$),
     ('optimistic_enable', $$'null_rows'$$),
     ('pessimistic_lock', $$'null_rows', '{"id": 1}'$$),
     ('pessimistic_lock_many', $$'null_rows', ARRAY['{"id": 1}']::jsonb[]$$),

@@ -11,11 +11,11 @@ CREATE TEMP VIEW stored AS
      WHERE e.extname = 'idem' AND c.relkind NOT IN ('v', 'i', 'c');
 
 SELECT set_eq($$ SELECT name FROM stored WHERE NOT is_dumped $$,
-    $$ VALUES ('idem_api_keys'), ('idem_token_secrets'), ('idem_sweeps'), ('idem_outbox_leases') $$,
+    $$ VALUES ('idem_api_keys'), ('idem_webhook_sources'), ('idem_token_secrets'), ('idem_sweeps'), ('idem_outbox_leases') $$,
     'all_but_secrets_progress_and_leases_is_dumped');
 
 SELECT set_eq($$ SELECT name FROM stored WHERE oid NOT IN (SELECT relation FROM idem_replicated_tables) $$,
-    $$ VALUES ('idem_api_keys'), ('idem_token_secrets'), ('idem_sweeps') $$,
+    $$ VALUES ('idem_api_keys'), ('idem_webhook_sources'), ('idem_token_secrets'), ('idem_sweeps') $$,
     'all_but_secrets_and_progress_is_replicated');
 
 SELECT set_eq($$ SELECT relation::oid, kind FROM idem_replicated_tables $$,

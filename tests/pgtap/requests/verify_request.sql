@@ -6,14 +6,7 @@ SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('nonce');
 DELETE FROM idem_api_keys;
 
--- HMAC-SHA256 of RFC 2104, without idem: what a sender does.
-CREATE FUNCTION pg_temp.padded(key bytea, pad int) RETURNS bytea LANGUAGE sql AS $$
-    SELECT string_agg(set_byte('\x00', 0, get_byte(key || decode(repeat('00', 64), 'hex'), i) # pad), '' ORDER BY i) FROM generate_series(0, 63) AS i
-$$;
-CREATE FUNCTION pg_temp.hmac(key bytea, message text) RETURNS text LANGUAGE sql AS $$
-    SELECT encode(sha256(pg_temp.padded(k, 92) || sha256(pg_temp.padded(k, 54) || convert_to(message, 'UTF8'))), 'hex')
-      FROM (SELECT CASE WHEN octet_length(key) > 64 THEN sha256(key) ELSE key END) AS k (k)
-$$;
+\ir ../include/hmac.psql
 \set secret '0123456789abcdef0123456789abcdef'
 CREATE FUNCTION pg_temp.send(nonce text, params jsonb = '{"amount": 10}', sent jsonb = NULL, key_id text = 'shop', secret text = '0123456789abcdef0123456789abcdef',
                              age interval = '0', tolerance interval = '5 min', scope text = NULL) RETURNS text LANGUAGE sql AS $$

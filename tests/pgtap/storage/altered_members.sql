@@ -100,6 +100,7 @@ CREATE FUNCTION pg_temp.others(but text) RETURNS text LANGUAGE sql VOLATILE AS $
                    ('rates', $call$ idem_allow('altered:rate', 1, 1) $call$), ('ids', 'idem_next_id()'),
                    ('outbox', $call$ idem_publish('altered:t', '1') $call$), ('outbox', $call$ idem_outbox_take('altered:t') $call$),
                    ('requests', $call$ idem_verify_request('{}', '00', 'k', now(), 'altered:n') $call$),
+                   ('webhooks', $call$ idem_webhook_receive('altered:s', '{}', '') $call$),
                    ('machines', $call$ idem_machine_define('altered:m', '{"initial": ["a"], "transitions": {"a": ["b"]}}') $call$)) AS used (feature, call),
            pg_temp.state_of('SELECT * FROM ' || call) AS state
      WHERE feature <> but AND state <> 'ok'

@@ -1,0 +1,184 @@
+// idem_webhook_receive: checks a webhook with the secrets of its source, and claims its id in the caller's transaction.
+#include "core/webhook.hpp"
+
+#include "keys/claim.hpp"
+#include "keys/composite_key.hpp"
+#include "keys/fingerprint.hpp"
+#include "requests/webhook_answer.hpp"
+#include "requests/webhook_source.hpp"
+#include "scopes/scope.hpp"
+#include "server/arguments.hpp"
+#include "server/hmac.hpp"
+
+namespace {
+
+using namespace idem;
+using core::Micros;
+using core::Webhook;
+using core::WebhookFields;
+using core::WebhookFormat;
+
+struct Argument {
+    enum { source, headers, body };
+};
+
+struct Request {
+    const text *source;
+    Jsonb *headers; // an object
+    std::string_view body;
+};
+
+// A request that one of the source's secrets signed.
+struct Genuine {
+    bool found;
+    Micros signed_at;
+    Micros tolerance; // 0: the format is not timed
+    std::string_view id;
+};
+
+struct Answer {
+    WebhookOutcome outcome;
+    const text *message_id; // or nullptr
+};
+
+Jsonb *object_argument(FunctionCallInfo fcinfo, int arg) {
+    if (PG_ARGISNULL(arg))
+        raise_null_argument("headers");
+    Jsonb *given = PG_GETARG_JSONB_P(arg);
+    if (!JB_ROOT_IS_OBJECT(given))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a JSON object"),
+                        errhint("Pass {\"name\": \"value\" or [\"value\", ...]}.")));
+    return given;
+}
+
+void append_string(StringInfo joined, const JsonbValue &value) {
+    if (value.type != jbvString)
+        return;
+    if (joined->len > 0)
+        appendStringInfoString(joined, ", ");
+    appendBinaryStringInfo(joined, value.val.string.val, value.val.string.len);
+}
+
+void append_strings(StringInfo joined, const JsonbValue &value) {
+    if (value.type != jbvBinary)
+        return append_string(joined, value);
+    JsonbIterator *iterator = JsonbIteratorInit(value.val.binary.data);
+    JsonbValue element;
+    if (JsonbIteratorNext(&iterator, &element, true) != WJB_BEGIN_ARRAY)
+        return;
+    while (JsonbIteratorNext(&iterator, &element, true) == WJB_ELEM)
+        append_string(joined, element);
+}
+
+// The values of the field, whatever the case of its name. What is neither a string nor an array of strings is no value.
+std::string_view field_value(Jsonb *headers, std::string_view name) {
+    if (name.empty())
+        return {};
+    StringInfoData joined;
+    initStringInfo(&joined);
+    JsonbIterator *iterator = JsonbIteratorInit(&headers->root);
+    JsonbValue item;
+    (void)JsonbIteratorNext(&iterator, &item, true);
+    while (JsonbIteratorNext(&iterator, &item, true) == WJB_KEY) {
+        const bool is_named = item.val.string.len == static_cast<int>(name.size()) &&
+                              pg_strncasecmp(item.val.string.val, name.data(), name.size()) == 0;
+        (void)JsonbIteratorNext(&iterator, &item, true);
+        if (is_named)
+            append_strings(&joined, item);
+    }
+    return {joined.data, static_cast<Size>(joined.len)};
+}
+
+Bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
+
+// Whether the secret signed the request, and if so, what it says of itself.
+bool is_signed_by(const WebhookSecret &candidate, const Request &request, Genuine *genuine) {
+    const WebhookFormat &format = *candidate.format;
+    const WebhookFields fields{field_value(request.headers, format.id_field), field_value(request.headers, format.time_field),
+                               field_value(request.headers, format.signature_field)};
+    Webhook webhook;
+    if (!core::read_webhook(format, fields, &webhook))
+        return false;
+    const text *before = core_string([&] { return core::signed_before_body(format, webhook); });
+    const core::Mac mac =
+        hmac(candidate.secret.key(), {VARDATA_ANY(before), VARSIZE_ANY_EXHDR(before)}, bytes_of(request.body));
+    if (!core::has_signature(format, webhook, mac))
+        return false;
+    *genuine = {true, webhook.seconds * USECS_PER_SEC - kMicrosFrom1970, candidate.tolerance,
+                webhook.id.empty() ? core::id_in_body(format, request.body) : webhook.id};
+    return true;
+}
+
+// Tries every secret of the source. An unknown source takes as long as a known one.
+Genuine verify(const Request &request, Micros now) {
+    Genuine genuine{};
+    WebhookSecret candidate{nullptr, 0, {kSecretBytes, {}}};
+    int count = 0;
+    while (find_webhook_secret(request.source, count, now, &candidate)) {
+        (void)is_signed_by(candidate, request, &genuine);
+        count++;
+    }
+    if (count == 0)
+        (void)hmac(candidate.secret.key(), {"", 0}, bytes_of(request.body));
+    explicit_bzero(&candidate, sizeof candidate);
+    return genuine;
+}
+
+const text *digest_of(std::string_view body) {
+    uint8 digest[PG_SHA256_DIGEST_LENGTH];
+    sha256_of(body.data(), body.size(), digest);
+    StringInfoData hex;
+    initStringInfo(&hex);
+    for (const uint8 byte : digest)
+        appendStringInfo(&hex, "%02x", byte);
+    return cstring_to_text_with_len(hex.data, hex.len);
+}
+
+bool is_fresh(const Genuine &webhook, Micros now) {
+    return webhook.tolerance == 0 ||
+           (webhook.signed_at >= now - webhook.tolerance && webhook.signed_at <= now + webhook.tolerance);
+}
+
+// The id is retained at least for as long as a copy of this request is fresh.
+WebhookOutcome claim_id(const text *source, const text *id, const text *scope, const ScopePolicy &policy, Micros tolerance) {
+    ClaimRequest request{};
+    request.function = "idem_webhook_receive()";
+    request.key = composite_key(source, id);
+    request.scope = scope;
+    apply_policy(&request, policy, nullptr);
+    if (request.ttl != core::kForever)
+        request.ttl = Max(request.ttl, 2 * tolerance + USECS_PER_SEC);
+    request.waits_for_commit = true;
+    const Claimed claimed = claim_key(request);
+    raise_if_held(claimed, request.key);
+    return is_granted(claimed.outcome) ? WebhookOutcome::accepted : WebhookOutcome::duplicate;
+}
+
+Answer receive(const Request &request) {
+    const text *scope = cstring_to_text("webhook");
+    const ScopePolicy policy = scope_policy(scope);
+    const Micros now = clock_now();
+    const Genuine webhook = verify(request, now);
+    if (!webhook.found)
+        return {WebhookOutcome::invalid, nullptr};
+    const text *id = webhook.id.empty() ? digest_of(request.body)
+                                        : cstring_to_text_with_len(webhook.id.data(), static_cast<int>(webhook.id.size()));
+    if (!is_fresh(webhook, now))
+        return {WebhookOutcome::stale, id};
+    return {claim_id(request.source, id, scope, policy, webhook.tolerance), id};
+}
+
+} // namespace
+
+SQL_FUNCTION(idem_webhook_receive) {
+    Request request;
+    request.source = required_text(fcinfo, Argument::source, "source");
+    request.headers = object_argument(fcinfo, Argument::headers);
+    const bytea *body = required_text(fcinfo, Argument::body, "body");
+    request.body = {VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body)};
+    const Answer answer = receive(request);
+    const Datum values[] = {enum_value(webhook_outcome_enum, static_cast<int>(answer.outcome)),
+                            PointerGetDatum(answer.message_id)};
+    const bool nulls[] = {false, answer.message_id == nullptr};
+    PG_RETURN_DATUM(make_composite(webhook_answer_type, values, nulls));
+}

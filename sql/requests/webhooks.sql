@@ -1,0 +1,56 @@
+-- Webhooks: that a sender signed it, that it is fresh, and that it takes effect once.
+
+CREATE TYPE idem_webhook_outcome AS ENUM ('accepted', 'duplicate', 'stale', 'invalid');
+COMMENT ON TYPE idem_webhook_outcome IS
+'What a webhook is. accepted: genuine, fresh and new; duplicate: it was accepted before, and that has committed; stale: genuine, but signed too long ago, or too far ahead; invalid: no secret of its source signed it.';
+
+CREATE TYPE idem_webhook_answer AS (
+    outcome    idem_webhook_outcome,
+    message_id text
+);
+COMMENT ON TYPE idem_webhook_answer IS 'The answer of idem_webhook_receive. Call it as SELECT * FROM idem_webhook_receive(...).';
+COMMENT ON COLUMN idem_webhook_answer.outcome IS 'accepted: do the work in this transaction; all others: do nothing.';
+COMMENT ON COLUMN idem_webhook_answer.message_id IS
+'What names the webhook among those of its source: the sender''s id, or where it gives none, the SHA-256 of the body in hexadecimal digits. NULL when invalid.';
+
+-- As with idem_api_keys: no index, no statistics, nothing that could carry a secret away.
+CREATE TABLE idem_webhook_sources (
+    source     text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    format     text COLLATE "C" NOT NULL,
+    tolerance  interval    NOT NULL,
+    secret     bytea       NOT NULL
+);
+ALTER TABLE idem_webhook_sources ALTER source SET STATISTICS 0, ALTER created_at SET STATISTICS 0, ALTER expires_at SET STATISTICS 0,
+    ALTER format SET STATISTICS 0, ALTER tolerance SET STATISTICS 0, ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
+COMMENT ON TABLE idem_webhook_sources IS
+'What webhooks are verified with. Not dumped: set the sources again after a restore. Change it only by idem_webhook_source_set and idem_webhook_source_drop; whoever can read it can sign.';
+COMMENT ON COLUMN idem_webhook_sources.source IS 'The name that idem_webhook_receive is given; 1 to 255 bytes.';
+COMMENT ON COLUMN idem_webhook_sources.created_at IS 'When it was set.';
+COMMENT ON COLUMN idem_webhook_sources.expires_at IS 'Until when it verifies; infinity: until it is replaced.';
+COMMENT ON COLUMN idem_webhook_sources.format IS 'What the sender signs, and how: standard, stripe, github, slack or shopify.';
+COMMENT ON COLUMN idem_webhook_sources.tolerance IS 'How far the time of signing may be from the database''s clock; 0: the format has no time.';
+COMMENT ON COLUMN idem_webhook_sources.secret IS 'The key of HMAC-SHA256; of one over 64 bytes, its SHA-256, which gives the same.';
+
+CREATE FUNCTION idem_webhook_receive(source text, headers jsonb, body bytea)
+RETURNS idem_webhook_answer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_webhook_receive(text, jsonb, bytea) IS
+'Checks a webhook with the secrets of its source, in constant time, and accepts it once: headers is an object of the request''s header fields, {"name": "value" or ["value", ...]}, names in any case; body has the bytes as they came, before anything has parsed them. Its id is the key idem_key(source, message_id) in the scope ''webhook'', whose policy and owner apply, kept for the scope''s ttl, and at least for twice the tolerance. Transactional: a rollback makes the webhook new again. Waits for a transaction that has the same webhook in hand. Answer the sender with 2xx after the commit, also for a duplicate; with 4xx when it is stale or invalid. An id that the sender does not sign (github, shopify) can be changed by whoever has seen a genuine request.
+Errors: 22004 an argument is null; 22023 headers is no object; 25006 a genuine and new webhook in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, and so is an unknown source.';
+
+CREATE FUNCTION idem_webhook_source_set(source text, format text, secret bytea, keep_old interval DEFAULT '0', tolerance interval DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_webhook_source_set(text, text, bytea, interval, interval) IS
+'Gives a source of webhooks the secret that its sender signs with; from its commit on. format: standard (Standard Webhooks), stripe, github, slack or shopify. secret: the bytes as the sender shows them; for standard whsec_ and base64, or base64 alone, padded or not; bytes that are no base64 are the key itself. The secret that the source had verifies for keep_old longer (NULL: 0), with the format and tolerance that it had. tolerance: how far the time of signing may be from the database''s clock (NULL: 5 min); github and shopify sign no time. Secrets are in no dump: set them again after a restore. Pass the secret as a parameter, so that it is in no statement that is logged. Operators.
+Errors: 22004 source, format or secret is null; 22023 source empty or over 255 bytes, unknown format, secret under 8 or over 1024 bytes or not base64 after whsec_, keep_old negative, tolerance not positive, over 7 days, or given for a format without time; 25006 in a read-only transaction.';
+
+CREATE FUNCTION idem_webhook_source_drop(source text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_webhook_source_drop(text) IS
+'Takes a source all its secrets, at once; false when it had none. Operators. Errors: 22004, 22023, 25006 as idem_webhook_source_set.';
+
+-- Whoever deletes a secret by hand means it.
+CREATE TRIGGER idem_webhook_sources_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_webhook_sources
+    FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
+ALTER TABLE idem_webhook_sources ENABLE ALWAYS TRIGGER idem_webhook_sources_changed;
+COMMENT ON TRIGGER idem_webhook_sources_changed ON idem_webhook_sources IS 'Makes every session read the table again.';
