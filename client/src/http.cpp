@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "http_text.hpp"
 #include "outcome.hpp"
 
 namespace idem {
@@ -35,18 +36,6 @@ constexpr statement complete_statement{
     "NULL, $5::pg_catalog.bytea, $6::pg_catalog.int8)",
     true}; // equal response, same fence: a no-op
 
-constexpr char kHex[] = "0123456789abcdef";
-
-std::string bytea_text(const std::string &bytes) {
-    std::string text = "\\x";
-    text.reserve(2 + 2 * bytes.size());
-    for (const char c : bytes) {
-        text += kHex[static_cast<unsigned char>(c) >> 4];
-        text += kHex[static_cast<unsigned char>(c) & 15];
-    }
-    return text;
-}
-
 // `hex`: as encode() writes it.
 std::string bytes_of(const std::string &hex) {
     const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
@@ -54,52 +43,6 @@ std::string bytes_of(const std::string &hex) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
         bytes[i] = static_cast<char>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
     return bytes;
-}
-
-void append_json(std::string &json, const std::string &text) {
-    json += '"';
-    for (const char c : text) {
-        if (c == '"' || c == '\\') {
-            json += '\\';
-            json += c;
-        } else if (static_cast<unsigned char>(c) < 0x20) {
-            json += "\\u00";
-            json += kHex[static_cast<unsigned char>(c) >> 4];
-            json += kHex[c & 15];
-        } else {
-            json += c;
-        }
-    }
-    json += '"';
-}
-
-bool same_name(const std::string &left, const std::string &right) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                      [&](char a, char b) { return lower(a) == lower(b); });
-}
-
-// An object of arrays: the values of each name, in their order.
-std::string json_of(const http_headers &headers) {
-    std::string json = "{";
-    std::vector<bool> done(headers.size(), false);
-    for (std::size_t i = 0; i < headers.size(); ++i) {
-        if (done[i])
-            continue;
-        if (json.size() > 1)
-            json += ',';
-        append_json(json, headers[i].first);
-        json += ":[";
-        for (std::size_t j = i; j < headers.size(); ++j)
-            if (same_name(headers[i].first, headers[j].first)) {
-                if (j > i)
-                    json += ',';
-                append_json(json, headers[j].second);
-                done[j] = true;
-            }
-        json += ']';
-    }
-    return json + '}';
 }
 
 http_headers headers_of(const std::string &lines) {

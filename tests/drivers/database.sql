@@ -8,6 +8,7 @@ CREATE EXTENSION idem SCHEMA idem;
 SELECT idem.idem_grant('shop');
 SELECT idem.idem_machine_define('order', '{"initial": ["created"], "transitions": {"created": ["paid", "cancelled"], "paid": ["shipped"]}}');
 SELECT idem.idem_api_key_set('shop', '0123456789abcdef0123456789abcdef');
+SELECT idem.idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
 SET ROLE shop;
 CREATE TABLE orders (
     id    integer PRIMARY KEY,

@@ -27,3 +27,4 @@
 #include <idem/tokens.hpp>
 #include <idem/transact.hpp>
 #include <idem/transaction.hpp>
+#include <idem/webhooks.hpp>
