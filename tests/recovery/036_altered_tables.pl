@@ -342,7 +342,7 @@ sub has_right_answers { return $_[0]{kind} !~ /null values|deletion|lying|drop a
 sub errors_of
 {
     my ($sort) = $_[0]{sort};
-    return '55000' if $_[0]{kind} =~ /index/ && $_[0]{object} =~ /^idem_(token_secrets|api_keys)$/;
+    return '55000' if $_[0]{kind} =~ /index/ && $_[0]{object} =~ /^idem_(token_secrets|api_keys|webhook_sources)$/;
     return 'none' if $sort =~ /^(table|column)$/ && $_[0]{kind} =~ /^(autovacuum|comment|grant|statistics|option|index|hash index|brin index)$/;
     return $sort =~ /^view/ ? '55000|42P01|42703|42501' : $sort eq 'attribute' ? '55000|42703|42883|42804|22P02' : '55000|HX001|23...';
 }
