@@ -38,7 +38,7 @@ start() {
     esac
 }
 
-pause() { sleep "0.$((RANDOM % 9))"; }
+pause() { sleep "0.1$((RANDOM % 9))"; }
 
 @test "webhooks at two endpoints, a third of them repeated, the endpoints and their sessions killed: all are answered" {
     spawn sender "$PYTHON" "$root/examples/webhooks/sender.py" "$webhooks" "http://127.0.0.1:$cpp_port" "http://127.0.0.1:$node_port"
