@@ -71,7 +71,7 @@ my @cases = (
     [ execute => changes => 1, expressions => q{
         idem_execute('execute ' || i, 'SELECT $1::int + 1 AS sum, $2 AS word', jsonb_build_array(i, 'x'), ttl => '1 ms'),
         idem_execute('executed', 'SELECT 1 AS one')} ],
-    [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000)} ],
+    [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000), idem_hits('hit ' || i % 1000)} ],
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],
     [ consume => expressions => q{idem_consume('me', 'message ' || i, '1 ms'), idem_consume('me', 'seen')} ],
     [ http => changes => 1, plpgsql => q{

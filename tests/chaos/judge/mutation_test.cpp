@@ -195,8 +195,9 @@ const std::vector<Mutation> kMutations = {
      1},
     {"another stock told",
      [](History &history, Random &random) {
-         const auto place =
-             some_step(history, random, [](const auto &, const Step &step) { return step.value_given.has_value(); });
+         const auto place = some_step(history, random, [](const auto &, const Step &step) {
+             return step.call != Call::publish && step.value_given.has_value();
+         });
          if (place.step != nullptr)
              *place.step->value_given += 1000;
          return place.step != nullptr;
