@@ -71,7 +71,8 @@ my @cases = (
     [ execute => changes => 1, expressions => q{
         idem_execute('execute ' || i, 'SELECT $1::int + 1 AS sum, $2 AS word', jsonb_build_array(i, 'x'), ttl => '1 ms'),
         idem_execute('executed', 'SELECT 1 AS one')} ],
-    [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000), idem_hits('hit ' || i % 1000)} ],
+    [ hit => changes => 1, expressions => q{idem_hit('hit ' || i, '1 ms'), idem_hit('hit ' || i % 1000)} ],
+    [ hits => kept => 700, expressions => q{(SELECT hits FROM idem_hits('hit ' || i % 1000))} ],
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],
     [ consume => expressions => q{idem_consume('me', 'message ' || i, '1 ms'), idem_consume('me', 'seen')} ],
     [ http => changes => 1, plpgsql => q{
@@ -96,6 +97,12 @@ my @cases = (
         PERFORM idem_outbox_ack(array_agg(o.id), min(o.fence)) FROM idem_outbox_take('letters') o;
         PERFORM idem_outbox_retry(ARRAY[i]), idem_outbox_discard(ARRAY[i]), idem_outbox_ack(ARRAY[i], i);
         PERFORM * FROM idem_dead_letters;} ],
+    [ outbox_batch => changes => 6, plpgsql => q{
+        PERFORM idem_publish('batches', '{"a": 1}', delay => '1 ms', dedup_id => 'message ' || i % 1000),
+                idem_publish_many('batches', jsonb_build_array('{"payload": 1, "key": "k"}'::jsonb,
+                    jsonb_build_object('payload', i, 'headers', '{"h": 1}'::jsonb, 'dedup_id', 'message ' || i % 1000)));
+        PERFORM idem_outbox_renew(array_agg(o.id), min(o.fence), '1 min'), idem_outbox_ack(array_agg(o.id), min(o.fence))
+           FROM idem_outbox_take('batches') o;} ],
     [ token => plpgsql => q{
         token := idem_token_issue('user ' || i, '1 s');
         PERFORM idem_token_redeem(token, 'user ' || i), idem_token_redeem(token, 'user ' || i),
@@ -140,6 +147,7 @@ my @cases = (
     [ moved => changes => 1, plpgsql => q{
         UPDATE moving SET region = 1 - region, state = CASE state WHEN 'a' THEN 'b' ELSE 'a' END WHERE id = i % 1000;} ],
     [ observe => weight => 100, expressions => q{(SELECT count(*) FROM idem_stats), (SELECT count(*) FROM idem_in_flight()),
+        (SELECT count(*) FROM idem_outbox_backlog()),
         (SELECT count(*) FROM idem_health()), (SELECT version FROM idem_version()), (SELECT count(*) FROM idem_sweep_progress), idem_stats_reset()} ],
     [ define => weight => 40, kept => 32 * 1024, swings => 1024 * 1024, plpgsql => q{
         PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_reset('some', 'ttl', 'owner'), idem_scope_drop('some');
