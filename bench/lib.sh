@@ -148,13 +148,14 @@ stop_child() {
 sql() { "$bindir/psql" --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 "$@"; }
 
 # run_pgbench OPTION... -- FILE...: the files are parts of one script; the report is left in pgbench.out. pgbench knows whole seconds
-# only; with `alarm` set, it gets its own signal for the end so many seconds after its clients have connected.
+# only; with `alarm` set, it gets its own signal for the end so many seconds after its clients have connected. `protocol`: the statements
+# are prepared unless it says otherwise.
 run_pgbench() {
     local options=() script=$scratch/script.sql pgbench
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     cat "$@" >"$script"
-    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --define=prefill="$prefill" --define=rows="$rows" \
+    "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol="${protocol:-prepared}" --define=prefill="$prefill" --define=rows="$rows" \
         --define=turn=-1 --file="$script" "${options[@]}" >"$scratch/pgbench.out" 2>"$scratch/pgbench.err" &
     pgbench=$!
     if [ -n "${alarm:-}" ]; then

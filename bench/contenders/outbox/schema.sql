@@ -19,3 +19,13 @@ CREATE TABLE raw_queue (
     payload jsonb NOT NULL,
     headers jsonb
 );
+-- A queue of pgmq's: a table for each topic, and a time until which a message is invisible.
+CREATE TABLE pgmq_queue (
+    msg_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    read_ct int NOT NULL DEFAULT 0,
+    enqueued_at timestamptz NOT NULL DEFAULT now(),
+    vt timestamptz NOT NULL,
+    message jsonb,
+    headers jsonb
+);
+CREATE INDEX ON pgmq_queue (vt);

@@ -1,0 +1,1 @@
+SELECT idem_consume('github', :key::text);
