@@ -166,20 +166,16 @@ void take_message(TakeCall *call, const AnswerRows &result, TupleTableSlot *slot
     put_row(result, slot, message, lease->fence);
 }
 
-// Reads from the oldest message on, because earlier messages close their keys. Once it has taken a message, the scan is
-// limited; the next call reads further.
+// Reads from the oldest message on, because earlier messages close their keys, until it has as many as were asked for: the
+// next call would find the same messages in its way.
 void choose_messages(TakeCall *call, const AnswerRows &result) {
     with_latest_snapshot([&](Snapshot snapshot) {
-        const int64 max_read = int64{10} * call->max_messages + 1000;
         const IndexedRows scan = begin_message_scan(call->messages, snapshot, call->topic);
         TupleTableSlot *slot;
-        int64 read_since_first = 0; // messages that were read since the first was taken
-        while (call->new_lease.ids.count < call->max_messages && read_since_first < max_read &&
-               (slot = next_row(scan)) != nullptr) {
+        while (call->new_lease.ids.count < call->max_messages && (slot = next_row(scan)) != nullptr) {
             const Message message = read_message(slot);
             if (is_eligible(call, snapshot, message))
                 take_message(call, result, slot, message);
-            read_since_first += call->new_lease.ids.count > 0;
         }
         end_indexed_rows(scan);
     });

@@ -1,6 +1,6 @@
 -- The outbox in one session: publish, take, ack, nack, what is parked and how it comes back. Several sessions are in the isolation specs.
 \ir ../include/helpers.psql
-SELECT plan(98);
+SELECT plan(101);
 CALL pg_temp.clean('outbox:');
 CREATE PROCEDURE pg_temp.empty() LANGUAGE sql AS $$
     DELETE FROM idem.idem_outbox; DELETE FROM idem.idem_outbox_leases; DELETE FROM idem.idem_outbox_parked
@@ -166,6 +166,15 @@ SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 200, 
 SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t', 10000)), 0, 'and_no_key_twice');
 SELECT is((SELECT sum(idem_outbox_ack(ids, fence))::int FROM idem_outbox_leases), 700, 'all_acknowledged');
 SELECT is((SELECT count(*)::int FROM idem_outbox_take('outbox:t')), 100, 'default_of_max_messages');
+CALL pg_temp.empty();
+
+-- As many as are there: what waits behind its key, or for its time, hides nothing behind it.
+SELECT count(idem_publish('outbox:t', jsonb_build_object('m', n), CASE WHEN n <= 5000 THEN 'the same' ELSE 'k' || n END)) FROM generate_series(1, 5098) n \gset dropped_
+SELECT is((SELECT count(*) || ' ' || count(DISTINCT key) FROM idem_outbox_take('outbox:t', 100)), '99 99', 'a_key_with_many_messages_does_not_hide_the_others');
+CALL pg_temp.empty();
+SELECT count(idem_publish('outbox:t', jsonb_build_object('m', n), delay => CASE WHEN n BETWEEN 2 AND 3001 THEN interval '1 hour' END)) FROM generate_series(1, 3010) n \gset dropped_
+SELECT is((SELECT count(*) FROM idem_outbox_take('outbox:t', 100)), 10::bigint, 'nor_do_delayed_ones');
+SELECT is((SELECT count(*) FROM idem_outbox_take('outbox:t', 100)), 0::bigint, 'which_rest');
 CALL pg_temp.empty();
 
 -- A batch of several rows: one fence for all of it.
