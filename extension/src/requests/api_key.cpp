@@ -12,24 +12,16 @@ constexpr int kMinSecretBytes = 16;
 constexpr Column kColumns[] = {
     {"key_id", TEXTOID}, {"created_at", TIMESTAMPTZOID}, {"expires_at", TIMESTAMPTZOID}, {"secret", BYTEAOID}};
 
-void check_row(const StoredSecret &row) {
-    if (!is_intact(row))
-        ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                        errmsg("a secret of API key \"%s\" is damaged", text_to_cstring(name_of(row))),
-                        errhint("Drop it with idem_api_key_drop, and set it anew.")));
+void raise_damaged(const StoredSecret &row) {
+    ereport(ERROR,
+            (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a secret of API key \"%s\" is damaged", text_to_cstring(name_of(row))),
+             errhint("Drop it with idem_api_key_drop, and set it again.")));
 }
 
 } // namespace
 
 constinit Member api_keys = member_of_secrets("idem_api_keys", kColumns);
-constinit SecretStore api_key_store{api_keys, by_name, check_row, nullptr, 0};
-
-bool find_api_secret(const text *key_id, int n, core::Micros now, Secret *found) {
-    const StoredSecret *row = find_secret(api_key_store, key_id, n, now);
-    if (row != nullptr)
-        *found = row->secret;
-    return row != nullptr;
-}
+constinit SecretStore api_key_store{api_keys, by_name, has_intact_bytes, raise_damaged, nullptr, 0};
 
 } // namespace idem
 

@@ -39,15 +39,15 @@ bool is_genuine(const SignedRequest &request, const core::Mac &given, Micros now
         return false;
     const Bytes covered{message.data, static_cast<Size>(message.len)};
     const auto is_signed_by = [&](const Secret &secret) { return core::same_mac(hmac(secret.key(), covered, {"", 0}), given); };
-    Secret secret{kSecretBytes, {}};
-    if (!find_api_secret(request.key_id, 0, now, &secret)) {
-        (void)is_signed_by(secret);
-        return false;
-    }
-    bool genuine = is_signed_by(secret);
-    for (int n = 1; find_api_secret(request.key_id, n, now, &secret); n++)
-        genuine |= is_signed_by(secret);
-    explicit_bzero(&secret, sizeof secret);
+    bool is_known = false;
+    bool genuine = false;
+    for (const StoredSecret &row : secrets_of(api_key_store, request.key_id))
+        if (verifies(row, now)) {
+            genuine |= is_signed_by(row.secret);
+            is_known = true;
+        }
+    if (!is_known)
+        (void)is_signed_by(Secret{kSecretBytes, {}});
     return genuine;
 }
 

@@ -5,7 +5,6 @@
 #include "server/bytes.hpp"
 
 #include <algorithm>
-#include <span>
 
 namespace idem {
 
@@ -15,6 +14,7 @@ using core::Micros;
 
 constexpr int kMaxSecretBytes = 1024;
 
+Micros creation_of(const StoredSecret &row) { return DatumGetTimestampTz(row.get(SigningColumn::created_at)); }
 Micros expiry_of(const StoredSecret &row) { return DatumGetTimestampTz(row.get(SigningColumn::expires_at)); }
 
 std::span<const StoredSecret> rows_of(const SecretRows &rows, const text *name) {
@@ -26,8 +26,14 @@ std::span<const StoredSecret> rows_of(const SecretRows &rows, const text *name) 
     return {first, last};
 }
 
-bool is_same(const Secret &left, const Secret &right) {
-    return left.size == right.size && memcmp(left.bytes, right.bytes, left.size) == 0;
+// Whether both verify the same requests: they have the same bytes and the same other columns.
+bool is_same(TupleDesc layout, const StoredSecret &left, const StoredSecret &right) {
+    bool same = left.secret.size == right.secret.size && memcmp(left.secret.bytes, right.secret.bytes, left.secret.size) == 0;
+    for (AttrNumber column = SigningColumn::first_other; same && column < layout->natts; column++) {
+        Form_pg_attribute type = TupleDescAttr(layout, column - 1);
+        same = datum_image_eq(left.get(column), right.get(column), type->attbyval, type->attlen);
+    }
+    return same;
 }
 
 } // namespace
@@ -77,26 +83,28 @@ Secret stored_secret(const void *key, Size size) {
 }
 
 int by_name(const void *left, const void *right) {
-    return compare_bytes(name_of(*static_cast<const StoredSecret *>(left)), name_of(*static_cast<const StoredSecret *>(right)));
+    const auto &a = *static_cast<const StoredSecret *>(left);
+    const auto &b = *static_cast<const StoredSecret *>(right);
+    const int order = compare_bytes(name_of(a), name_of(b));
+    if (order != 0)
+        return order;
+    if (creation_of(a) != creation_of(b))
+        return creation_of(a) < creation_of(b) ? 1 : -1;
+    return (expiry_of(a) < expiry_of(b)) - (expiry_of(a) > expiry_of(b));
 }
 
-const StoredSecret *find_secret(SecretStore &store, const text *name, int n, Micros now) {
-    for (const StoredSecret &row : rows_of(current_secrets(store), name))
-        if (expiry_of(row) > now && n-- == 0)
-            return &row;
-    return nullptr;
-}
+std::span<const StoredSecret> secrets_of(SecretStore &store, const text *name) { return rows_of(current_secrets(store), name); }
 
 void set_secret(SecretStore &store, StoredSecret *row, Micros now, Micros old_until, const char *function) {
     row->set(SigningColumn::created_at, TimestampTzGetDatum(now));
     row->set(SigningColumn::expires_at, TimestampTzGetDatum(core::kForever));
     const SecretChange change = begin_change(store, function);
     for (const StoredSecret &old : rows_of(*change.rows, name_of(*row))) {
-        const bool verifies = is_intact(old) && expiry_of(old) > now && !is_same(old.secret, row->secret);
-        if (verifies && expiry_of(old) <= old_until)
+        const bool is_kept = store.is_intact(old) && verifies(old, now) && !is_same(RelationGetDescr(change.table), old, *row);
+        if (is_kept && expiry_of(old) <= old_until)
             continue;
         delete_secret(change, old);
-        if (verifies && old_until > now) {
+        if (is_kept && old_until > now) {
             StoredSecret shortened = old;
             shortened.set(SigningColumn::expires_at, TimestampTzGetDatum(old_until));
             insert_secret(change, shortened);

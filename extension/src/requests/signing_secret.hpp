@@ -6,6 +6,8 @@
 #include "core/key_state.hpp"
 #include "storage/secret_store.hpp"
 
+#include <span>
+
 namespace idem {
 
 struct SigningColumn {
@@ -23,15 +25,21 @@ void check_secret_size(Size bytes, int min_bytes);
 // The secret as it is stored: a key that is too long for HMAC as its SHA-256, which has the same MACs.
 Secret stored_secret(const void *key, Size size);
 
-// For the SecretStore of such a table.
+// For the SecretStore of such a table: the secrets of one name are neighbours, the newest first.
 int by_name(const void *left, const void *right);
 inline const text *name_of(const StoredSecret &row) { return DatumGetTextPP(row.get(SigningColumn::name)); }
-inline bool is_intact(const StoredSecret &row) { return row.secret.size <= kMaxHmacKeyBytes; }
+inline bool has_intact_bytes(const StoredSecret &row) { return row.secret.size <= kMaxHmacKeyBytes; }
 
-// The n-th secret, from 0 on, that verifies for this name at `now`; nullptr when there is none. Valid until the next call.
-const StoredSecret *find_secret(SecretStore &store, const text *name, int n, core::Micros now);
+// The secrets of this name, the newest first, also those that no longer verify. Valid until the next call for this store.
+std::span<const StoredSecret> secrets_of(SecretStore &store, const text *name);
 
-// Adds `row`, of which created_at and expires_at are set here; earlier secrets of its name verify until `old_until`. Waits for
+// Whether a secret of the table verifies at `now`.
+inline bool verifies(const StoredSecret &row, core::Micros now) {
+    return DatumGetTimestampTz(row.get(SigningColumn::expires_at)) > now;
+}
+
+// Adds `row`, of which created_at and expires_at are set here; earlier secrets of its name verify until `old_until`, except
+// those that are equal to it. Waits for
 // another transaction that has changed the table, and makes later changes wait for the end of this transaction. Messages name
 // `function`.
 void set_secret(SecretStore &store, StoredSecret *row, core::Micros now, core::Micros old_until, const char *function);

@@ -91,37 +91,39 @@ std::string_view field_value(Jsonb *headers, std::string_view name) {
 
 Bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
 
-// Whether the secret signed the request, and if so, what it says of itself.
-bool is_signed_by(const WebhookSecret &candidate, const Request &request, Genuine *genuine) {
-    const WebhookFormat &format = *candidate.format;
+bool is_fresh(const Genuine &webhook, Micros now) {
+    return webhook.tolerance == 0 ||
+           (webhook.signed_at >= now - webhook.tolerance && webhook.signed_at <= now + webhook.tolerance);
+}
+
+// Whether the source's secret signed the request, and if so, what the request says of itself.
+bool is_signed_by(const StoredSecret &source, const Request &request, Genuine *genuine) {
+    const WebhookFormat &format = format_of(source);
     const WebhookFields fields{field_value(request.headers, format.id_field), field_value(request.headers, format.time_field),
                                field_value(request.headers, format.signature_field)};
     Webhook webhook;
     if (!core::read_webhook(format, fields, &webhook))
         return false;
     const text *before = core_string([&] { return core::signed_before_body(format, webhook); });
-    const core::Mac mac =
-        hmac(candidate.secret.key(), {VARDATA_ANY(before), VARSIZE_ANY_EXHDR(before)}, bytes_of(request.body));
+    const core::Mac mac = hmac(source.secret.key(), {VARDATA_ANY(before), VARSIZE_ANY_EXHDR(before)}, bytes_of(request.body));
     if (!core::has_signature(format, webhook, mac))
         return false;
-    *genuine = {true, webhook.seconds * USECS_PER_SEC - kMicrosFrom1970, candidate.tolerance,
+    *genuine = {true, webhook.seconds * USECS_PER_SEC - kMicrosFrom1970, tolerance_of(source),
                 webhook.id.empty() ? core::id_in_body(format, request.body) : webhook.id};
     return true;
 }
 
-// Tries every secret of the source. An unknown source takes as long as a known one.
+// Tries every secret of the source. A request may be signed by several of them, which may read another id and allow another
+// tolerance: the newest by which it is fresh counts, so that each copy of the request has the same id.
 Genuine verify(const Request &request, Micros now) {
-    Genuine genuine{};
-    WebhookSecret candidate{nullptr, 0, {kSecretBytes, {}}};
-    int count = 0;
-    while (find_webhook_secret(request.source, count, now, &candidate)) {
-        (void)is_signed_by(candidate, request, &genuine);
-        count++;
+    Genuine chosen{};
+    for (const StoredSecret &source : secrets_of(webhook_source_store, request.source)) {
+        Genuine genuine{};
+        if (verifies(source, now) && is_signed_by(source, request, &genuine) &&
+            (!chosen.found || (!is_fresh(chosen, now) && is_fresh(genuine, now))))
+            chosen = genuine;
     }
-    if (count == 0)
-        (void)hmac(candidate.secret.key(), {"", 0}, bytes_of(request.body));
-    explicit_bzero(&candidate, sizeof candidate);
-    return genuine;
+    return chosen;
 }
 
 const text *digest_of(std::string_view body) {
@@ -134,24 +136,30 @@ const text *digest_of(std::string_view body) {
     return cstring_to_text_with_len(hex.data, hex.len);
 }
 
-bool is_fresh(const Genuine &webhook, Micros now) {
-    return webhook.tolerance == 0 ||
-           (webhook.signed_at >= now - webhook.tolerance && webhook.signed_at <= now + webhook.tolerance);
-}
-
-// The id is retained at least for as long as a copy of this request is fresh.
-WebhookOutcome claim_id(const text *source, const text *id, const text *scope, const ScopePolicy &policy, Micros tolerance) {
+// The id is retained at least for as long as a copy of this request is fresh. A call that has waited for another claim of the
+// id may find that claim expired, or rolled back, when its own request is no longer fresh: it then gives the id back.
+WebhookOutcome claim_id(const text *source, const text *id, const text *scope, const ScopePolicy &policy,
+                        const Genuine &webhook) {
     ClaimRequest request{};
     request.function = "idem_webhook_receive()";
     request.key = composite_key(source, id);
     request.scope = scope;
     apply_policy(&request, policy, nullptr);
     if (request.ttl != core::kForever)
-        request.ttl = Max(request.ttl, 2 * tolerance + USECS_PER_SEC);
+        request.ttl = Max(request.ttl, 2 * webhook.tolerance + USECS_PER_SEC);
     request.waits_for_commit = true;
-    const Claimed claimed = claim_key(request);
+    const KeyTable table = open_keys(Access::write, request.space);
+    Claimed claimed = claim_key(table, request);
+    const bool is_stale = is_granted(claimed.outcome) && !is_fresh(webhook, claimed.at);
+    if (is_stale)
+        (void)delete_key(table, &claimed.version);
+    else
+        count_outcome(request, claimed.outcome);
+    close_keys(table);
     raise_if_held(claimed, request.key);
-    return is_granted(claimed.outcome) ? WebhookOutcome::accepted : WebhookOutcome::duplicate;
+    return is_stale                      ? WebhookOutcome::stale
+           : is_granted(claimed.outcome) ? WebhookOutcome::accepted
+                                         : WebhookOutcome::duplicate;
 }
 
 Answer receive(const Request &request) {
@@ -165,7 +173,7 @@ Answer receive(const Request &request) {
                                         : cstring_to_text_with_len(webhook.id.data(), static_cast<int>(webhook.id.size()));
     if (!is_fresh(webhook, now))
         return {WebhookOutcome::stale, id};
-    return {claim_id(request.source, id, scope, policy, webhook.tolerance), id};
+    return {claim_id(request.source, id, scope, policy, webhook), id};
 }
 
 } // namespace

@@ -29,13 +29,16 @@ const WebhookFormat *format_called(const text *name) {
     return core::webhook_format({VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)});
 }
 
-const WebhookFormat *format_of(const StoredSecret &row) { return format_called(DatumGetTextPP(row.get(SourceColumn::format))); }
+const WebhookFormat *stored_format(const StoredSecret &row) {
+    return format_called(DatumGetTextPP(row.get(SourceColumn::format)));
+}
 
-void check_row(const StoredSecret &row) {
-    if (!is_intact(row) || format_of(row) == nullptr)
-        ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                        errmsg("a secret of webhook source \"%s\" is damaged", text_to_cstring(name_of(row))),
-                        errhint("Drop it with idem_webhook_source_drop, and set it anew.")));
+bool is_intact(const StoredSecret &row) { return has_intact_bytes(row) && stored_format(row) != nullptr; }
+
+void raise_damaged(const StoredSecret &row) {
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                    errmsg("a secret of webhook source \"%s\" is damaged", text_to_cstring(name_of(row))),
+                    errhint("Drop it with idem_webhook_source_drop, and set it again.")));
 }
 
 } // namespace
@@ -43,12 +46,17 @@ void check_row(const StoredSecret &row) {
 namespace idem {
 
 constinit Member webhook_sources = member_of_secrets("idem_webhook_sources", kColumns);
+constinit SecretStore webhook_source_store{webhook_sources, by_name, is_intact, raise_damaged, nullptr, 0};
+
+const WebhookFormat &format_of(const StoredSecret &source) { return *stored_format(source); }
+
+Micros tolerance_of(const StoredSecret &source) {
+    return span_of(DatumGetIntervalP(source.get(SourceColumn::tolerance)), "tolerance");
+}
 
 } // namespace idem
 
 namespace {
-
-constinit SecretStore store{webhook_sources, by_name, check_row, nullptr, 0};
 
 const text *format_argument(FunctionCallInfo fcinfo, const WebhookFormat **format) {
     const text *name = required_text(fcinfo, Argument::format, "format");
@@ -91,18 +99,6 @@ Secret secret_argument(FunctionCallInfo fcinfo, const WebhookFormat &format) {
 
 } // namespace
 
-namespace idem {
-
-bool find_webhook_secret(const text *source, int n, Micros now, WebhookSecret *found) {
-    const StoredSecret *row = find_secret(store, source, n, now);
-    if (row == nullptr)
-        return false;
-    *found = {format_of(*row), span_of(DatumGetIntervalP(row->get(SourceColumn::tolerance)), "tolerance"), row->secret};
-    return true;
-}
-
-} // namespace idem
-
 SQL_FUNCTION(idem_webhook_source_set) {
     const WebhookFormat *format;
     StoredSecret row{};
@@ -111,11 +107,13 @@ SQL_FUNCTION(idem_webhook_source_set) {
     row.set(SourceColumn::tolerance, IntervalPGetDatum(stored_tolerance(fcinfo, *format)));
     row.secret = secret_argument(fcinfo, *format);
     const Micros now = clock_now();
-    set_secret(store, &row, now, old_until_argument(fcinfo, Argument::keep_old, now), "idem_webhook_source_set()");
+    set_secret(webhook_source_store, &row, now, old_until_argument(fcinfo, Argument::keep_old, now),
+               "idem_webhook_source_set()");
     explicit_bzero(&row, sizeof row);
     PG_RETURN_VOID();
 }
 
 SQL_FUNCTION(idem_webhook_source_drop) {
-    PG_RETURN_BOOL(drop_secrets(store, secret_name_argument(fcinfo, Argument::source, "source"), "idem_webhook_source_drop()"));
+    PG_RETURN_BOOL(drop_secrets(webhook_source_store, secret_name_argument(fcinfo, Argument::source, "source"),
+                                "idem_webhook_source_drop()"));
 }

@@ -7,14 +7,9 @@
 namespace idem {
 
 extern Member webhook_sources;
+extern SecretStore webhook_source_store;
 
-struct WebhookSecret {
-    const core::WebhookFormat *format;
-    core::Micros tolerance; // 0: the format is not timed
-    Secret secret;
-};
-
-// Finds the n-th secret, from 0 on, that verifies for this source at `now`. Returns false when there is none.
-bool find_webhook_secret(const text *source, int n, core::Micros now, WebhookSecret *found);
+const core::WebhookFormat &format_of(const StoredSecret &source);
+core::Micros tolerance_of(const StoredSecret &source); // 0: the format is not timed
 
 } // namespace idem

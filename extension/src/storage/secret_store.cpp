@@ -83,7 +83,8 @@ const SecretRows &current_secrets(SecretStore &store) {
     SecretRows *rows = read_table(store, table);
     table_close(table, AccessShareLock);
     for (int i = 0; i < rows->count; i++)
-        store.check(rows->list[i]);
+        if (!store.is_intact(rows->list[i]))
+            store.raise_damaged(rows->list[i]);
     MemoryContextSetParent(rows->memory, CacheMemoryContext);
     if (store.rows != nullptr)
         MemoryContextDelete(store.rows->memory);

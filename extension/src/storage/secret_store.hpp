@@ -44,8 +44,9 @@ struct SecretRows {
 struct SecretStore {
     Member &table;
     int (*compare)(const void *left, const void *right); // two StoredSecret, for qsort
-    void (*check)(const StoredSecret &row);              // raises if the secret's size is wrong
-    SecretRows *rows;                                    // the cache, valid while `generation` is current
+    bool (*is_intact)(const StoredSecret &row);          // false: the row was damaged, and cannot be used
+    void (*raise_damaged)(const StoredSecret &row);
+    SecretRows *rows; // the cache, valid while `generation` is current
     uint64 generation;
 };
 

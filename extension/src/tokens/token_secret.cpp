@@ -36,13 +36,14 @@ int newest_first(const void *left, const void *right) {
     return (creation_of(a) < creation_of(b)) - (creation_of(a) > creation_of(b));
 }
 
-void check_row(const StoredSecret &row) {
-    if (row.secret.size != kSecretBytes)
-        ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("secret %d of idem_token_secrets is damaged", key_id_of(row)),
-                        errhint("Delete the row; its tokens are lost.")));
+bool is_intact(const StoredSecret &row) { return row.secret.size == kSecretBytes; }
+
+void raise_damaged(const StoredSecret &row) {
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("secret %d of idem_token_secrets is damaged", key_id_of(row)),
+                    errhint("Delete the row; its tokens are lost.")));
 }
 
-constinit SecretStore store{token_secrets, newest_first, check_row, nullptr, 0};
+constinit SecretStore store{token_secrets, newest_first, is_intact, raise_damaged, nullptr, 0};
 
 // The latest expiry of a token that was signed before every session knew the successor.
 Micros max_expiry_before(const StoredSecret &successor) { return creation_of(successor) + kMaxTokenTtl + kMaxRotationTime; }

@@ -1,7 +1,7 @@
 -- Webhooks. Two deliveries at once: isolation/specs/webhook_race.spec; how headers and bodies are read: tests/unit/webhook_test.cpp.
 \ir ../include/helpers.psql
 \ir ../include/hmac.psql
-SELECT plan(63);
+SELECT plan(69);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('webhook');
@@ -122,6 +122,10 @@ SELECT is((TABLE sent), 'accepted msg_1, accepted msg_1, accepted Ev1, accepted 
 SELECT is((TABLE sent), 'duplicate msg_1, duplicate msg_1, duplicate Ev1, duplicate msg_1, duplicate evt_1', 'again');
 SELECT is((SELECT string_agg(key, ' ' ORDER BY key COLLATE "C") FROM idem_keys WHERE scope = 'webhook' AND key NOT LIKE 'vector %'),
           'github:msg_1 shopify:msg_1 slack:Ev1 standard:msg_1 stripe:evt_1', 'keys_of_the_claims');
+CREATE TEMP TABLE copy AS SELECT format, pg_temp.signed(format, '{}', 'copied') AS headers FROM format;
+SELECT is((SELECT string_agg(split_part(pg_temp.receive(format, headers, '{}'::text), ' ', 1), ' ') FROM copy) || ', '
+          || (SELECT string_agg(split_part(pg_temp.receive(format, headers, '{}'::text), ' ', 1), ' ') FROM copy),
+          'accepted accepted accepted accepted accepted, duplicate duplicate duplicate duplicate duplicate', 'the_same_bytes_again');
 SELECT is((SELECT string_agg(key, ' ') FROM idem_keys WHERE scope = 'webhook' AND key = idem_key('github', 'msg_1')), 'github:msg_1', 'as_idem_key_makes_them');
 
 -- Who has signed it.
@@ -256,6 +260,23 @@ SELECT idem_webhook_source_set('moving', 'slack', 'a secret of the sender'), ide
 SELECT is(pg_temp.receive('moving', pg_temp.signed('slack', '{"event_id": "Ev9"}'), '{"event_id": "Ev9"}'::text) || ', '
           || pg_temp.receive('moving', pg_temp.signed('github', '{}', 'moved', key => 'the next secret'), '{}'::text) || ', '
           || pg_temp.receive('moving', pg_temp.signed('github', '{}', 'moved'), '{}'::text), 'accepted Ev9, accepted moved, invalid', 'each_secret_has_its_format');
+-- The same secret with another format or tolerance is another secret.
+SELECT idem_webhook_source_set('reformed', 'github', 'a secret of the sender'), idem_webhook_source_set('reformed', 'slack', 'a secret of the sender', keep_old => '1 hour');
+SELECT is(pg_temp.receive('reformed', pg_temp.signed('github', '{}', 'before'), '{}'::text) || ', '
+          || pg_temp.receive('reformed', pg_temp.signed('slack', '{"event_id": "Ev10"}'), '{"event_id": "Ev10"}'::text), 'accepted before, accepted Ev10', 'another_format_of_the_same_secret');
+SELECT idem_webhook_source_set('stricter', 'stripe', 'a secret of the sender', tolerance => '1 hour'), idem_webhook_source_set('stricter', 'stripe', 'a secret of the sender', keep_old => '1 hour');
+SELECT is(pg_temp.receive('stricter', pg_temp.signed('stripe', '{"id": "evt_2"}', age => '10 min'), '{"id": "evt_2"}'::text), 'accepted evt_2', 'another_tolerance_of_the_same_secret');
+SELECT idem_webhook_source_set('stricter', 'stripe', 'a secret of the sender', keep_old => '1 hour');
+SELECT is((SELECT count(*) FROM idem_webhook_sources WHERE source = 'stricter'), 2::bigint, 'an_equal_secret_is_replaced');
+-- Signed with both secrets of a rotation: the newest by which it is fresh says what the id is, in every session, however the rows lie.
+CREATE FUNCTION pg_temp.signed_twice(body text, id text, age interval = '0') RETURNS jsonb LANGUAGE sql AS $$
+    SELECT pg_temp.signed('standard', convert_to(body, 'UTF8'), id, age) || pg_temp.signed('stripe', convert_to(body, 'UTF8'), age => age)
+$$;
+SELECT idem_webhook_source_set('both', 'standard', 'a secret of the sender', tolerance => '1 hour'), idem_webhook_source_set('both', 'stripe', 'a secret of the sender', keep_old => '1 hour');
+SELECT string_agg(pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_3"}', 'msg_3'), '{"id": "evt_3"}'::text), ', ') AS first \gset
+UPDATE idem_webhook_sources SET source = source WHERE source = 'both' AND format = 'stripe';
+SELECT is(:'first' || ', ' || pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_3"}', 'msg_3'), '{"id": "evt_3"}'::text), 'accepted evt_3, duplicate evt_3', 'signed_with_both_secrets');
+SELECT is(pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_4"}', 'msg_4', '10 min'), '{"id": "evt_4"}'::text), 'accepted msg_4', 'fresh_by_one_of_them');
 BEGIN;
 SELECT idem_webhook_source_drop('github') AS dropped \gset
 SELECT pg_temp.send('github', '{}', 'dropped') AS within \gset
