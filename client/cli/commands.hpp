@@ -22,6 +22,7 @@ int draw_machine(context &c);
 int sweep(context &c);
 int show_stats(context &c);
 int show_in_flight(context &c);
+int show_backlog(context &c);
 int show_health(context &c);
 
 // These do not use the database.

@@ -12,7 +12,7 @@ namespace idem::cli {
 
 const std::vector<exit_meaning> &exit_meanings() {
     static const std::vector<exit_meaning> all{
-        {"0", "done; run, lock: the command succeeded, now or when its key was first used"},
+        {"0", "done; run, lock, step: the command succeeded, now or when its key was first used"},
         {"1", "the answer is no: a duplicate, no such key, a token or transition refused, a health check that failed"},
         {"64", "usage: an option or value that cannot be right, refused here or by the server"},
         {"65", "mismatch: the key was used for another command or for something that is no command"},
@@ -26,10 +26,10 @@ const std::vector<exit_meaning> &exit_meanings() {
         {"78", "the extension is not installed in this database, or is too old for this subcommand"},
         {"79", "in doubt: a holder vanished, and the scope's policy leaves the decision to an operator"},
         {"80", "unknown: the connection was lost, and whether the change was recorded is not known"},
-        {"126", "run, lock: the command was found but cannot be executed"},
-        {"127", "run, lock: the command was not found"},
-        {"128+n", "run, lock: the command was ended by signal n, or idem was before the command started"},
-        {"other", "run, lock: the exit code of the command"},
+        {"126", "run, lock, step: the command was found but cannot be executed"},
+        {"127", "run, lock, step: the command was not found"},
+        {"128+n", "run, lock, step: the command was ended by signal n, or idem was before the command started"},
+        {"other", "run, lock, step: the exit code of the command"},
     };
     return all;
 }

@@ -1,4 +1,4 @@
-// stats, in-flight, health, sweep
+// stats, in-flight, backlog, health, sweep
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -23,6 +23,9 @@ constexpr detail::statement stats_statement{
 constexpr detail::statement in_flight_statement{
     "idem_cli_in_flight", "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM @idem@.idem_in_flight() r ORDER BY since",
     true};
+constexpr detail::statement backlog_statement{
+    "idem_cli_backlog", "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM @idem@.idem_outbox_backlog() r ORDER BY topic",
+    true};
 constexpr detail::statement health_statement{
     "idem_cli_health", "SELECT pg_catalog.row_to_json(r)::pg_catalog.text FROM @idem@.idem_health() r", true};
 constexpr detail::statement sweep_statement{"idem_cli_sweep",
@@ -46,6 +49,11 @@ int show_stats(context &c) {
 
 int show_in_flight(context &c) {
     show(c, query(c, in_flight_statement), {"scope", "key", "mode", "pid", "since", "lease_until"});
+    return kDone;
+}
+
+int show_backlog(context &c) {
+    show(c, query(c, backlog_statement), {"topic", "ready", "delayed", "leased", "parked", "oldest"});
     return kDone;
 }
 

@@ -199,6 +199,7 @@ void add_operations(CLI::App &root, settings &given) {
     add_duration(clean, "--pause", given.pause, "Between two batches (0)");
     add(root, "stats", "Show what was answered, scope by scope", given, show_stats, "  idem stats\n  idem stats --json\n");
     add(root, "in-flight", "Show the keys that somebody is working on", given, show_in_flight, "  idem in-flight\n");
+    add(root, "backlog", "Show how many messages wait in the outbox, by topic", given, show_backlog, "  idem backlog\n");
     add(root, "health", "Show checks of the extension; 1 when one of them failed", given, show_health,
         "  idem health\n  idem health --quiet || mail -s 'idem' ops < /dev/null\n");
     CLI::App *completion = add(root, "completion", "Print the completion script for a shell", given, print_completion,

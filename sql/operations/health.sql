@@ -41,10 +41,9 @@ BEGIN
              ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
     RETURN QUERY SELECT 'tables', CASE WHEN library.trouble IS NULL AND count(*) = 0 THEN 'ok' ELSE 'critical' END,
         concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
-                  'triggers that make sessions read the definitions anew are not enabled: ' ||
-                      string_agg(format('%s on %s', tgname, tgrelid::regclass), ', '))
-        FROM pg_trigger WHERE tgrelid IN (to_regclass(home || '.idem_scopes'), to_regclass(home || '.idem_machines'))
-                          AND tgname IN ('idem_definitions_changed', 'idem_definitions_truncated') AND tgenabled <> 'A';
+                  'triggers that make sessions read definitions and secrets again are not enabled: ' ||
+                      string_agg(format('%s on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname))
+        FROM pg_trigger WHERE tgfoid = to_regproc(home || '.idem_definitions_changed') AND tgenabled <> 'A';
     RETURN QUERY EXECUTE format(
         'SELECT ''privileges'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''No role has more than idem_grant gives.'' '
         'ELSE format(''%%s privileges that neither the installation nor idem_grant gives: %%s'', count(*), '
@@ -114,13 +113,19 @@ BEGIN
                      coalesce(greatest(pg_stat_get_last_vacuum_time(relation), pg_stat_get_last_autovacuum_time(relation)),
                               pg_postmaster_start_time()) AS vacuumed
                 FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
-    EXECUTE format('WITH RECURSIVE firsts AS ((SELECT topic, id FROM %1$s.idem_outbox ORDER BY topic, id LIMIT 1) UNION ALL '
-                   'SELECT n.topic, n.id FROM firsts f, LATERAL (SELECT topic, id FROM %1$s.idem_outbox o WHERE o.topic > f.topic '
-                   'ORDER BY o.topic, o.id LIMIT 1) n) '
-                   'SELECT f.topic, (%1$s.idem_id_parts(f.id)).at FROM firsts f ORDER BY f.id LIMIT 1', home) INTO topic, since;
+    -- Of each topic, the first message that can be given out: it is due, and no earlier message of its key has a delay. Beside it the
+    -- first that never had a delay and never failed, which may have been due for longer. Neither reads the whole outbox.
+    EXECUTE format('WITH RECURSIVE topics AS ((SELECT topic FROM %1$s.idem_outbox ORDER BY topic LIMIT 1) UNION ALL '
+                   'SELECT n.topic FROM topics t, LATERAL (SELECT topic FROM %1$s.idem_outbox o WHERE o.topic > t.topic '
+                   'ORDER BY o.topic LIMIT 1) n), '
+                   'ready AS (SELECT t.topic, greatest((%1$s.idem_id_parts(m.id)).at, m.due_at) AS since FROM topics t, unnest(ARRAY[$1, NULL]) AS latest, LATERAL '
+                   '(SELECT id, due_at FROM %1$s.idem_outbox o WHERE o.topic = t.topic AND (o.due_at IS NULL OR o.due_at <= latest) '
+                   'AND (o.key IS NULL OR NOT EXISTS (SELECT FROM %1$s.idem_outbox d WHERE d.topic = o.topic AND d.key = o.key AND d.id < o.id AND d.due_at > $1)) '
+                   'ORDER BY o.id LIMIT 1) m) '
+                   'SELECT r.topic, r.since FROM ready r ORDER BY r.since LIMIT 1', home) INTO topic, since USING clock_timestamp();
     RETURN QUERY SELECT 'outbox', CASE WHEN since <= clock_timestamp() - interval '1 hour' THEN 'warning' ELSE 'ok' END,
-        CASE WHEN since IS NULL THEN 'All messages were acknowledged.'
-             ELSE format('The oldest message that was not acknowledged was published at %s (topic %s).', since, topic) END;
+        CASE WHEN since IS NULL THEN 'No message is due.'
+             ELSE format('A message has been due since %s and was not acknowledged (topic %s).', since, topic) END;
     EXECUTE format('SELECT count(*) FROM (SELECT FROM %s.idem_outbox_parked LIMIT 10001) p', home) INTO shared;
     RETURN QUERY SELECT 'dead_letters', CASE WHEN shared = 0 THEN 'ok' ELSE 'warning' END,
         format('%s%s dead letters wait for idem_outbox_retry or idem_outbox_discard.', CASE WHEN shared > 10000 THEN 'More than ' END, least(shared, 10000));

@@ -175,6 +175,17 @@ expect_too_old() {
     [[ "$output" != *"$key"* ]]
 }
 
+@test "backlog: a row for each topic" {
+    has_function idem_outbox_backlog || { expect_too_old backlog; return; }
+    sql "SELECT idem.idem_publish('$key', '1'), idem.idem_publish('$key', '2', delay => '1 hour')"
+    run idem backlog
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "topic "*ready*delayed*leased*parked*oldest* ]]
+    run --separate-stderr idem backlog --json
+    [ "$(sql "SELECT (m ->> 'ready') || (m ->> 'delayed') FROM json_array_elements('$output') m WHERE m ->> 'topic' = '$key'")" = 11 ]
+    sql "DELETE FROM idem.idem_outbox WHERE topic = '$key'"
+}
+
 @test "health: a failed check is 1" {
     has_function idem_health || { expect_too_old health; return; }
     run idem health

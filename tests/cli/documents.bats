@@ -2,7 +2,7 @@
 
 load helper
 
-paths=(run lock claim lookup forget "token issue" "token redeem" next-id transition "machine dot" sweep stats in-flight health completion)
+paths=(run lock claim lookup forget "token issue" "token redeem" next-id transition "machine dot" sweep stats in-flight backlog health completion)
 
 @test "help: every subcommand has examples; version is the extension's" {
     for path in "${paths[@]}"; do

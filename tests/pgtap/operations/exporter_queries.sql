@@ -1,7 +1,7 @@
 -- monitoring/queries.yaml: every query runs, as a role that has what docs/monitoring.md says it needs, and gives the columns that its
 -- metrics name.
 \ir ../include/helpers.psql
-SELECT plan(11);
+SELECT plan(13);
 CALL pg_temp.clean('exporter:');
 \set yaml `cat monitoring/queries.yaml`
 
@@ -17,7 +17,7 @@ SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 BEGIN;
 CREATE ROLE tap_exporter;
 GRANT USAGE ON SCHEMA idem TO tap_exporter;
-GRANT EXECUTE ON FUNCTION idem_stats_counters(), idem_in_flight(), idem_health() TO tap_exporter;
+GRANT EXECUTE ON FUNCTION idem_stats_counters(), idem_in_flight(), idem_outbox_backlog(), idem_health() TO tap_exporter;
 GRANT SELECT ON idem_stats, queries TO tap_exporter;
 SELECT outcome FROM idem_begin('exporter:live', lease => '1 hour');
 

@@ -1,6 +1,6 @@
 -- idem_health: each check says ok, and another level when its cause is there. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir ../include/helpers.psql
-SELECT plan(34);
+SELECT plan(40);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
@@ -61,6 +61,24 @@ SELECT is(pg_temp.level('guards'), 'critical', 'guard_is_disabled');
 SELECT matches(pg_temp.detail('guards'), 'on (pg_temp[_0-9]*\.)?"Guarded"', 'and_named');
 DROP TABLE "Guarded";
 
+-- The outbox: what counts is since when a message can be given out. Ids tell when a message was published.
+CREATE FUNCTION pg_temp.published(topic text, age interval, key text, due_at timestamptz) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO idem_outbox (id, topic, key, payload, due_at)
+    VALUES ((extract(epoch FROM now() - age - timestamptz '2024-01-01 00:00:00+00') * 1000)::bigint << 22, topic, key, '1', due_at)
+$$;
+BEGIN;
+SELECT pg_temp.published('health', '3 hours', 'k', now() + interval '1 hour'), pg_temp.published('health', '2 hours', 'k', NULL),
+       pg_temp.published('health', '150 min', NULL, now() - interval '50 min'), pg_temp.published('health', '10 min', 'l', NULL);
+SELECT is(pg_temp.level('outbox'), 'ok', 'a_delayed_message_is_no_alarm_nor_is_what_waits_behind_it');
+SELECT matches(pg_temp.detail('outbox'), '\(topic health\)', 'the_topic_is_named');
+SELECT pg_temp.published('health', '61 min', 'l', NULL);
+SELECT is(pg_temp.level('outbox'), 'warning', 'a_message_that_nobody_takes');
+DELETE FROM idem_outbox WHERE topic = 'health' AND key = 'l';
+SELECT is(pg_temp.level('outbox'), 'ok', 'until_it_is_acknowledged');
+UPDATE idem_outbox SET due_at = now() - interval '61 min' WHERE topic = 'health' AND key = 'k' AND due_at IS NOT NULL;
+SELECT is(pg_temp.level('outbox'), 'warning', 'a_delay_that_has_been_over_for_an_hour');
+ROLLBACK;
+
 -- The tables
 BEGIN;
 ALTER TABLE idem_tokens SET UNLOGGED;
@@ -70,6 +88,10 @@ ROLLBACK;
 BEGIN;
 ALTER TABLE idem_scopes DISABLE TRIGGER idem_definitions_changed;
 SELECT is(pg_temp.level('tables'), 'critical', 'sessions_are_not_told_of_changes');
+ROLLBACK;
+BEGIN;
+ALTER TABLE idem_webhook_sources DISABLE TRIGGER idem_webhook_sources_changed;
+SELECT matches(pg_temp.detail('tables'), 'idem_webhook_sources_changed on (idem\.)?idem_webhook_sources', 'nor_of_deleted_secrets');
 ROLLBACK;
 
 -- The privileges. Files that grant take turns.
