@@ -16,12 +16,15 @@ namespace idem::cli {
 
 namespace {
 
-// One row: {"is_new": …, "output": …}, with output null for a step that is intended.
-constexpr detail::statement intend_statement{
-    "idem_cli_step_intend",
-    "SELECT pg_catalog.jsonb_build_object('is_new', is_new, 'output', steps OPERATOR(pg_catalog.->) $3)::pg_catalog.text "
-    "FROM @idem@.idem_step($1, $2::pg_catalog.int8, $3, NULL, $4) AS noted (is_new), @idem@.idem_lookup($1, $4)",
+constexpr detail::statement intend_statement{"idem_cli_step_intend",
+                                             "SELECT @idem@.idem_step($1, $2::pg_catalog.int8, $3, NULL, $4)", true};
+// The step's output in an array, which holds null for a step that is intended; no row for a key that idem_lookup does not show.
+constexpr detail::statement output_statement{
+    "idem_cli_step_output",
+    "SELECT pg_catalog.jsonb_build_array(steps OPERATOR(pg_catalog.->) $2)::pg_catalog.text FROM @idem@.idem_lookup($1, $3)",
     true};
+constexpr detail::statement renew_statement{"idem_cli_step_renew",
+                                            "SELECT @idem@.idem_renew($1, $2::pg_catalog.int8, NULL, $3)", true};
 constexpr detail::statement store_statement{
     "idem_cli_step", "SELECT @idem@.idem_step($1, $2::pg_catalog.int8, $3, $4::pg_catalog.jsonb, $5)", true};
 
@@ -45,9 +48,10 @@ class step {
 
     /// Stores that the step is intended. Returns its output if it is done; `intended_earlier`: it may have been taken.
     std::optional<answer> intend(bool &intended_earlier) {
-        const auto noted = nlohmann::json::parse(call(intend_statement, {of_.key, of_.fence, c_.given.key, of_.scope}).at(0));
-        const nlohmann::json &output = noted.at("output");
-        intended_earlier = !noted.at("is_new").get<bool>();
+        intended_earlier = call(intend_statement, {of_.key, of_.fence, c_.given.key, of_.scope}).at(0) != "t";
+        if (!intended_earlier)
+            return std::nullopt;
+        const nlohmann::json output = find_output();
         if (output.is_null())
             return std::nullopt;
         answer known;
@@ -83,6 +87,18 @@ class step {
   private:
     std::vector<std::string> call(const detail::statement &what, detail::parameters values) {
         return query(c_, what, std::move(values), {of_.key, of_.scope});
+    }
+    /// Null for a step that is intended. idem_lookup shows no key whose lease has run out and whose retention is over, although
+    /// its run still holds it: it does once the lease is renewed.
+    nlohmann::json find_output() {
+        std::vector<std::string> found = call(output_statement, {of_.key, c_.given.key, of_.scope});
+        if (found.empty()) {
+            call(renew_statement, {of_.key, of_.fence, of_.scope});
+            found = call(output_statement, {of_.key, c_.given.key, of_.scope});
+        }
+        if (found.empty())
+            throw exit_error(kLeaseLost, "the retention of key \"" + of_.key + "\" is over");
+        return nlohmann::json::parse(found[0]).at(0);
     }
     void store(const response &output) { call(store_statement, {of_.key, of_.fence, c_.given.key, output.json, of_.scope}); }
 

@@ -17,12 +17,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Whether the step is new, and its output if it is not. idem_lookup reads what was stored before this statement.
-constexpr statement intend_statement{
-    "idem_step_intend",
-    "SELECT is_new, (steps OPERATOR(pg_catalog.->) $3)::pg_catalog.text "
-    "FROM @idem@.idem_step($1, $2::pg_catalog.int8, $3, NULL, $4) AS noted (is_new), @idem@.idem_lookup($1, $4)",
-    true};
+constexpr statement intend_statement{"idem_step_intend", "SELECT @idem@.idem_step($1, $2::pg_catalog.int8, $3, NULL, $4)",
+                                     true};
 // The output is returned in jsonb's spelling, so that all attempts see the same text.
 constexpr statement step_statement{"idem_step",
                                    "SELECT $4::pg_catalog.jsonb::pg_catalog.text, "
@@ -57,7 +53,7 @@ class lease_state {
     rows run(const target &in, const command &what);
     command intend_command(const std::string &name) const;
     command step_command(const std::string &name, const std::string &output) const;
-    command output_command(const std::string &name) const;
+    std::optional<std::string> find_output(const target &in, const std::string &name);
     void complete_in(const target &in, const response &outcome);
     answer complete(const response &outcome);
     answer failed(const std::exception_ptr &problem);
@@ -198,8 +194,18 @@ command lease_state::step_command(const std::string &name, const std::string &ou
     return {&step_statement, {about_.key(), fence_text(), name, output, about_.scope()}, about()};
 }
 
-command lease_state::output_command(const std::string &name) const {
-    return {&output_statement, {about_.key(), name, about_.scope()}, about()};
+/// The output of a step that is done. idem_lookup shows no key whose lease has run out and whose retention is over, although
+/// its holder still holds it: it does once the lease is renewed.
+std::optional<std::string> lease_state::find_output(const target &in, const std::string &name) {
+    const command find{&output_statement, {about_.key(), name, about_.scope()}, about()};
+    rows found = run(in, find);
+    if (found.empty()) {
+        run(in, renew_command(lease_->grant));
+        found = run(in, find);
+    }
+    if (found.empty())
+        throw_lost("its retention is over");
+    return found[0][0] != "null" ? found[0][0] : std::nullopt;
 }
 
 answer lease_state::new_answer(const response &outcome, const rows &text) const {
@@ -382,18 +388,14 @@ duration lease::time_left() const noexcept { return state_->heartbeat_->time_lef
 void lease::complete(const target &in, const response &outcome) { state_->complete_in(in, outcome); }
 
 lease::step_before lease::intend(const std::string &name) {
-    const detail::record noted = state_->run(state_->intend_command(name)).at(0);
-    if (noted.at(0) == "t")
+    const bool is_new = state_->run(state_->intend_command(name)).at(0).at(0) == "t";
+    if (is_new)
         return {false, std::nullopt};
-    if (noted.at(1) == "null")
-        return {true, std::nullopt};
-    return {true, noted.at(1)};
+    return {true, state_->find_output(state_->client_, name)};
 }
 
 std::optional<std::string> lease::find_output(const target &in, const std::string &name) {
-    const detail::rows found = state_->run(in, state_->output_command(name));
-    const bool is_done = !found.empty() && found[0][0] && found[0][0] != "null";
-    return is_done ? found[0][0] : std::nullopt;
+    return state_->find_output(in, name);
 }
 
 std::string lease::store_output(const std::string &name, const std::string &output) {

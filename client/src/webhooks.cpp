@@ -16,16 +16,19 @@ constexpr detail::statement receive_statement{
     "SELECT outcome, message_id FROM @idem@.idem_webhook_receive($1::pg_catalog.text, $2::pg_catalog.jsonb, "
     "$3::pg_catalog.bytea)"};
 
-bool is_printable(const std::string &text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return c == '\t' || (c >= 0x20 && c <= 0x7e); });
+// A byte beyond ASCII may have no form in the database's encoding. No format has one in its fields, so a field that has one is
+// as invalid with DEL in its place.
+std::string printable(std::string text) {
+    const auto is_printable = [](char c) { return c == '\t' || (c >= 0x20 && c <= 0x7e); };
+    std::replace_if(
+        text.begin(), text.end(), [&](char c) { return !is_printable(c); }, '\x7f');
+    return text;
 }
 
-// A byte beyond ASCII may have no form in the database's encoding. No format has one in its fields.
 http_headers printable(const http_headers &headers) {
     http_headers fields;
-    for (const auto &field : headers)
-        if (is_printable(field.first) && is_printable(field.second))
-            fields.push_back(field);
+    for (const auto &[name, value] : headers)
+        fields.emplace_back(printable(name), printable(value));
     return fields;
 }
 

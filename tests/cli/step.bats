@@ -17,6 +17,19 @@ attempt() {
     [ "$(cat "$dir/ran")" = x ]
 }
 
+@test "step: what is done is known when the retention is over" {
+    sql "SELECT fence FROM idem.idem_begin('$key', lease => '1 min')" >"$dir/fence"
+    export IDEM_KEY=$key IDEM_SCOPE='' IDEM_FENCE
+    IDEM_FENCE=$(cat "$dir/fence")
+    for i in 1 2; do
+        run --separate-stderr idem step charge -- sh -c "echo x >>$dir/ran; echo receipt 7"
+        [ "$status" -eq 0 ]
+        [ "$output" = "receipt 7" ]
+        sql "UPDATE idem.idem_keys SET expires_at = now() - interval '1 s', lease_until = now() - interval '1 s' WHERE key = '$key'"
+    done
+    [ "$(cat "$dir/ran")" = x ]
+}
+
 @test "step: one that failed is taken again" {
     attempt "idem step charge -- sh -c 'echo x >>$dir/ran; exit 5'"
     [ "$status" -eq 5 ]

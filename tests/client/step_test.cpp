@@ -46,6 +46,33 @@ TEST_F(Step, DoneIsNotRepeated) {
     EXPECT_EQ(acted_, 1);
 }
 
+// A worker that was suspended until its lease had run out, and its key's retention was over, still holds the key.
+TEST_F(Step, DoneIsKnownWhenTheRetentionIsOver) {
+    const auto suspend = [&] {
+        ask("UPDATE idem.idem_keys SET expires_at = clock_timestamp() - interval '1 s', lease_until = clock_timestamp() - "
+            "interval "
+            "'1 s' WHERE key = $1 RETURNING key",
+            {key_});
+    };
+    attempt([&](idem::lease &lease) {
+        const auto charge = [&] { lease.step("charge", [&] { ++acted_; }); };
+        const auto book = [&] {
+            idem::transact(db_, [&](idem::transaction &tx) {
+                lease.step(tx, "book", [&] { ++acted_; });
+                lease.step(tx, "count", [&] { ++acted_; });
+            });
+        };
+        charge();
+        book();
+        EXPECT_EQ(acted_, 3);
+        suspend();
+        charge();
+        suspend();
+        book();
+    });
+    EXPECT_EQ(acted_, 3);
+}
+
 TEST_F(Step, DoneInThisAttemptIsNotRepeatedEither) {
     attempt([&](idem::lease &lease) {
         for (int i = 0; i < 2; ++i)

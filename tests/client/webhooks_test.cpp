@@ -53,6 +53,8 @@ TEST(Webhooks, AreNotBelieved) {
     received = make_webhook("\xc3\xa9 \n \x01\xff");
     received.headers[3].second += "\xff";
     EXPECT_EQ(receive_webhook(db, received).outcome, webhook_outcome::invalid);
+    received = make_webhook("\xc3\xa9");
+    EXPECT_EQ(receive_webhook(db, received).outcome, webhook_outcome::invalid) << "as in SQL: it is no id, and not without one";
     received = make_webhook(test::unique_key());
     received.source = "nobody";
     const idem::webhook_answer unknown = receive_webhook(db, received);
