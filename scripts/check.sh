@@ -160,6 +160,8 @@ cuts_long() { IDEM_CUT_REPETITIONS=100 cuts; }
 
 orm_long() { scripts/orm.sh all; }
 
+webhooks_long() { IDEM_WEBHOOKS=10000 scripts/examples.sh tests/examples/webhooks.bats; }
+
 matrix_long() { scripts/matrix.sh; }
 
 # --- Counting: each prints "passed failed skipped" from a log --------------------------------------------------------------
@@ -283,7 +285,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long; do
+for name in tree pgtap docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
@@ -294,7 +296,7 @@ case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
-    long) plan=("orm_long chaos_long cuts_long faults_long matrix_long") ;;
+    long) plan=("orm_long webhooks_long chaos_long cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do
