@@ -175,16 +175,17 @@ void read_scope(const text *name, CachedScope *scope) {
 
 constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}};
 
-// Returns the cached entry, which is read when it is missing. An error while reading leaves no entry behind.
-CachedScope look_up(const text *name) {
-    const uint64 now = generation_of(scopes_table);
-    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
-        reset_cache();
-        cache_generation = now;
-        table_is_empty = false;
-    }
-    if (table_is_empty)
-        return kUnregistered;
+// The entry of the last look-up: most calls of a session are about one scope.
+constinit const CachedScope *last = nullptr;
+constinit Size last_bytes = 0;
+// For a scope that was read while it changed, and so must not be cached.
+constinit CachedScope uncached{};
+
+bool is_last(const text *name) {
+    return last != nullptr && VARSIZE_ANY_EXHDR(name) == last_bytes && memcmp(last->name, VARDATA_ANY(name), last_bytes) == 0;
+}
+
+const CachedScope *read_and_cache(const text *name) {
     CachedScope scope = kUnregistered;
     if (VARSIZE_ANY_EXHDR(name) > kMaxScopeBytes)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -192,14 +193,39 @@ CachedScope look_up(const text *name) {
                         errdetail("No function of idem makes such a row.")));
     memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
     if (auto *cached = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
-        return *cached;
+        return cached;
     const uint64 generation = scopes_table.generation;
     read_scope(name, &scope);
-    if (cache != nullptr && generation == scopes_table.generation)
-        memcpy(hash_search(cache, scope.name, HASH_ENTER, nullptr), &scope, sizeof scope);
-    else
+    if (cache == nullptr || generation != scopes_table.generation) {
         table_is_empty = false;
-    return scope;
+        uncached = scope;
+        return &uncached;
+    }
+    auto *cached = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_ENTER, nullptr));
+    *cached = scope;
+    return cached;
+}
+
+// Returns the cached entry, which is read when it is missing; valid until the next look-up. An error while reading leaves no
+// entry behind.
+const CachedScope &look_up(const text *name) {
+    const uint64 now = generation_of(scopes_table);
+    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
+        last = nullptr;
+        reset_cache();
+        cache_generation = now;
+        table_is_empty = false;
+    }
+    if (table_is_empty)
+        return kUnregistered;
+    if (is_last(name))
+        return *last;
+    const CachedScope *scope = read_and_cache(name);
+    if (scope != &uncached) {
+        last = scope;
+        last_bytes = VARSIZE_ANY_EXHDR(name);
+    }
+    return *scope;
 }
 
 bool is_usable(const CachedScope &scope) { return !OidIsValid(scope.owner) || has_privs_of_role(GetUserId(), scope.owner); }
@@ -235,7 +261,7 @@ const text *required_scope_argument(FunctionCallInfo fcinfo, int arg) {
 }
 
 ScopePolicy scope_policy(const text *name) {
-    const CachedScope scope = look_up(name);
+    const CachedScope &scope = look_up(name);
     if (!scope.registered && settings::require_registered_scope)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("scope \"%s\" is not registered", text_to_cstring(name)),
                         errhint("Register it with idem_scope_set, or turn idem.require_registered_scope off.")));
@@ -259,7 +285,7 @@ HttpPolicy http_policy(const text *name) {
 }
 
 bool find_usable_scope(const text *name, ScopePolicy *policy) {
-    const CachedScope scope = look_up(name);
+    const CachedScope &scope = look_up(name);
     *policy = policy_of(scope);
     return is_usable(scope);
 }

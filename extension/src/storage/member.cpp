@@ -205,6 +205,14 @@ Relation open_member(Member &member, LOCKMODE lock) {
     register_member(member);
     // A lock that is already held receives no invalidations, so ask for the changes of other sessions.
     AcceptInvalidationMessages();
+    // A relation that was checked exists, and still does if nothing was reported during the wait for the lock.
+    if (member.is_checked) {
+        const Oid oid = member.relation;
+        LockRelationOid(oid, lock);
+        if (member.is_checked && member.relation == oid)
+            return RelationIdGetRelation(oid);
+        UnlockRelationOid(oid, lock);
+    }
     for (;; check_for_interrupts()) {
         const Oid oid = member.is_checked ? member.relation : find_member(member.layout);
         // The relation may be altered or dropped during the wait for the lock.
