@@ -147,6 +147,7 @@ Datum answer_to(const text *scope, const Claimed &claimed) {
 
 SQL_FUNCTION(idem_http_begin) {
     ClaimRequest request{};
+    request.wants_row = true;
     request.function = "idem_http_begin()";
     request.scope = http_scope_argument(fcinfo, Argument::scope);
     const text *method = method_argument(fcinfo);

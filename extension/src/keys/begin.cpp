@@ -15,6 +15,7 @@ struct Argument {
 
 SQL_FUNCTION(idem_begin) {
     ClaimRequest request{};
+    request.wants_row = true;
     request.function = "idem_begin()";
     request.key = key_argument(fcinfo, Argument::key);
     request.scope = scope_argument(fcinfo, Argument::scope);

@@ -40,13 +40,28 @@ class Claim {
     Claim(const KeyTable &table, const ClaimRequest &request) : table_(table), request_(request), patience_(request) {}
 
     Claimed run() {
-        while (!try_once())
-            check_for_interrupts();
+        if (request_.wants_row || !decide_at_a_glance())
+            while (!try_once())
+                check_for_interrupts();
         patience_.end();
         return claimed_;
     }
 
   private:
+    // Most claims find no row, or one whose work is done. True: the outcome is known.
+    bool decide_at_a_glance() {
+        const core::Micros now = clock_now();
+        switch (glance(table_, request_.scope, request_.key, now)) {
+        case Glance::absent:
+            return insert(now);
+        case Glance::done:
+            return decide(outcome_of(Outcome::completed, now));
+        case Glance::other:
+            return false;
+        }
+        pg_unreachable();
+    }
+
     // True: the outcome is known.
     bool try_once() {
         const Probe found = probe(table_, request_.scope, request_.key);

@@ -19,6 +19,7 @@ struct ClaimRequest {
     core::Micros ttl;         // core::kForever: never expires
     core::Micros lease;       // 0: transactional mode
     bool manual_policy;
+    bool wants_row;                    // the caller reads the row of a key that is done
     bool records_doubt;                // false: the caller raises instead, which would undo the record
     bool is_queued;                    // the caller is at the head of the queue for the key (wake_up.hpp)
     bool renewal_extends_ttl;          // a renewal also restarts the ttl

@@ -149,6 +149,7 @@ const Jsonb *args_argument(FunctionCallInfo fcinfo) {
 
 SQL_FUNCTION(idem_execute) {
     ClaimRequest request{};
+    request.wants_row = true;
     request.function = "idem_execute()";
     request.key = key_argument(fcinfo, Argument::key);
     const text *source = required_text(fcinfo, Argument::statement, "statement");

@@ -109,6 +109,7 @@ HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Chan
 
 SQL_FUNCTION(idem_lock) {
     ClaimRequest request{};
+    request.wants_row = true;
     request.function = "idem_lock()";
     request.space = KeySpace::locks;
     request.key = key_argument(fcinfo, 0, "name");

@@ -98,7 +98,7 @@ bool is_due_by_policy(KeySpace space, const Candidate &row, core::Micros now) {
 bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
     ItemPointerData version;
     ItemPointerSet(&version, block, offset);
-    return delete_row({relation, nullptr, {}, 0, false}, version, false) == Write::done;
+    return delete_row({relation, nullptr}, version, false) == Write::done;
 }
 
 // Removes the response of a version of a key. REQUIRES: as delete_version.

@@ -149,6 +149,7 @@ void publish(const char *function, const text *topic, const NewMessage *messages
         policy = scope_policy(request.scope);
         apply_policy(&request, policy, nullptr);
         request.waits_for_commit = true;
+        request.wants_row = true;
         keys = open_keys(Access::write, KeySpace::keys);
         claim_dedups(keys, &request, messages, dedup, dedups, ids);
         for (int i = 0; i < dedups; i++)

@@ -151,11 +151,11 @@ void begin_lease_scan(LeaseScan *scan, const HeapTable &leases, const text *topi
     InitDirtySnapshot(scan->dirty);
     scan->topic = topic;
     // Reads the leases of every topic if an operator has dropped the index.
-    Relation by_topic = index_on(leases, LeaseColumn::topic);
+    scan->by_topic = open_index_on(leases, LeaseColumn::topic);
     ScanKeyEntryInitialize(&scan->key, 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
                            PointerGetDatum(topic));
-    scan->rows = by_topic != nullptr ? begin_indexed_rows(leases, by_topic, &scan->dirty, &scan->key, 1)
-                                     : begin_indexed_rows(leases, leases.primary_key, &scan->dirty, nullptr, 0);
+    scan->rows = scan->by_topic != nullptr ? begin_indexed_rows(leases, scan->by_topic, &scan->dirty, &scan->key, 1)
+                                           : begin_indexed_rows(leases, leases.primary_key, &scan->dirty, nullptr, 0);
 }
 
 bool next_lease(LeaseScan *scan, Lease *lease, LeaseStatus *status) {
@@ -171,6 +171,10 @@ bool next_lease(LeaseScan *scan, Lease *lease, LeaseStatus *status) {
     return false;
 }
 
-void end_lease_scan(LeaseScan *scan) { end_indexed_rows(scan->rows); }
+void end_lease_scan(LeaseScan *scan) {
+    end_indexed_rows(scan->rows);
+    if (scan->by_topic != nullptr)
+        close_index(scan->by_topic);
+}
 
 } // namespace idem

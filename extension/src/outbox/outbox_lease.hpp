@@ -39,6 +39,7 @@ LOCKTAG topic_tag(const text *topic);
 
 // The leases of a topic, including those that an open transaction has inserted or deleted.
 struct LeaseScan {
+    Relation by_topic; // the index, or nullptr
     IndexedRows rows;
     SnapshotData dirty;
     ScanKeyData key;

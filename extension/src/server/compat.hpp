@@ -64,6 +64,15 @@ inline BTStack compat_bt_search([[maybe_unused]] Relation table, Relation index,
 #endif
 }
 
+// The root, locked for reading, or InvalidBuffer. 16 added the heap relation.
+inline Buffer compat_bt_getroot([[maybe_unused]] Relation table, Relation index) {
+#if PG_VERSION_NUM >= 160000
+    return _bt_getroot(index, table, BT_READ);
+#else
+    return _bt_getroot(index, BT_READ);
+#endif
+}
+
 // 17 removed the flag for a search for a page to delete, and added one for a backward scan. A search for a key's first entry
 // sets neither.
 inline void compat_search_forward(BTScanInsert key) {

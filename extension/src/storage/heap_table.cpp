@@ -15,25 +15,48 @@ bool is_plain(Relation index) {
     return plain;
 }
 
-HeapTable with_indexes(Relation relation, LOCKMODE lock) {
-    HeapTable table{relation, nullptr, {}, 0, false};
+// Locks the index only where the table's lock does not protect it (HeapTable).
+Relation open_index(Oid oid, LOCKMODE table_lock) {
+    if (table_lock < RowExclusiveLock || RecoveryInProgress())
+        return index_open(oid, AccessShareLock);
+    Relation index = RelationIdGetRelation(oid);
+    if (!RelationIsValid(index))
+        elog(ERROR, "could not open index with OID %u", oid);
+    pgstat_init_relation(index);
+    return index;
+}
+
+HeapTable with_primary_key(Relation relation, LOCKMODE lock) {
     const Oid primary_key = compat_primary_key(relation);
-    List *indexes = RelationGetIndexList(relation);
-    table.has_other_indexes = list_length(indexes) > static_cast<int>(lengthof(table.indexes));
+    return {relation, OidIsValid(primary_key) ? open_index(primary_key, lock) : nullptr};
+}
+
+// All indexes of a table, locked to make entries in them.
+struct EntryTargets {
+    Relation indexes[4];
+    int count;
+    bool has_others; // more indexes, or other than B-trees of plain columns: the executor makes all entries, which is slower
+};
+
+EntryTargets open_entry_targets(const HeapTable &table) {
+    EntryTargets targets{};
+    List *indexes = RelationGetIndexList(table.relation);
+    targets.has_others = list_length(indexes) > static_cast<int>(lengthof(targets.indexes));
     ListCell *cell;
     foreach (cell, indexes) {
-        const bool is_primary = lfirst_oid(cell) == primary_key;
-        if (table.has_other_indexes && !is_primary)
-            continue;
-        Relation index = index_open(lfirst_oid(cell), lock);
-        if (is_primary)
-            table.primary_key = index;
-        if (!is_primary && !is_plain(index))
-            table.has_other_indexes = true;
-        table.indexes[table.count++] = index;
+        if (targets.has_others)
+            break;
+        Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
+        targets.indexes[targets.count++] = index;
+        targets.has_others = !is_plain(index);
     }
     list_free(indexes);
-    return table;
+    return targets;
+}
+
+void close_entry_targets(const EntryTargets &targets) {
+    for (int i = 0; i < targets.count; i++)
+        index_close(targets.indexes[i], NoLock);
 }
 
 bool has_same_columns(Form_pg_index index, Form_pg_index primary_key) {
@@ -81,21 +104,21 @@ IndexUniqueCheck check_of(const HeapTable &table, Relation index, IndexUniqueChe
 
 // Makes the index entries of a new version. Returns false when a UNIQUE_CHECK_PARTIAL found a conflict. `has_old_key`: the
 // version replaces one with the same key, which lets a B-tree remove old versions before it splits a page.
-bool insert_index_entries(const HeapTable &table, HeapTuple row, IndexUniqueCheck check, bool has_old_key = false,
-                          IndexNeeds needs = IndexNeeds::all) {
-    if (table.has_other_indexes)
+bool insert_index_entries(const HeapTable &table, const EntryTargets &targets, HeapTuple row, IndexUniqueCheck check,
+                          bool has_old_key = false, IndexNeeds needs = IndexNeeds::all) {
+    if (targets.has_others)
         return insert_all_index_entries(table, row, check, needs == IndexNeeds::summarizing);
     if (needs == IndexNeeds::summarizing)
         return true;
     Datum values[INDEX_MAX_KEYS];
     bool nulls[INDEX_MAX_KEYS];
     bool is_new = true;
-    for (int i = 0; is_new && i < table.count; i++) {
-        Relation index = table.indexes[i];
+    for (int i = 0; is_new && i < targets.count; i++) {
+        Relation index = targets.indexes[i];
         Form_pg_index form = index->rd_index;
         for (int n = 0; n < form->indnatts; n++)
             values[n] = heap_getattr(row, form->indkey.values[n], RelationGetDescr(table.relation), &nulls[n]);
-        const IndexUniqueCheck own_check = index == table.primary_key ? check : check_of(table, index, check);
+        const IndexUniqueCheck own_check = check_of(table, index, check);
         // A B-tree does not use the IndexInfo, and returns false without a unique check.
         const bool inserted = index_insert(index, values, nulls, &row->t_self, table.relation, own_check, has_old_key, nullptr);
         is_new = inserted || own_check == UNIQUE_CHECK_NO;
@@ -122,22 +145,32 @@ Write write_result(const HeapTable &table, TM_Result result) {
 
 } // namespace
 
-HeapTable open_heap(Member &member, LOCKMODE lock) { return with_indexes(open_member(member, lock), lock); }
+HeapTable open_heap(Member &member, LOCKMODE lock) { return with_primary_key(open_member(member, lock), lock); }
 
-HeapTable open_heap_held(Member &member, LOCKMODE lock) { return with_indexes(open_member_held(member, lock), lock); }
+HeapTable open_heap_held(Member &member, LOCKMODE lock) { return with_primary_key(open_member_held(member, lock), lock); }
 
 void close_heap(const HeapTable &table) {
-    for (int i = 0; i < table.count; i++)
-        index_close(table.indexes[i], NoLock);
+    if (table.primary_key != nullptr)
+        close_index(table.primary_key);
     table_close(table.relation, NoLock);
 }
 
-Relation index_on(const HeapTable &table, AttrNumber column) {
-    for (int i = 0; i < table.count; i++)
-        if (is_plain(table.indexes[i]) && table.indexes[i]->rd_index->indkey.values[0] == column)
-            return table.indexes[i];
-    return nullptr;
+Relation open_index_on(const HeapTable &table, AttrNumber column) {
+    List *indexes = RelationGetIndexList(table.relation);
+    Relation found = nullptr;
+    ListCell *cell;
+    foreach (cell, indexes) {
+        Relation index = open_index(lfirst_oid(cell), RowExclusiveLock);
+        if (found == nullptr && is_plain(index) && index->rd_index->indkey.values[0] == column)
+            found = index;
+        else
+            close_index(index);
+    }
+    list_free(indexes);
+    return found;
 }
+
+void close_index(Relation index) { index_close(index, NoLock); }
 
 HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls) {
     HeapTuple row = heap_form_tuple(RelationGetDescr(table.relation), const_cast<Datum *>(values), const_cast<bool *>(nulls));
@@ -146,8 +179,10 @@ HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *null
 }
 
 void insert_row(const HeapTable &table, HeapTuple row) {
+    const EntryTargets targets = open_entry_targets(table);
     heap_insert(table.relation, row, GetCurrentCommandId(true), 0, nullptr);
-    (void)insert_index_entries(table, row, UNIQUE_CHECK_YES);
+    (void)insert_index_entries(table, targets, row, UNIQUE_CHECK_YES);
+    close_entry_targets(targets);
 }
 
 void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) {
@@ -160,6 +195,7 @@ void insert_rows(const HeapTable &table, HeapTuple *rows, int count) {
     constexpr int kBatch = 1000;
     if (count == 1)
         return insert_row(table, rows[0]);
+    const EntryTargets targets = open_entry_targets(table);
     TupleTableSlot *slots[kBatch];
     const int slot_count = Min(count, kBatch);
     for (int i = 0; i < slot_count; i++)
@@ -172,38 +208,43 @@ void insert_rows(const HeapTable &table, HeapTuple *rows, int count) {
         heap_multi_insert(table.relation, slots, batch, GetCurrentCommandId(true), 0, nullptr);
         for (int i = 0; i < batch; i++) {
             rows[done + i]->t_self = slots[i]->tts_tid;
-            (void)insert_index_entries(table, rows[done + i], UNIQUE_CHECK_YES);
+            (void)insert_index_entries(table, targets, rows[done + i], UNIQUE_CHECK_YES);
         }
     }
+    close_entry_targets(targets);
     for (int i = 0; i < slot_count; i++)
         ExecDropSingleTupleTableSlot(slots[i]);
 }
 
 bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
+    const EntryTargets targets = open_entry_targets(table);
     const TransactionId self = GetCurrentTransactionId();
     const CommandId command = GetCurrentCommandId(true);
     // Until the index entries are made, transactions that find the row wait for this token and not for this transaction.
     const uint32 token = SpeculativeInsertionLockAcquire(self);
     HeapTupleHeaderSetSpeculativeToken(row->t_data, token);
     heap_insert(table.relation, row, command, HEAP_INSERT_SPECULATIVE, nullptr);
-    const bool is_new = insert_index_entries(table, row, UNIQUE_CHECK_PARTIAL);
+    const bool is_new = insert_index_entries(table, targets, row, UNIQUE_CHECK_PARTIAL);
     if (is_new)
         heap_finish_speculative(table.relation, &row->t_self);
     else
         heap_abort_speculative(table.relation, &row->t_self);
     SpeculativeInsertionLockRelease(self);
+    close_entry_targets(targets);
     return is_new;
 }
 
 bool insert_rows_if_new(const HeapTable &table, TupleTableSlot **slots, int count) {
+    const EntryTargets targets = open_entry_targets(table);
     heap_multi_insert(table.relation, slots, count, GetCurrentCommandId(true), 0, nullptr);
     bool all_new = true;
     for (int i = 0; all_new && i < count; i++) {
         bool should_free;
         HeapTuple row = ExecFetchSlotHeapTuple(slots[i], false, &should_free);
         row->t_self = slots[i]->tts_tid;
-        all_new = insert_index_entries(table, row, UNIQUE_CHECK_PARTIAL);
+        all_new = insert_index_entries(table, targets, row, UNIQUE_CHECK_PARTIAL);
     }
+    close_entry_targets(targets);
     return all_new;
 }
 
@@ -212,8 +253,11 @@ Write update_row(const HeapTable &table, const ItemPointerData &version, HeapTup
     TM_FailureData failure{};
     IndexNeeds needs;
     const TM_Result result = compat_heap_update(table.relation, &old, row, GetCurrentCommandId(true), &failure, &needs);
-    if (result == TM_Ok && needs != IndexNeeds::none)
-        (void)insert_index_entries(table, row, UNIQUE_CHECK_YES, true, needs);
+    if (result == TM_Ok && needs != IndexNeeds::none) {
+        const EntryTargets targets = open_entry_targets(table);
+        (void)insert_index_entries(table, targets, row, UNIQUE_CHECK_YES, true, needs);
+        close_entry_targets(targets);
+    }
     return write_result(table, result);
 }
 

@@ -11,13 +11,14 @@
 namespace idem {
 
 // An open table. REQUIRES: closed by the SQL function that opened it. Locks stay until the transaction ends.
+//
+// Reading through an index needs no lock of the index where the table is locked as for writing: whatever drops or replaces an
+// index waits for such locks first. Two cases remain. On a standby nothing waits, so the index is locked there. ALTER INDEX ...
+// SET TABLESPACE locks the index alone: a read at the very moment of its commit can fail with an error of the storage manager,
+// and a second call succeeds. A write locks every index that it makes an entry in.
 struct HeapTable {
     Relation relation;
-    Relation primary_key;   // nullptr: the table has none
-    Relation indexes[4];    // all indexes, unless has_other_indexes
-    int count;              // of `indexes`
-    bool has_other_indexes; // more indexes, or other than B-trees of plain columns: the executor makes all entries, which is
-                            // slower
+    Relation primary_key; // nullptr: the table has none
 };
 
 // The table is checked (member.hpp) after it is locked, so the check sees the changes of an ALTER TABLE that it waited for.
@@ -26,8 +27,9 @@ HeapTable open_heap(Member &member, LOCKMODE lock);
 HeapTable open_heap_held(Member &member, LOCKMODE lock);
 void close_heap(const HeapTable &table);
 
-// An index on plain columns whose first column is `column`, or nullptr.
-Relation index_on(const HeapTable &table, AttrNumber column);
+// An index on plain columns whose first column is `column`, or nullptr. The caller closes it with close_index.
+Relation open_index_on(const HeapTable &table, AttrNumber column);
+void close_index(Relation index);
 
 // A row with these values, by attribute number - 1.
 HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls);

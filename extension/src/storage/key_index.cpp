@@ -36,9 +36,28 @@ void prepare_column(ScanKey column, AttrNumber number) {
     column->sk_func.fn_strict = true;
 }
 
-// Whether the key sorts after the leaf's last entry. The leaf then has a right neighbour.
+IndexTuple entry_at(Page page, OffsetNumber at) {
+    return reinterpret_cast<IndexTuple>(PageGetItem(page, PageGetItemId(page, at)));
+}
+
+const char *data_of(IndexTuple entry) { return reinterpret_cast<const char *>(entry) + IndexInfoFindDataOffset(entry->t_info); }
+
+// Compares the key with a pivot, which is an entry of an internal page or a high key. As _bt_compare: a column that was
+// truncated is less than any value, and so is a row's position that was truncated.
+int compare_pivot(IndexCursor *cursor, Page page, OffsetNumber at) {
+    IndexTuple pivot = entry_at(page, at);
+    const int columns = BTreeTupleGetNAtts(pivot, cursor->index);
+    if (columns == 0)
+        return 1;
+    int order;
+    if (!cursor->wanted.compare(data_of(pivot), columns, &order))
+        return _bt_compare(cursor->index, &cursor->search, page, at);
+    return order != 0 ? order : BTreeTupleGetHeapTID(pivot) == nullptr;
+}
+
+// Whether the key sorts after the page's last entry. The page then has a right neighbour.
 bool is_beyond(IndexCursor *cursor, Page page) {
-    return !P_RIGHTMOST(BTPageGetOpaque(page)) && _bt_compare(cursor->index, &cursor->search, page, P_HIKEY) > 0;
+    return !P_RIGHTMOST(BTPageGetOpaque(page)) && compare_pivot(cursor, page, P_HIKEY) > 0;
 }
 
 // Locks the leaf of the last search, or one of the next kMaxSteps leaves, if the key belongs there. REQUIRES: the key does not
@@ -63,31 +82,57 @@ bool step_to_leaf(IndexCursor *cursor) {
     return false;
 }
 
-// Locks the leaf on which the key's entries belong. False: the index is empty.
-bool descend_to_leaf(IndexCursor *cursor) {
-    _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
-    return BufferIsValid(cursor->leaf);
+// The page, or a right neighbour, where the key belongs: the page may have been split, or deleted, since its parent was read.
+Buffer move_right(IndexCursor *cursor, Buffer buffer) {
+    for (;;) {
+        Page page = BufferGetPage(buffer);
+        BTPageOpaque opaque = BTPageGetOpaque(page);
+        if (P_RIGHTMOST(opaque) && P_IGNORE(opaque))
+            elog(ERROR, "fell off the end of index \"%s\"", RelationGetRelationName(cursor->index));
+        if (!P_IGNORE(opaque) && !is_beyond(cursor, page))
+            return buffer;
+        buffer = _bt_relandgetbuf(cursor->index, buffer, opaque->btpo_next, BT_READ);
+    }
 }
 
-// The column that starts at or after `at`, or nullptr if it is not stored plain. Moves `at` behind the column.
-const char *plain_column(const char *&at) {
-    const char *column = reinterpret_cast<const char *>(att_align_pointer(at, TYPALIGN_INT, -1, at));
-    if (!is_plain(PointerGetDatum(column)))
-        return nullptr;
-    at = column + VARSIZE_ANY(column);
-    return column;
+// The child of an internal page in which the key belongs: that of the last entry before the key. The first entry sorts before
+// every key.
+BlockNumber child_for(IndexCursor *cursor, Page page) {
+    OffsetNumber low = P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1;
+    OffsetNumber high = PageGetMaxOffsetNumber(page) + 1;
+    while (low < high) {
+        const OffsetNumber middle = low + (high - low) / 2;
+        if (compare_pivot(cursor, page, middle) > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return BTreeTupleGetDownLink(entry_at(page, low - 1));
+}
+
+// Locks the leaf on which the key's entries belong. False: the index is empty.
+bool descend_to_leaf(IndexCursor *cursor) {
+    if (!cursor->is_searchable) {
+        _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
+        return BufferIsValid(cursor->leaf);
+    }
+    Buffer buffer = compat_bt_getroot(cursor->table, cursor->index);
+    while (BufferIsValid(buffer)) {
+        buffer = move_right(cursor, buffer);
+        Page page = BufferGetPage(buffer);
+        if (P_ISLEAF(BTPageGetOpaque(page)))
+            break;
+        buffer = _bt_relandgetbuf(cursor->index, buffer, child_for(cursor, page), BT_READ);
+    }
+    cursor->leaf = buffer;
+    return BufferIsValid(buffer);
 }
 
 // Compares the key with an entry of a leaf. Returns the result of _bt_compare, and calls it for compressed columns.
 int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
-    auto *entry = reinterpret_cast<IndexTuple>(PageGetItem(page, PageGetItemId(page, at)));
-    const char *data = reinterpret_cast<const char *>(entry) + IndexInfoFindDataOffset(entry->t_info);
-    const char *scope = plain_column(data);
-    const char *key = scope != nullptr ? plain_column(data) : nullptr;
-    if (key == nullptr)
-        return _bt_compare(cursor->index, &cursor->search, page, at);
-    const int order = compare_bytes(scope, cursor->scope);
-    return -(order != 0 ? order : compare_bytes(key, cursor->key));
+    IndexTuple entry = entry_at(page, at);
+    int order;
+    return cursor->wanted.compare(data_of(entry), 2, &order) ? order : _bt_compare(cursor->index, &cursor->search, page, at);
 }
 
 // The first entry that does not sort before the key; one past the last entry if all do.
@@ -127,23 +172,64 @@ void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
             add_entry(entries, BTreeTupleGetPostingN(entry, i));
     }
     // The key's entries may continue on the next page if the high key equals the key.
-    if (at > last && !P_RIGHTMOST(BTPageGetOpaque(page)) && _bt_compare(cursor->index, &cursor->search, page, P_HIKEY) == 0)
+    if (at > last && !P_RIGHTMOST(BTPageGetOpaque(page)) && compare_pivot(cursor, page, P_HIKEY) == 0)
         entries->overflow = true;
+}
+
+// The column that starts at or after `at`, or nullptr if it is not stored plain. Moves `at` behind the column.
+const char *plain_column(const char *&at) {
+    const char *column = reinterpret_cast<const char *>(att_align_pointer(at, TYPALIGN_INT, -1, at));
+    if (!is_plain(PointerGetDatum(column)))
+        return nullptr;
+    at = column + VARSIZE_ANY(column);
+    return column;
 }
 
 } // namespace
 
-void use_bytewise_comparison(Relation index) {
-    for (AttrNumber column = 1; column <= 2; column++)
-        index_getprocinfo(index, column, BTORDER_PROC)->fn_addr = compare_bytewise;
+void StoredKey::set(const text *new_scope, const text *new_key) {
+    key = new_key;
+    if (scope == new_scope)
+        return;
+    scope = new_scope;
+    const Size bytes = VARSIZE_ANY_EXHDR(scope);
+    scope_size = bytes + VARHDRSZ_SHORT <= VARATT_SHORT_MAX ? bytes + VARHDRSZ_SHORT : 0;
+    if (scope_size == 0)
+        return;
+    SET_VARSIZE_SHORT(scope_column, scope_size);
+    memcpy(scope_column + VARHDRSZ_SHORT, VARDATA_ANY(scope), bytes);
+}
+
+bool StoredKey::compare(const char *stored, int columns, int *order) const {
+    if (scope_size != 0 && *stored == *scope_column && memcmp(stored, scope_column, scope_size) == 0) {
+        stored += scope_size; // a key with a short header follows without padding, one with a long header is aligned below
+    } else {
+        const char *column = plain_column(stored);
+        if (column == nullptr)
+            return false;
+        *order = compare_bytes(scope, column);
+        if (*order != 0)
+            return true;
+    }
+    if (columns == 1) {
+        *order = 1;
+        return true;
+    }
+    const char *column = plain_column(stored);
+    if (column == nullptr)
+        return false;
+    *order = compare_bytes(key, column);
+    return true;
 }
 
 void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     cursor->table = table;
     cursor->index = index;
     cursor->leaf = InvalidBuffer;
+    cursor->wanted.scope = nullptr;
     BTScanInsert search = &cursor->search;
     _bt_metaversion(index, &search->heapkeyspace, &search->allequalimage);
+    cursor->is_searchable = search->heapkeyspace;
     search->anynullkeys = false;
     search->nextkey = false;
     compat_search_forward(search);
@@ -154,8 +240,7 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
 }
 
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries) {
-    cursor->scope = scope;
-    cursor->key = key;
+    cursor->wanted.set(scope, key);
     cursor->search.scankeys[0].sk_argument = PointerGetDatum(scope);
     cursor->search.scankeys[1].sk_argument = PointerGetDatum(key);
     entries->count = 0;

@@ -1,6 +1,6 @@
-// Finds a key's entries in the unique index, for the hot path. The search descends the B-tree by the server's own routines,
-// with two differences. Its comparison function relies on both columns being bytewise text. The cursor remembers the last leaf,
-// so a search for sorted keys steps along the leaves instead of descending again.
+// Finds a key's entries in the unique index, for the hot path. The search descends the B-tree as the server's own does
+// (nbtsearch.c), with two differences. It relies on both columns being bytewise text. The cursor remembers the last leaf, so a
+// search for sorted keys steps along the leaves instead of descending again.
 //
 // The result may contain entries of dead rows; the caller checks visibility in the heap. The leaf stays pinned until the next
 // search. While it is pinned, VACUUM cannot recycle the rows that its entries point to.
@@ -10,12 +10,26 @@
 
 namespace idem {
 
+// A key as tables and indexes store it: the scope's column, and behind it the key's.
+struct StoredKey {
+    const text *scope;
+    const text *key;
+    char scope_column[VARATT_SHORT_MAX + 1]; // the scope with a short header
+    Size scope_size;                         // of it; 0: the scope is too long for one
+
+    void set(const text *new_scope, const text *new_key);
+
+    // Compares this key with the two columns at `stored`, in the order of the index. `columns`: how many are there; a column
+    // that is missing is less than any value. False: a column is stored compressed.
+    bool compare(const char *stored, int columns, int *order) const;
+};
+
 struct IndexCursor {
     Relation table;
     Relation index;
-    const text *scope;
-    const text *key;
-    BTScanInsertData search; // (scope, key) for the B-tree's routines
+    StoredKey wanted;
+    BTScanInsertData search; // (scope, key) for the server's routines, which compare what is stored compressed
+    bool is_searchable;      // false: an index in the form of servers before 12, which only the server's routines read
     Buffer leaf;             // pinned, not locked; or InvalidBuffer
 };
 
@@ -27,11 +41,7 @@ struct IndexEntries {
     bool overflow; // the key has more entries than `rows`: use an ordinary index scan
 };
 
-// Makes the server's own routines compare the index's columns bytewise in this backend. An insertion descends with the
-// comparison function of the relation cache, bttextcmp, which looks up the collation for each comparison. REQUIRES: the "C"
-// collation, in which both functions return the same; member.cpp checks it.
-void use_bytewise_comparison(Relation index);
-
+// REQUIRES: both columns are in the "C" collation; member.cpp checks it.
 void open_cursor(IndexCursor *cursor, Relation table, Relation index);
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries);
 void close_cursor(IndexCursor *cursor);

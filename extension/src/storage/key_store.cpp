@@ -12,32 +12,40 @@ namespace {
 // The executor's lock modes. A standby allows both.
 LOCKMODE lock_for(Access access) { return access == Access::write ? RowExclusiveLock : AccessShareLock; }
 
-bool is_in_snapshot(const KeyTable &table, TupleTableSlot *slot) {
-    return !IsolationUsesXactSnapshot() || table_tuple_satisfies_snapshot(table.relation, slot, GetActiveSnapshot());
+// REQUIRES: the row's page is pinned in `buffer`.
+bool is_in_snapshot(HeapTuple row, Buffer buffer) {
+    if (!IsolationUsesXactSnapshot())
+        return true;
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    const bool visible = HeapTupleSatisfiesVisibility(row, GetActiveSnapshot(), buffer);
+    LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+    return visible;
 }
 
-Probe found_in(const KeyTable &table, TupleTableSlot *slot) {
+Probe found_at(HeapTuple row, Buffer buffer) {
     Probe found{};
     found.presence = Presence::found;
-    bool should_free;
-    found.row = ExecFetchSlotHeapTuple(slot, false, &should_free);
-    found.tid = slot->tts_tid;
-    found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(found.row->t_data));
-    found.in_snapshot = found.own_transaction || is_in_snapshot(table, slot);
+    found.row = row;
+    found.tid = row->t_self;
+    found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
+    found.in_snapshot = found.own_transaction || is_in_snapshot(row, buffer);
     return found;
 }
 
 // For a row that a dirty snapshot has just found visible: `dirty` then names the open transactions that inserted or changed it.
-Probe found_with_dirty(const KeyTable &table, TupleTableSlot *slot, const SnapshotData &dirty) {
+Probe found_with_dirty(HeapTuple row, Buffer buffer, const SnapshotData &dirty) {
     if (!TransactionIdIsValid(dirty.xmin) && !TransactionIdIsValid(dirty.xmax))
-        return found_in(table, slot);
+        return found_at(row, buffer);
     Probe busy{};
     busy.presence = Presence::busy;
     busy.holder = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     busy.speculative_token = dirty.speculativeToken;
-    busy.tid = slot->tts_tid;
+    busy.tid = row->t_self;
     return busy;
 }
+
+HeapTuple row_of(TupleTableSlot *slot) { return reinterpret_cast<BufferHeapTupleTableSlot *>(slot)->base.tuple; }
+Buffer buffer_of(TupleTableSlot *slot) { return reinterpret_cast<BufferHeapTupleTableSlot *>(slot)->buffer; }
 
 // Replaces the row by a copy in the caller's memory context.
 Probe with_copied_row(Probe probe) {
@@ -65,8 +73,9 @@ Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope,
     begin_scan(&scan, table, snapshot, scope, key);
     Probe result{};
     if (TupleTableSlot *slot = next_row(scan.rows))
-        result = with_copied_row(snapshot->snapshot_type == SNAPSHOT_DIRTY ? found_with_dirty(table, slot, *snapshot)
-                                                                           : found_in(table, slot));
+        result = with_copied_row(snapshot->snapshot_type == SNAPSHOT_DIRTY
+                                     ? found_with_dirty(row_of(slot), buffer_of(slot), *snapshot)
+                                     : found_at(row_of(slot), buffer_of(slot)));
     end_indexed_rows(scan.rows);
     return result;
 }
@@ -82,7 +91,7 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
     begin_scan(&scan, table, SnapshotAny, scope, key);
     TupleTableSlot *slot;
     while (own->presence == Presence::absent && (slot = next_row(scan.rows)) != nullptr) {
-        const Probe version = found_in(table, slot);
+        const Probe version = found_at(row_of(slot), buffer_of(slot));
         if (!version.own_transaction || HeapTupleHeaderGetCmin(version.row->t_data) >= active->curcid)
             continue;
         is_written = true;
@@ -95,40 +104,73 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
 
 } // namespace
 
-KeyTable open_keys(Access access, KeySpace space) {
-    const KeyTable table{open_heap(table_of(space), lock_for(access)), space};
-    use_bytewise_comparison(table.primary_key);
-    return table;
-}
+KeyTable open_keys(Access access, KeySpace space) { return {open_heap(table_of(space), lock_for(access)), space}; }
 
 void close_keys(const KeyTable &table) { close_heap(table); }
 
 void begin_probing(Prober *prober, const KeyTable &table) {
     prober->table = &table;
     open_cursor(&prober->cursor, table.relation, table.primary_key);
-    prober->heap = table_index_fetch_begin(table.relation);
-    prober->slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
+    prober->heap_page = InvalidBuffer;
     InitDirtySnapshot(prober->dirty);
 }
+
+namespace {
+
+// Finds the version in the chain at `entry` that the dirty snapshot sees. As an index scan's fetch (heapam_index_fetch_tuple).
+bool fetch_version(Prober *prober, ItemPointerData entry) {
+    Relation relation = prober->table->relation;
+    const Buffer previous = prober->heap_page;
+    prober->heap_page = ReleaseAndReadBuffer(previous, relation, ItemPointerGetBlockNumber(&entry));
+    if (prober->heap_page != previous)
+        heap_page_prune_opt(relation, prober->heap_page);
+    LockBuffer(prober->heap_page, BUFFER_LOCK_SHARE);
+    const bool found = heap_hot_search_buffer(&entry, relation, prober->heap_page, &prober->dirty, &prober->row, nullptr, true);
+    LockBuffer(prober->heap_page, BUFFER_LOCK_UNLOCK);
+    return found;
+}
+
+} // namespace
 
 Probe probe_next(Prober *prober, const text *scope, const text *key) {
     IndexEntries entries;
     find_entries(&prober->cursor, scope, key, &entries);
     if (entries.overflow)
         return probe_by_scan(*prober->table, &prober->dirty, scope, key);
-    for (int i = 0; i < entries.count; i++) {
-        bool call_again = false;
-        bool all_dead;
-        if (table_index_fetch_tuple(prober->heap, &entries.rows[i], &prober->dirty, prober->slot, &call_again, &all_dead))
-            return found_with_dirty(*prober->table, prober->slot, prober->dirty);
-    }
+    for (int i = 0; i < entries.count; i++)
+        if (fetch_version(prober, entries.rows[i]))
+            return found_with_dirty(&prober->row, prober->heap_page, prober->dirty);
     return Probe{};
 }
 
 void end_probing(Prober *prober) {
-    ExecDropSingleTupleTableSlot(prober->slot);
-    table_index_fetch_end(prober->heap);
+    if (BufferIsValid(prober->heap_page))
+        ReleaseBuffer(prober->heap_page);
     close_cursor(&prober->cursor);
+}
+
+namespace {
+
+// The index has said so. Whatever is wrong with it must not make a claim a duplicate.
+bool is_row_of(const Prober &prober, const Probe &found) {
+    bool is_null;
+    const Datum scope = heap_getattr(found.row, KeyColumn::scope, RelationGetDescr(prober.table->relation), &is_null);
+    int order;
+    return prober.cursor.wanted.compare(reinterpret_cast<const char *>(DatumGetPointer(scope)), 2, &order) && order == 0;
+}
+
+} // namespace
+
+Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now) {
+    if (RecoveryInProgress())
+        return Glance::other;
+    Prober prober;
+    begin_probing(&prober, table);
+    const Probe found = probe_next(&prober, scope, key);
+    const bool is_done = found.presence == Presence::found && !found.own_transaction && found.in_snapshot &&
+                         is_completed(table, found, now) && is_row_of(prober, found);
+    end_probing(&prober);
+    return is_done ? Glance::done : found.presence == Presence::absent ? Glance::absent : Glance::other;
 }
 
 Probe probe(const KeyTable &table, const text *scope, const text *key) {

@@ -45,7 +45,7 @@ struct Probe {
     TransactionId holder;     // busy: that transaction
     uint32 speculative_token; // busy: not zero while the holder's insertion is in progress
     ItemPointerData tid;      // found
-    HeapTuple row;            // found; from probe_next, valid until the next call
+    HeapTuple row;            // found; from probe_next, on its page and valid until the next call
     bool own_transaction;     // found: this transaction wrote the version
     bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
 };
@@ -55,13 +55,19 @@ struct Probe {
 struct Prober {
     const KeyTable *table;
     IndexCursor cursor;
-    IndexFetchTableData *heap;
-    TupleTableSlot *slot;
+    Buffer heap_page; // pinned, not locked; or InvalidBuffer
+    HeapTupleData row;
     SnapshotData dirty;
 };
 void begin_probing(Prober *prober, const KeyTable &table);
 Probe probe_next(Prober *prober, const text *scope, const text *key);
 void end_probing(Prober *prober);
+
+// What a look at the key's row shows: enough for most claims. `done`: it is completed by a transaction that has committed and
+// that the caller's snapshot sees, and its retention lasts beyond `now`. `absent`: a hint, as of `probe`. REQUIRES: a space
+// with key columns.
+enum class Glance { absent, done, other };
+Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now);
 
 // Looks for one key. On a hot standby, the result is that of probe_snapshot.
 Probe probe(const KeyTable &table, const text *scope, const text *key);
