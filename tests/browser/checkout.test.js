@@ -195,7 +195,7 @@ test('key: another amount under the same key', async () => {
     const [status, { order }] = await send(1);
     assert.equal(status, 201);
     const [refused, problem] = await send(2);
-    assert.deepEqual([refused, problem.code, problem.order], [422, 'key_reused', undefined]);
+    assert.deepEqual([refused, problem.code, problem.order], [422, 'mismatch', undefined]);
     assert.deepEqual((await send(1)).slice(0, 3).map((part) => part?.order ?? part), [201, order, 'true']);
     await expectOneOrder('key', { order });
     await leave(page);

@@ -116,7 +116,7 @@ TEST_F(Http, RejectionsAreResponses) {
     handle(post());
     const idem::http_answer answer = http_begin(db_, other);
     EXPECT_EQ(answer.action, http_action::reject);
-    EXPECT_EQ(answer.code, "key_reused");
+    EXPECT_EQ(answer.code, "mismatch");
     EXPECT_EQ(answer.response.status, 422);
     EXPECT_EQ(header(answer.response, "Content-Type"), "application/problem+json");
     EXPECT_NE(answer.response.body->find("\"title\": \"Unprocessable Content\""), std::string::npos);

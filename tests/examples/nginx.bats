@@ -107,7 +107,7 @@ for_each_fault() {
 
     first_answer=$(order /orders 'Idempotency-Key: "from-the-client-too"')
     [ "$(order /orders 'Idempotency-Key: from-the-client-too' 'X-Fault: drop')" = "$first_answer" ]
-    [[ $(item=other order /orders 'Idempotency-Key: "from-the-client-too"') == *'"code": "key_reused"'*' 422' ]]
+    [[ $(item=other order /orders 'Idempotency-Key: "from-the-client-too"') == *'"code": "mismatch"'*' 422' ]]
     [ "$(orders)" -eq 2 ]
     [ "$(sql "SELECT count(*) FROM arrival WHERE request = 'from-the-client'")" -eq 2 ]
 }

@@ -51,7 +51,7 @@ struct http_answer {
     http_action action;
     /// Replay: the stored response with Idempotent-Replayed. Reject: a problem document (RFC 9457).
     http_response response{};
-    /// Reject: key_missing, key_malformed, key_reused, in_flight or in_doubt.
+    /// Reject: key_missing, key_malformed, mismatch, in_flight or in_doubt.
     std::string code{};
     /// Run in leased mode: for http_complete, renew and release.
     std::optional<std::int64_t> fence{};

@@ -122,7 +122,7 @@ async function order(form) {
 function outcomeOf({reply, answer}) {
     if (reply.status === 201)
         return reply.headers.get("Idempotent-Replayed") === "true" ? "already" : "ordered";
-    return {key_reused: "mismatch", sold_out: "sold_out"}[answer.code] ?? "invalid";
+    return ["mismatch", "sold_out"].includes(answer.code) ? answer.code : "invalid";
 }
 
 function show(outcome, order) {

@@ -21,7 +21,7 @@ Outcome outcome_of(const api::Reply &reply) {
     const std::string code = nlohmann::json::parse(reply.body).value("code", "");
     if (code == "in_flight")
         return Outcome::in_flight;
-    if (code == "key_reused")
+    if (code == "mismatch")
         return Outcome::mismatch;
     return code == "sold_out" ? Outcome::sold_out : Outcome::invalid;
 }

@@ -78,7 +78,7 @@ Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
     constexpr ProblemText kTexts[kHttpRefusals] = {
         {"key_missing", "The request needs an Idempotency-Key header field."},
         {"key_malformed", "The Idempotency-Key header field is not one string of 1 to 1024 printable ASCII characters."},
-        {"key_reused", "The Idempotency-Key was used before, with another method, route or body."},
+        {"mismatch", "The Idempotency-Key was used before, with another method, route or body."},
         {"in_flight", "The request with this Idempotency-Key is being processed. Repeat it later."},
         {"in_doubt", "What became of the request with this Idempotency-Key is not known yet. An operator has to decide."},
     };

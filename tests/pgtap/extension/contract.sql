@@ -2,7 +2,8 @@
 \ir ../include/helpers.psql
 \set contract `cat docs/contract.md`
 \set codes `sed -nE "s/^#define ERRCODE_IDEM_.*\('(.)', '(.)', '(.)', '(.)', '(.)'\)/\1\2\3\4\5/p" extension/src/server/errors.hpp`
-SELECT plan(9);
+\set problems `sed -nE 's/^ *\{"([a-z_]+)", "[^"]*"\},$/\1/p' extension/src/http/http_begin.cpp`
+SELECT plan(10);
 
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
@@ -170,6 +171,10 @@ SELECT set_eq(
     $$ SELECT m[1] FROM rows, regexp_matches(array_to_string(cell, ' '), '\m(ID\d{3})\M', 'g') AS m WHERE header LIKE '| situation %' $$,
     format($$ SELECT unnest(%L::text[] || 'ID002'::text) $$, regexp_split_to_array(:'codes', '\s+')),
     'the_index_has_the_error_codes');
+SELECT results_eq(
+    $$ SELECT btrim(cell[1], '`') FROM rows WHERE header LIKE '| problem %' $$,
+    format($$ SELECT regexp_split_to_table(%L, '\s+') $$, :'problems'),
+    'the_index_has_the_codes_of_problems_in_their_order');
 SELECT is((SELECT count(*)::int FROM words), (SELECT count(*)::int FROM indexed), 'no_word_of_the_index_names_a_function_twice');
 
 SELECT * FROM finish();

@@ -65,7 +65,7 @@ CREATE TEMP TABLE other AS
                           ('POST', '/orders/', '{"amount": 5}'), ('PATCH', '/orders', '{"amount": 5}'), ('post', '/orders', '{"amount": 5}'),
                           ('POST', '/orders{"amount": 5}', NULL)) AS v (method, route, body);
 SELECT is((SELECT string_agg(format('%s %s %s', method, route, body), ' | ') FROM other
-            WHERE pg_temp.post('http:pay', body, route, method) <> '{"code": "key_reused", "action": "reject", "status": 422}'),
+            WHERE pg_temp.post('http:pay', body, route, method) <> '{"code": "mismatch", "action": "reject", "status": 422}'),
     NULL, 'another_method_route_or_body_is_a_mismatch');
 SELECT is((SELECT fingerprint FROM idem_keys WHERE key = 'http:pay'),
     idem_fingerprint_bytes('POST /orders'::bytea || '\x00' || '{"amount": 5}'::bytea), 'fingerprint_can_be_made_by_others');
@@ -96,7 +96,7 @@ SELECT is(pg_temp.post('http:pay', '{"amount": 7}') - 'action' - 'status' - 'cod
 SELECT is(headers, '{"Content-Type": "application/problem+json"}', 'headers_of_a_problem') FROM idem_http_begin('http', 'POST', '/', NULL);
 SELECT is(body::jsonb - 'detail', '{"type": "about:blank", "title": "Bad Request", "status": 400, "code": "key_missing"}', 'body_of_a_problem')
   FROM idem_http_begin('http', 'POST', '/', NULL);
-SELECT is(body::jsonb - 'detail', '{"type": "about:blank", "title": "Unprocessable Content", "status": 422, "code": "key_reused"}', 'body_of_a_mismatch')
+SELECT is(body::jsonb - 'detail', '{"type": "about:blank", "title": "Unprocessable Content", "status": 422, "code": "mismatch"}', 'body_of_a_mismatch')
   FROM idem_http_begin('http', 'POST', '/', 'http:pay');
 SELECT is((SELECT count(DISTINCT body::jsonb ->> 'detail') FROM unnest('{NULL,a b,http:pay}'::text[]) key, idem_http_begin('http', 'POST', '/', key)), 3::bigint,
     'each_has_a_detail_of_its_own');
@@ -206,7 +206,7 @@ SELECT is((SELECT string_agg(format('%s: %s', call, state), ' | ')
 ROLLBACK;
 BEGIN READ ONLY;
 SELECT is(pg_temp.post('http:pay', '{"amount": 5}') ->> 'action', 'replay', 'read_only_transaction_replays');
-SELECT is(pg_temp.post('http:pay', 'x') ->> 'code', 'key_reused', 'and_rejects');
+SELECT is(pg_temp.post('http:pay', 'x') ->> 'code', 'mismatch', 'and_rejects');
 SELECT is(pg_temp.post(NULL, method => 'GET') ->> 'action', 'run', 'and_runs_what_needs_no_key');
 SELECT throws_ok($$ SELECT idem_http_begin('http', 'POST', '/', 'http:fresh') $$, '25006', NULL, 'but_claims_nothing');
 ROLLBACK;

@@ -128,7 +128,7 @@ SELECT is((SELECT string_agg(r.headers::text || (r.body::jsonb IS NOT DISTINCT F
 SELECT idem_execute('reply:secret', 'SELECT 42 AS secret', scope => 'reply'), idem_claim('reply:plain', scope => 'reply'),
        idem_begin('reply:leased plain', lease => '1 hour', scope => 'reply');
 SELECT is((SELECT string_agg(format('%s %s', r.action, r.body::jsonb ->> 'code'), ', ') FROM unnest('{reply:secret,reply:plain,"\"reply:leased plain\""}'::text[]) k, idem_http_begin('reply', 'POST', '/', k) r),
-    'reject key_reused, reject key_reused, reject key_reused', 'key_of_something_else');
+    'reject mismatch, reject mismatch, reject mismatch', 'key_of_something_else');
 
 -- Which key.
 SELECT is(idem_http_complete('reply', NULL, 200, '{"Location": "/"}', '1'), false, 'no_key_is_no_op');
