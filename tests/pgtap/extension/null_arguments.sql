@@ -1,34 +1,51 @@
 -- NULL for an optional argument means that it was not given (contract, section 2): drivers and ORMs pass NULL for what is absent.
 \ir ../include/helpers.psql
-SELECT plan(4);
+SELECT plan(5);
 CALL pg_temp.clean('null:');
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 
--- Routines with optional arguments, and values for the others.
+-- Every routine with optional arguments, and values for the others.
 CREATE TEMP TABLE calls (name text, required text);
 INSERT INTO calls VALUES
     ('conditional_adjust', $$'null_rows', '{"id": 1}', 'quantity', 1$$),
     ('idem_allow', $$'null:', 1, 5$$),
     ('idem_api_key_set', $$'null:', 'sixteen bytes or more'$$),
-    ('idem_assert_fence', $$'null:lock', %fence%$$),
+    ('idem_assert_fence', $$'null:lock', pg_temp.fence('lock')$$),
+    ('idem_begin', $$'null:begin'$$),
+    ('idem_claim', $$'null:claim'$$),
+    ('idem_claim_many', $$'{null:many}'$$),
+    ('idem_complete', $$'null:claimed'$$),
     ('idem_consume', $$'null:', 'message'$$),
+    ('idem_execute', $$'null:execute', 'SELECT 1'$$),
     ('idem_forget', $$'null:'$$),
     ('idem_grant', $$'tap_null'$$),
     ('idem_hit', $$'null:'$$),
     ('idem_hits', $$'null:'$$),
+    ('idem_http_begin', $$'null:', 'POST', '/orders', 'null:http'$$),
+    ('idem_http_complete', $$'null:', 'null:begun', 201$$),
+    ('idem_http_scope_set', $$'null:'$$),
+    ('idem_is_owner', $$'null:', 'me'$$),
     ('idem_lock', $$'null:other'$$),
-    ('idem_lock_renew', $$'null:lock', %fence%$$),
+    ('idem_lock_renew', $$'null:lock', pg_temp.fence('lock')$$),
+    ('idem_lookup', $$'null:'$$),
     ('idem_machine_attach', $$'null_rows', 'state', 'null:'$$),
+    ('idem_must_claim', $$'null:must'$$),
     ('idem_outbox_nack', $$'{1}', 1$$),
     ('idem_outbox_take', $$'null:'$$),
     ('idem_publish', $$'null:', '{}'$$),
     ('idem_redact', $$'null:'$$),
+    ('idem_release', $$'null:given back', pg_temp.fence('given back')$$),
+    ('idem_renew', $$'null:leased', pg_temp.fence('leased')$$),
+    ('idem_resolve', $$'null:lapsed', 'completed'$$),
     ('idem_scope_set', $$'null:'$$),
+    ('idem_serialize', $$'null:'$$),
+    ('idem_step', $$'null:leased', pg_temp.fence('leased'), 'charge'$$),
     ('idem_sweep', ''),
     ('idem_token_issue', ''),
     ('idem_token_redeem', 'idem_token_issue()'),
     ('idem_token_rotate_secret', ''),
-    ('idem_unlock', $$'null:lock', %fence%$$),
+    ('idem_try_claim', $$'null:try'$$),
+    ('idem_unlock', $$'null:freed', pg_temp.fence('freed')$$),
     ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$),
     ('idem_webhook_source_set', $$'null:', 'slack', 'sixteen bytes or more'$$),
     ('optimistic_enable', $$'null_rows'$$),
@@ -36,13 +53,14 @@ INSERT INTO calls VALUES
     ('pessimistic_lock_many', $$'null_rows', ARRAY['{"id": 1}']::jsonb[]$$),
     ('unique_insert', $$'null_rows', '{"id": 2, "quantity": 1, "state": "a"}'$$);
 CREATE TEMP TABLE optional AS
-    SELECT p.proname::text AS name,
-           -- The scope of these is to come.
-           (SELECT string_agg(CASE WHEN argument = 'scope' AND p.proname NOT IN ('idem_consume', 'idem_verify_request') THEN '''''' ELSE 'NULL' END, ', ' ORDER BY n)
-              FROM unnest(p.proargnames) WITH ORDINALITY AS a (argument, n) WHERE n > p.pronargs - p.pronargdefaults AND n <= p.pronargs) AS arguments,
+    SELECT p.proname::text AS name, concat_ws(', ', VARIADIC array_fill('NULL'::text, ARRAY[p.pronargdefaults::int])) AS arguments,
            CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT * FROM' END AS verb
       FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
      WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem') AND p.pronargdefaults > 0;
+SELECT set_eq('SELECT name FROM optional', 'SELECT name FROM calls', 'every_routine_with_optional_arguments_is_called');
+
+CREATE TEMP TABLE fences (name text, fence bigint);
+CREATE FUNCTION pg_temp.fence(name text) RETURNS bigint LANGUAGE sql AS $$ SELECT f.fence FROM fences f WHERE f.name = $1 $$;
 
 -- A procedure commits, which no function may (2D000).
 BEGIN;
@@ -50,11 +68,15 @@ CREATE ROLE tap_null;
 CREATE TABLE public.null_rows (id int PRIMARY KEY, quantity int NOT NULL, state text NOT NULL);
 INSERT INTO null_rows VALUES (1, 1, 'a');
 SELECT idem_machine_define('null:', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
-SELECT idem_lock('null:lock', '1 hour') AS fence \gset
+INSERT INTO fences SELECT name, idem_lock('null:' || name, '1 hour') FROM unnest('{lock,freed}'::text[]) name;
+INSERT INTO fences SELECT name, (SELECT fence FROM idem_begin('null:' || name, lease => '1 hour')) FROM unnest('{leased,given back}'::text[]) name;
+SELECT idem_claim('null:claimed');
+SELECT action FROM idem_http_begin('null:', 'POST', '/orders', 'null:begun');
+SELECT outcome FROM idem_begin('null:lapsed', lease => '1 ms');
+CALL pg_temp.sleep('2 ms');
 SELECT coalesce(string_agg(format('%s %s', statement, state), '; '), 'none') AS others
   FROM calls JOIN optional USING (name),
-       format('%s idem.%s(%s)', verb, name,
-              concat_ws(', ', nullif(replace(required, '%fence%', :'fence'), ''), arguments)) AS statement,
+       format('%s idem.%s(%s)', verb, name, concat_ws(', ', nullif(required, ''), arguments)) AS statement,
        pg_temp.state_of(statement) AS state
  WHERE state <> CASE verb WHEN 'CALL' THEN '2D000' ELSE 'ok' END \gset
 ROLLBACK;
