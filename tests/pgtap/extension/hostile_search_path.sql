@@ -95,7 +95,7 @@ INSERT INTO attack (name, statement, expected) VALUES
     ('claim_many', 'SELECT pg_catalog.array_agg(k) FROM idem.idem_claim_many(''{hostile:m2,hostile:done,hostile:m1,hostile:m2}'') k',
      '{hostile:m2,hostile:m1}'),
     ('begin', 'SELECT outcome FROM idem.idem_begin(''hostile:lapsed'', ''\x01'', lease => ''1 hour'', owner => ''x'')', 'taken_over'),
-    ('checkpoint, renew',
+    ('step, renew',
      format('SELECT pg_catalog.isfinite(idem.idem_renew(''hostile:held'', %1$s)), idem.idem_step(''hostile:held'', %1$s, ''x'')',
             :fence), 'true'),
     ('complete', format('SELECT idem.idem_complete(''hostile:held'', ''{"a": 1}'', 200, %s)', :fence), 'true'),

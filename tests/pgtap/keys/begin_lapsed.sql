@@ -47,7 +47,7 @@ SELECT is((SELECT fence FROM idem_begin('lapse:back', lease => '1 hour', owner =
 -- Lapsed but untaken: the holder may go on.
 SELECT fence FROM idem_begin('lapse:late', lease => '1 ms') \gset
 CALL pg_temp.sleep('5 ms');
-SELECT lives_ok(format($$ SELECT idem_step('lapse:late', %s, 'x') $$, :fence), 'lapsed_lease_can_be_checkpointed');
+SELECT lives_ok(format($$ SELECT idem_step('lapse:late', %s, 'x') $$, :fence), 'lapsed_lease_takes_a_step');
 SELECT ok(pg_temp.seconds_from_now(idem_renew('lapse:late', :fence, '1 ms')) < 1, 'lapsed_lease_can_be_renewed');
 CALL pg_temp.sleep('5 ms');
 SELECT lives_ok(format($$ SELECT idem_complete('lapse:late', '"late"', fence => %s) $$, :fence), 'lapsed_lease_can_be_completed');

@@ -1,6 +1,6 @@
 -- idem_complete: what is stored, how often, and for how long.
 \ir ../include/helpers.psql
-SELECT plan(43);
+SELECT plan(45);
 CALL pg_temp.clean('complete:');
 
 -- Leased.
@@ -33,8 +33,7 @@ SELECT throws_ok(format($$ SELECT idem_complete('complete:a', '{"a": [1.0], "b":
     'other_fence');
 SELECT throws_ok($$ SELECT idem_complete('complete:a', '{"a": [1.0], "b": 1}', 201) $$, 'ID001', NULL, 'no_fence');
 SELECT throws_ok(format($$ SELECT idem_renew('complete:a', %s) $$, :fence), 'ID001', NULL, 'completed_key_is_not_renewed');
-SELECT throws_ok(format($$ SELECT idem_step('complete:a', %s, 'x') $$, :fence), 'ID001', NULL,
-    'completed_key_is_not_checkpointed');
+SELECT throws_ok(format($$ SELECT idem_step('complete:a', %s, 'x') $$, :fence), 'ID001', NULL, 'completed_key_takes_no_step');
 SELECT throws_ok(format($$ SELECT idem_release('complete:a', %s) $$, :fence), 'ID001', NULL, 'completed_key_is_not_released');
 SELECT ctid AS before FROM idem_keys WHERE key = 'complete:a' AND scope = '' \gset
 SELECT idem_complete('complete:a', '{"a": [1.0], "b": 1}', 201, :fence);
@@ -108,14 +107,20 @@ SELECT is((SELECT md5(response::text) FROM idem_begin('complete:large')), (SELEC
 SELECT idem_scope_set('complete:small', max_response_size => 100);
 SELECT fence FROM idem_begin('complete:over', lease => '1 hour', scope => 'complete:small') \gset
 SET client_min_messages = error;
-SELECT lives_ok(
-    format($$ SELECT idem_complete('complete:over', to_jsonb(repeat('x', 5000)), 200, %s, 'complete:small') $$, :fence),
-    'response_over_the_limit_completes');
+SELECT is(idem_complete('complete:over', to_jsonb(repeat('x', 5000)), 200, :fence, 'complete:small'), false,
+    'response_over_the_limit_completes_and_is_false');
 SELECT is(pg_temp.ticket(t) - 'attempt', '{"outcome": "completed", "status_code": 200, "response_omitted": true}',
     'response_over_the_limit_is_omitted') FROM idem_begin('complete:over', scope => 'complete:small') t;
 SELECT lives_ok(
     format($$ SELECT idem_complete('complete:over', to_jsonb(repeat('x', 5000)), 200, %s, 'complete:small') $$, :fence),
     'equal_completion_over_the_limit_is_a_no_op');
+SELECT is(idem_complete('complete:small', '"x"', 200, fence, 'complete:small'), true, 'response_within_the_limit_is_true')
+  FROM idem_begin('complete:small', lease => '1 hour', scope => 'complete:small');
+BEGIN;
+SELECT idem_claim('complete:own over', scope => 'complete:small');
+SELECT is(idem_complete('complete:own over', to_jsonb(repeat('x', 5000)), scope => 'complete:small'), false,
+    'response_of_an_own_claim_over_the_limit_is_false');
+COMMIT;
 RESET client_min_messages;
 
 -- The warning goes to the client, so another client has to read it.

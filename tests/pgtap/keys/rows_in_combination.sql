@@ -37,7 +37,7 @@ SELECT fence FROM idem_begin('rows:5', lease => '1 ms', scope => 'rows-manual') 
 SELECT pg_sleep(0.005);
 SELECT is(idem_try_claim('rows:5', scope => 'rows-manual')::text, 'in_doubt', 'lapsed_in_a_manual_scope');
 SELECT throws_ok(format($$ SELECT idem_renew('rows:5', %s, scope => 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_is_not_renewed');
-SELECT throws_ok(format($$ SELECT idem_step('rows:5', %s, 'p', scope => 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_takes_no_checkpoint');
+SELECT throws_ok(format($$ SELECT idem_step('rows:5', %s, 'p', scope => 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_takes_no_step');
 SELECT throws_ok(format($$ SELECT idem_release('rows:5', %s, 'rows-manual') $$, :doubt_fence), 'ID001', NULL, 'doubt_is_not_released');
 SELECT lives_ok(format($$ SELECT idem_complete('rows:5', '"late"', fence => %s, scope => 'rows-manual') $$, :doubt_fence), 'doubt_is_completed_late');
 
