@@ -30,7 +30,7 @@ model Order {
 execFileSync(process.execPath, ['node_modules/prisma/build/index.js', 'generate', '--schema', `${directory}/schema.prisma`],
     { cwd: `${directory}/..`, stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, CHECKPOINT_DISABLE: '1', PRISMA_HIDE_UPDATE_MESSAGE: '1',
         PRISMA_SCHEMA_ENGINE_BINARY: '/bin/false' } })
-const { PrismaClient } = createRequire(import.meta.url)('./prisma/client')
+const { Prisma, PrismaClient } = createRequire(import.meta.url)('./prisma/client')
 
 const createTable = () => sql(`CREATE TABLE orders (id int PRIMARY KEY, state text NOT NULL DEFAULT 'created', note text,
                                                     version int NOT NULL DEFAULT 1)`)
@@ -120,6 +120,27 @@ test('Prisma: a false claim does not stop a batch', async () => {
     await prisma.$transaction([prisma.$queryRaw`SELECT idem.idem_claim('prisma 3')`, prisma.order.create({ data: { id: 9 } })])
     await prisma.$transaction([prisma.$queryRaw`SELECT idem.idem_claim('prisma 3')`, prisma.order.create({ data: { id: 10 } })])
     assert.deepEqual(await sql('SELECT count(*)::int AS orders FROM orders WHERE id IN (9, 10)'), [{ orders: 2 }])
+})
+
+test('Prisma: a batch that begins with idem_must_claim does its work once', async () => {
+    const batch = (id) => prisma.$transaction([prisma.$queryRaw`SELECT idem.idem_must_claim('prisma 6')`, prisma.order.create({ data: { id } })])
+    await batch(11)
+    assert.equal(sqlstate(await rejection(batch(12))), 'ID006')
+    assert.deepEqual(await sql('SELECT id FROM orders WHERE id IN (11, 12)'), [{ id: 11 }])
+})
+
+test('Prisma: $queryRaw reads what the functions for applications return', async () => {
+    const one = async (handle, query) => (await handle.$queryRaw(query))[0]
+    const { fence } = await one(prisma, Prisma.sql`SELECT fence FROM idem.idem_begin('prisma 7', lease => '1 minute'::interval)`)
+    const busy = await one(prisma, Prisma.sql`SELECT * FROM idem.idem_begin('prisma 7', lease => '1 minute'::interval)`)
+    assert.deepEqual([busy.outcome, typeof busy.retry_after_ms, busy.lease_until instanceof Date], ['in_flight', 'number', true])
+    assert.equal((await one(prisma, Prisma.sql`SELECT idem.idem_renew('prisma 7', ${fence}) AS until`)).until instanceof Date, true)
+    assert.deepEqual(await one(prisma, Prisma.sql`SELECT idem.idem_release('prisma 7', ${fence}) AS released`), { released: true })
+    const { lock } = await one(prisma, Prisma.sql`SELECT idem.idem_lock('prisma') AS lock`)
+    assert.deepEqual(await prisma.$transaction((tx) => one(tx, Prisma.sql`SELECT idem.idem_assert_fence('prisma', ${lock}) AS held`)), { held: true })
+    const allow = () => one(prisma, Prisma.sql`SELECT * FROM idem.idem_allow('prisma', 0.001, 1)`)
+    assert.deepEqual(await allow(), { allowed: true, remaining: 0, retry_after_ms: null })
+    assert.equal(typeof (await allow()).retry_after_ms, 'number')
 })
 
 test('Prisma: $queryRaw cannot read interval and void, and the call has committed by then; a cast and $executeRaw avoid it', async () => {

@@ -1,7 +1,7 @@
 -- What holds for every object of the extension: comments, what functions state about themselves, the layout of tables. contract.sql has their
 -- signatures.
 \ir ../include/helpers.psql
-SELECT plan(16);
+SELECT plan(18);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid FROM pg_depend
@@ -53,6 +53,29 @@ SELECT is(
        JOIN pg_attribute a ON a.attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
       WHERE col_description(t.typrelid, attnum) IS NULL),
     NULL, 'every_column_of_a_composite_type_has_a_comment');
+
+-- Prisma can read neither void nor interval. Functions for set-up and for operators may return void: no application branches on them.
+CREATE TEMP TABLE of_set_up AS
+    SELECT unnest('{optimistic_enable,optimistic_disable,idem_machine_attach,idem_machine_validate,idem_machine_detach}'::text[]) AS name;
+
+BEGIN;
+SELECT pg_advisory_xact_lock(hashtext('idem pgtap grants'));
+CREATE ROLE tap_caller;
+SELECT idem_grant('tap_caller');
+CREATE TEMP TABLE results AS
+    SELECT proname::text AS name, type
+      FROM functions LEFT JOIN pg_class c ON c.reltype = prorettype LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped,
+           unnest(ARRAY[prorettype, atttypid] || (SELECT array_agg(given) FROM unnest(proallargtypes, proargmodes) AS p (given, mode)
+                                                   WHERE mode IN ('o', 'b', 't'))) AS type
+     WHERE prokind <> 'p' AND prorettype <> 'trigger'::regtype AND has_function_privilege('tap_caller', functions.oid, 'EXECUTE');
+SELECT array_agg(DISTINCT format('%s %s', name, type::regtype)) FILTER (WHERE type IN ('void'::regtype, 'interval'::regtype, 'interval[]'::regtype)) AS unreadable FROM results \gset
+ROLLBACK;
+SELECT is(
+    (SELECT string_agg(result, ', ') FROM unnest(:'unreadable'::text[]) AS result WHERE result NOT IN (SELECT name || ' void' FROM of_set_up)),
+    NULL, 'no_function_for_applications_returns_void_or_interval');
+SELECT is(
+    (SELECT string_agg(name, ', ') FROM of_set_up WHERE name || ' void' <> ALL (:'unreadable'::text[])),
+    NULL, 'what_is_listed_as_set_up_returns_void');
 
 -- What each function states about itself.
 SELECT is(
