@@ -121,8 +121,8 @@ std::optional<stored_run> from_answer(const answer &stored) {
         return std::nullopt;
     stored_run known;
     known.exit_code = *stored.status_code;
-    known.omitted = stored.omitted;
-    if (stored.omitted)
+    known.omitted = stored.response_omitted;
+    if (stored.response_omitted)
         return known;
     if (!stored.response)
         return std::nullopt;

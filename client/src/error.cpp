@@ -7,7 +7,8 @@ namespace idem {
 error::error(std::string sqlstate, const std::string &message, subject about)
     : std::runtime_error(message), details_(std::make_shared<const details>(details{std::move(sqlstate), std::move(about)})) {}
 
-in_flight::in_flight(std::string sqlstate, const std::string &message, subject about, std::chrono::milliseconds retry_after)
+in_flight::in_flight(std::string sqlstate, const std::string &message, subject about,
+                     std::optional<std::chrono::milliseconds> retry_after)
     : error(std::move(sqlstate), message, std::move(about)), retry_after_(retry_after) {}
 
 namespace {

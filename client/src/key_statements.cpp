@@ -57,10 +57,10 @@ command begin_command(const request &about, const parameter &lease, const std::s
             {about.key(), about.scope()}};
 }
 
-command execute_command(const request &about, const std::string &statement, const parameters &arguments) {
+command execute_command(const request &about, const std::string &statement, const parameters &args) {
     return {&execute_statement,
             {about.key(), fingerprint_of(about), about.json(), about.text(), interval_text(about.ttl()), statement,
-             array_text(arguments), about.scope()},
+             array_text(args), about.scope()},
             {about.key(), about.scope()}};
 }
 
@@ -100,7 +100,7 @@ answer answer_of(const ticket &from, bool replayed) {
     known.response = from.response;
     known.status_code = from.status_code;
     known.replayed = replayed;
-    known.omitted = from.response_omitted;
+    known.response_omitted = from.response_omitted;
     known.attempt = from.attempt;
     return known;
 }
@@ -112,7 +112,7 @@ void throw_rejection(key_outcome outcome, const std::optional<duration> &retry_a
     case key_outcome::mismatch:
         throw mismatch("ID002", quoted + " was used before with another request", of);
     case key_outcome::in_flight:
-        throw in_flight("ID005", quoted + " is in flight: its holder is not done", of, retry_after.value_or(duration::zero()));
+        throw in_flight("ID005", quoted + " is in flight: its holder is not done", of, retry_after);
     case key_outcome::in_doubt:
         throw in_doubt("ID005", quoted + " is in doubt: its holder vanished, and an operator decides", of);
     default:

@@ -212,6 +212,7 @@ answer lease_state::new_answer(const response &outcome, const rows &text) const 
     answer fresh;
     fresh.response = text.at(0).at(0);
     fresh.status_code = outcome.status_code;
+    fresh.response_omitted = text.at(0).at(1) == "f";
     fresh.attempt = attempt_;
     return fresh;
 }
@@ -259,7 +260,7 @@ std::optional<answer> lease_state::stored_answer() {
     if (found[0][2])
         known.status_code = static_cast<int>(to_integer(found[0][2]));
     known.response = found[0][3];
-    known.omitted = found[0][4] == "t";
+    known.response_omitted = found[0][4] == "t";
     return known;
 }
 

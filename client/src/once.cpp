@@ -63,6 +63,7 @@ answer once_flow::complete(response outcome) {
     answer known;
     known.response = stored.at(0).at(0).at(0);
     known.status_code = outcome.status_code;
+    known.response_omitted = stored.at(0).at(0).at(1) == "f";
     known.attempt = attempt_;
     return known;
 }
@@ -76,8 +77,8 @@ constexpr std::chrono::milliseconds kPollInterval{20};
 } // namespace
 
 answer once_statement(client &db, const request &about, const std::string &statement,
-                      const std::vector<std::optional<std::string>> &arguments, const once_options &options) {
-    const detail::command command = detail::execute_command(about, statement, arguments);
+                      const std::vector<std::optional<std::string>> &args, const once_options &options) {
+    const detail::command command = detail::execute_command(about, statement, args);
     const retry_policy retry = options.retry ? *options.retry : db.options().retry;
     std::optional<duration> wait = about.wait().bound;
     auto since = std::chrono::steady_clock::now();

@@ -101,7 +101,7 @@ TEST(Outcome, what_no_run_stored_is_no_outcome) {
 TEST(Outcome, response_over_the_servers_limit_leaves_the_exit_code) {
     answer known;
     known.status_code = 4;
-    known.omitted = true;
+    known.response_omitted = true;
     EXPECT_EQ(from_answer(known)->exit_code, 4);
     EXPECT_TRUE(from_answer(known)->omitted);
 }

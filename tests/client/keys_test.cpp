@@ -82,7 +82,7 @@ TEST_F(Keys, LookupReturnsTheStateOfAKey) {
     EXPECT_STREQ(name(known->state), "completed");
     EXPECT_EQ(known->response, R"({"a": 1})");
     EXPECT_EQ(known->status_code, 201);
-    EXPECT_FALSE(known->omitted);
+    EXPECT_FALSE(known->response_omitted);
     EXPECT_EQ(known->attempt, 1);
     EXPECT_FALSE(known->steps || known->lease_until);
     EXPECT_LT(std::chrono::abs(known->created_at - before), std::chrono::minutes(1));

@@ -11,6 +11,7 @@
 #include <idem/outbox.hpp>
 #include <idem/rows.hpp>
 #include <idem/tokens.hpp>
+#include <idem/version.hpp>
 
 #include "scratch.hpp"
 
@@ -26,7 +27,7 @@ DECLARE
     each text;
 BEGIN
     FOREACH each IN ARRAY ARRAY['ceil(numeric)', 'floor(numeric)', 'clock_timestamp()', 'quote_ident(text)', 'isfinite(timestamptz)',
-        'int8(numeric)', 'generate_series(bigint, bigint)', 'idem_next_id()', 'idem_uuid_v7()', 'idem_claim(text, interval, text)',
+        'int8(numeric)', 'generate_series(bigint, bigint)', 'idem_next_id()', 'idem_uuid_v7()', 'idem_version()', 'idem_claim(text, interval, text)',
         'idem_key(text, text)', 'optimistic_update(regclass, jsonb, bigint, jsonb)'] LOOP
         EXECUTE format('CREATE FUNCTION evil.%s RETURNS int LANGUAGE sql AS $$SELECT evil.trap(%L)::int$$', each, each);
     END LOOP;
@@ -101,6 +102,7 @@ TEST(SearchPath, NothingOfItIsMet) {
     EXPECT_EQ(next_ids(db, 2).size(), 2u);
     EXPECT_GT(next_id(db), 0);
     EXPECT_FALSE(uuid_v7(db).empty());
+    EXPECT_EQ(version(db).edition, "c");
     EXPECT_TRUE(consume(db, "tests", key, [](idem::transaction &) {}));
     EXPECT_TRUE(publish(db, {key, "1", "key", "{}", idem::duration(0), "dedup"}));
     EXPECT_EQ(publish_many(db, key, {{"1", "key", "{}", idem::duration(0), "dedup"}, {"2"}}).size(), 2u);

@@ -28,6 +28,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -119,13 +120,14 @@ struct bad_input : error {
 
 class in_flight : public error {
   public:
-    in_flight(std::string sqlstate, const std::string &message, subject about = {}, std::chrono::milliseconds retry_after = {});
+    in_flight(std::string sqlstate, const std::string &message, subject about = {},
+              std::optional<std::chrono::milliseconds> retry_after = {});
 
-    /// The rest of the holder's lease; zero when it is unknown or the holder has none (its transaction is open).
-    std::chrono::milliseconds retry_after() const noexcept { return retry_after_; }
+    /// The rest of the holder's lease; nothing: unknown, or the holder has none (its transaction is open).
+    std::optional<std::chrono::milliseconds> retry_after() const noexcept { return retry_after_; }
 
   private:
-    std::chrono::milliseconds retry_after_;
+    std::optional<std::chrono::milliseconds> retry_after_;
 };
 
 /// Throws the class for this SQLSTATE; `error` itself if there is none.

@@ -53,7 +53,7 @@ struct http_answer {
     http_response response{};
     /// Reject: key_missing, key_malformed, mismatch, in_flight or in_doubt.
     std::string code{};
-    /// Run in leased mode: for http_complete, renew and release.
+    /// Run in leased mode: for http_complete. This client neither renews nor releases such a key: idem_renew, idem_release.
     std::optional<std::int64_t> fence{};
 };
 

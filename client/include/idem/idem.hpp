@@ -27,4 +27,5 @@
 #include <idem/tokens.hpp>
 #include <idem/transact.hpp>
 #include <idem/transaction.hpp>
+#include <idem/version.hpp>
 #include <idem/webhooks.hpp>

@@ -38,7 +38,7 @@ struct key_info {
     key_state state;
     std::optional<std::string> response; ///< JSON text
     std::optional<int> status_code;
-    bool omitted; ///< the response was too large to be stored
+    bool response_omitted; ///< the response is not stored: it was too large, or removed (idem_redact, response_ttl)
     int attempt;
     std::optional<std::string> steps; ///< JSON: {"step": its output, or null for one that was intended}
     time created_at;                  ///< of this attempt
@@ -60,7 +60,8 @@ bool claim(const target &at, const std::string &key, const std::optional<duratio
 /// The same, but a duplicate throws done_before (ID006).
 void must_claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                 const std::string &scope = "");
-/// The same without waiting: in_flight instead.
+/// The same without waiting: in_flight instead. A holder that has not committed cannot be looked up yet:
+/// call again, or use claim, which waits.
 key_outcome try_claim(const target &at, const std::string &key, const std::optional<duration> &ttl = std::nullopt,
                       const std::string &scope = "");
 /// Claims many keys. Returns the new ones, each once, in the order of `keys`. Two calls cannot deadlock on each other.

@@ -135,6 +135,6 @@ template <typename F> once_result try_once(client &db, const request &about, F &
 /// array of objects, are the response. A `wait` polls every 20 ms. After a lost reply the answer may say `replayed` although
 /// this call did the work.
 answer once_statement(client &db, const request &about, const std::string &statement,
-                      const std::vector<std::optional<std::string>> &arguments = {}, const once_options &options = {});
+                      const std::vector<std::optional<std::string>> &args = {}, const once_options &options = {});
 
 } // namespace idem

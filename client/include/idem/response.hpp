@@ -30,9 +30,9 @@ struct answer {
     /// differ from the text that was stored.
     std::optional<std::string> response;
     std::optional<int> status_code;
-    bool replayed = false; ///< another call did the work before
-    bool omitted = false;  ///< the response exceeded the scope's limit and is not stored; the work is done
-    int attempt = 1;       ///< 1 + how often the key was taken over or released before
+    bool replayed = false;         ///< another call did the work before
+    bool response_omitted = false; ///< the response of the work is not stored: it was too large, or removed since
+    int attempt = 1;               ///< 1 + how often the key was taken over or released before
 };
 
 } // namespace idem
