@@ -13,7 +13,7 @@ namespace idem::cli {
 const std::vector<exit_meaning> &exit_meanings() {
     static const std::vector<exit_meaning> all{
         {"0", "done; run, lock, step: the command succeeded, now or when its key was first used"},
-        {"1", "the answer is no: a duplicate, no such key, a token or transition refused, a health check that failed"},
+        {"1", "the answer is no: done before, no such key, a token or transition refused, a health check that failed"},
         {"64", "usage: an option or value that cannot be right, refused here or by the server"},
         {"65", "mismatch: the key was used for another command or for something that is no command"},
         {"69", "the database cannot be reached, or the connection was lost before anything was done"},

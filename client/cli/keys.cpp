@@ -27,7 +27,7 @@ int claim_key(context &c) {
         about.ttl(*c.given.ttl);
     // No work: `once` is used because it looks the key up after a lost reply.
     const answer claimed = once(c.db, about, [](transaction &) {});
-    show_word(c, claimed.replayed ? "duplicate" : "acquired");
+    show_word(c, name(claimed.replayed ? key_outcome::completed : key_outcome::acquired));
     return claimed.replayed ? kNo : kDone;
 }
 

@@ -130,7 +130,9 @@ void add_step(CLI::App &root, settings &given) {
 
 void add_keys(CLI::App &root, settings &given) {
     CLI::App *claim =
-        add(root, "claim", "Claim a key: acquired (0) for the first, duplicate (1) for all others", given, claim_key,
+        add(root, "claim",
+            "Claim a key, for work that follows at most once: acquired (0) for the first, completed (1) for all others", given,
+            claim_key,
             "  idem claim mail-7f3a && send-mail 7f3a\n"
             "  idem claim --ttl 7d --scope import row-17\n");
     claim->add_option("KEY", given.key, "The key")->required();

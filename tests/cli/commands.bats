@@ -9,13 +9,13 @@ expect_too_old() {
     [[ "$output" == *"too old"* ]]
 }
 
-@test "claim: acquired once, then a duplicate" {
+@test "claim: acquired once, then completed" {
     run idem claim "$key"
     [ "$status" -eq 0 ]
     [ "$output" = acquired ]
     run idem claim "$key"
     [ "$status" -eq 1 ]
-    [ "$output" = duplicate ]
+    [ "$output" = completed ]
     run idem claim --json --scope other "$key"
     [ "$output" = '{"outcome": "acquired"}' ]
 }
@@ -44,7 +44,7 @@ expect_too_old() {
     local i
     for i in $(seq 16); do start claim --wait 1min "$key" >"$dir/out.$i"; done
     for i in "${pids[@]}"; do await "$i"; done
-    [ "$(cat "$dir"/out.* | sort | uniq -c | tr -s ' ')" = "$(printf ' 1 acquired\n 15 duplicate')" ]
+    [ "$(cat "$dir"/out.* | sort | uniq -c | tr -s ' ')" = "$(printf ' 1 acquired\n 15 completed')" ]
 }
 
 @test "lookup: shows the key as a table or as JSON; no key is 1" {
