@@ -16,7 +16,7 @@ COMMENT ON FUNCTION idem_must_claim(text, interval, text) IS
 CREATE FUNCTION idem_try_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS idem_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_try_claim(text, interval, text) IS
-'Like idem_claim, but never waits: in_flight while another transaction holds the key uncommitted, or while its lease lives. Errors as idem_claim, without ID005 and those of waiting.';
+'Like idem_claim, but never waits: in_flight while another transaction holds the key uncommitted, or while its lease lives. An uncommitted holder cannot be looked up yet: ask again, or call idem_claim, which waits. Errors as idem_claim, without ID005 and those of waiting.';
 
 CREATE FUNCTION idem_claim_many(keys text[], ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS SETOF text LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME';
