@@ -39,7 +39,7 @@ chaos-breaks: ## the same against libraries that lack a check each: they must be
 	@scripts/chaos.sh --break
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
-psql:        ## a shell on the throw-away cluster "dev", which has the extension in it
+psql:        ## a shell on the throw-away cluster "dev", which has the extension in its schema "idem"
 	@scripts/psql.sh
 down:        ## remove the throw-away clusters
 	@scripts/cluster.sh stop dev

@@ -67,8 +67,9 @@ start_cluster() {
     scripts/cluster.sh stop "$cluster"
     scripts/cluster.sh start "$cluster"
     eval "$(scripts/cluster.sh env "$cluster")"
+    create_idem "$cluster"
     scripts/cluster.sh psql "$cluster" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null \
-        --command='SET client_min_messages = warning' --command='CREATE EXTENSION idem' --file=examples/checkout/shop.sql
+        --command='SET client_min_messages = warning' --file=examples/checkout/shop.sql
 }
 
 # The programs say when they are up. Each line is read from a pipe of its own, and what follows it goes nowhere.

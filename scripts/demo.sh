@@ -41,7 +41,8 @@ build() {
 start_cluster() {
     scripts/cluster.sh stop demo
     scripts/cluster.sh start demo
-    psql --command='CREATE EXTENSION idem' --command='CREATE TABLE charges (amount int)'
+    create_idem demo
+    psql --command='CREATE TABLE charges (amount int)'
 }
 
 psql() { scripts/cluster.sh psql demo --no-psqlrc --quiet --set=ON_ERROR_STOP=1 "$@"; }

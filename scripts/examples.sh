@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 cluster=examples-$$
+export PSQL_CLUSTER=examples-psql-$$ # of the test that follows examples/README.md
 kept=$PWD/build/examples
 child= watchdog=
 
@@ -18,6 +19,7 @@ finish() {
     cp "${IDEM_SOCKETS:-}"/server.log "${IDEM_SOCKETS:-}"/examples/*.log "$kept" 2>/dev/null || true
     end_group KILL "$watchdog"
     scripts/cluster.sh stop "$cluster" || true
+    scripts/cluster.sh stop "$PSQL_CLUSTER" || true
 }
 at_exit finish
 

@@ -53,6 +53,17 @@ end_group() {
     wait "$2" 2>/dev/null || true
 }
 
+# create_idem CLUSTER: in its database, as docs/operations.md has it. Sessions that begin later find idem's names. Where the extension is
+# there already, it stays where it is.
+create_idem() {
+    scripts/cluster.sh psql "$1" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null <<'SQL'
+SET client_min_messages = warning;
+CREATE SCHEMA IF NOT EXISTS idem;
+CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
+SELECT format('ALTER DATABASE %I SET search_path = public, idem', current_database()) \gexec
+SQL
+}
+
 # In the cluster of the environment: a database that has pgTAP and idem, a schema each.
 make_pgtap_database() {
     "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Opens psql on the throw-away cluster "dev", with the extension in it; makes whatever of that is not there yet.
+# Opens psql on the throw-away cluster "dev" (or PSQL_CLUSTER), with the extension in its schema "idem"; makes whatever of that is not there
+# yet. Arguments go to psql; paths are relative to the checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
+cluster=${PSQL_CLUSTER:-dev}
 scripts/deps.sh
 scripts/install.sh
-scripts/cluster.sh start dev
-scripts/cluster.sh psql dev --quiet --command='SET client_min_messages = warning' \
-    --command='CREATE EXTENSION IF NOT EXISTS idem'
-exec scripts/cluster.sh psql dev
+scripts/cluster.sh start "$cluster"
+create_idem "$cluster"
+exec scripts/cluster.sh psql "$cluster" "$@"

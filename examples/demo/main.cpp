@@ -49,7 +49,7 @@ of it.
   --help        this text
 
 The database is the one that PGHOST, PGPORT, PGUSER and PGDATABASE say, and the user a superuser.
-It needs the extension idem in schema public. The program makes its schemas anew (shop_*, stock_*,
+It needs the extension idem in schema idem. The program makes its schemas anew (shop_*, stock_*,
 orders_*, forms_*, cron_*), defines the machine "demo_order", takes the lock "credit-interest" in
 the scope "cron", and deletes what an earlier run left in idem's tables: keys in the scope
 "payments", rows of the transition log, and redeemed tokens in the scope "forms".
@@ -119,9 +119,9 @@ std::optional<Options> parse(int argc, char **argv) {
 // Better said before the first part has run than after it.
 void require_idem(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    if (transaction.exec("SELECT FROM pg_extension WHERE extname = 'idem'").empty())
-        throw std::runtime_error{"the extension is not in database \"" + std::string{connection.dbname()} +
-                                 "\"; run CREATE EXTENSION idem"};
+    if (transaction.exec("SELECT FROM pg_extension WHERE extname = 'idem' AND extnamespace = to_regnamespace('idem')").empty())
+        throw std::runtime_error{"the extension is not in schema idem of database \"" + std::string{connection.dbname()} +
+                                 "\"; run CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem"};
 }
 
 // All of them, also after one that failed.

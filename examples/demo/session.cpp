@@ -8,7 +8,7 @@ namespace demo {
 
 // The timeout is there so that a demo that goes wrong ends and says so.
 std::string shop_conninfo(const std::string &schema) {
-    return "options='-c search_path=" + schema + ",public -c statement_timeout=30s'";
+    return "options='-c search_path=" + schema + ",idem -c statement_timeout=30s'";
 }
 
 Session::Session(std::string conninfo, Prepare prepare) : conninfo_{std::move(conninfo)}, prepare_{std::move(prepare)} {
