@@ -51,42 +51,59 @@ Jsonb *object_argument(FunctionCallInfo fcinfo, int arg) {
     return given;
 }
 
-void append_string(StringInfo joined, const JsonbValue &value) {
-    if (value.type != jbvString)
-        return;
-    if (joined->len > 0)
-        appendStringInfoString(joined, ", ");
-    appendBinaryStringInfo(joined, value.val.string.val, value.val.string.len);
+// The values of a header field. One that has a single value, as almost all have, is not copied.
+struct Field {
+    std::string_view name; // in lower case; empty: the format has no such field
+    std::string_view value;
+    StringInfoData joined; // of several values
+
+    void add(std::string_view next) {
+        if (value.empty() && joined.data == nullptr) {
+            value = next;
+            return;
+        }
+        if (joined.data == nullptr) {
+            initStringInfo(&joined);
+            appendBinaryStringInfo(&joined, value.data(), static_cast<int>(value.size()));
+        }
+        appendStringInfoString(&joined, ", ");
+        appendBinaryStringInfo(&joined, next.data(), static_cast<int>(next.size()));
+        value = {joined.data, static_cast<Size>(joined.len)};
+    }
+};
+
+void add_string(Field *field, const JsonbValue &value) {
+    if (value.type == jbvString)
+        field->add({value.val.string.val, static_cast<Size>(value.val.string.len)});
 }
 
-void append_strings(StringInfo joined, const JsonbValue &value) {
+// What is neither a string nor an array of strings is no value.
+void add_strings(Field *field, const JsonbValue &value) {
     if (value.type != jbvBinary)
-        return append_string(joined, value);
+        return add_string(field, value);
     JsonbIterator *iterator = JsonbIteratorInit(value.val.binary.data);
     JsonbValue element;
     if (JsonbIteratorNext(&iterator, &element, true) != WJB_BEGIN_ARRAY)
         return;
     while (JsonbIteratorNext(&iterator, &element, true) == WJB_ELEM)
-        append_string(joined, element);
+        add_string(field, element);
 }
 
-// The values of the field, whatever the case of its name. What is neither a string nor an array of strings is no value.
-std::string_view field_value(Jsonb *headers, std::string_view name) {
-    if (name.empty())
-        return {};
-    StringInfoData joined;
-    initStringInfo(&joined);
+// The values of the format's fields, whatever the case of their names.
+WebhookFields fields_of(Jsonb *headers, const WebhookFormat &format) {
+    Field fields[] = {{format.id_field, {}, {}}, {format.time_field, {}, {}}, {format.signature_field, {}, {}}};
     JsonbIterator *iterator = JsonbIteratorInit(&headers->root);
     JsonbValue item;
     (void)JsonbIteratorNext(&iterator, &item, true);
     while (JsonbIteratorNext(&iterator, &item, true) == WJB_KEY) {
-        const bool is_named = item.val.string.len == static_cast<int>(name.size()) &&
-                              pg_strncasecmp(item.val.string.val, name.data(), name.size()) == 0;
+        const std::string_view name{item.val.string.val, static_cast<Size>(item.val.string.len)};
         (void)JsonbIteratorNext(&iterator, &item, true);
-        if (is_named)
-            append_strings(&joined, item);
+        for (Field &field : fields)
+            if (!name.empty() && name.size() == field.name.size() &&
+                pg_strncasecmp(name.data(), field.name.data(), name.size()) == 0)
+                add_strings(&field, item);
     }
-    return {joined.data, static_cast<Size>(joined.len)};
+    return {fields[0].value, fields[1].value, fields[2].value};
 }
 
 Bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
@@ -99,10 +116,8 @@ bool is_fresh(const Genuine &webhook, Micros now) {
 // Whether the source's secret signed the request, and if so, what the request says of itself.
 bool is_signed_by(const StoredSecret &source, const Request &request, Genuine *genuine) {
     const WebhookFormat &format = format_of(source);
-    const WebhookFields fields{field_value(request.headers, format.id_field), field_value(request.headers, format.time_field),
-                               field_value(request.headers, format.signature_field)};
     Webhook webhook;
-    if (!core::read_webhook(format, fields, &webhook))
+    if (!core::read_webhook(format, fields_of(request.headers, format), &webhook))
         return false;
     const text *before = core_string([&] { return core::signed_before_body(format, webhook); });
     const core::Mac mac = hmac(source.secret.key(), {VARDATA_ANY(before), VARSIZE_ANY_EXHDR(before)}, bytes_of(request.body));
