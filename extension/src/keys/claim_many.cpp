@@ -1,9 +1,11 @@
-// idem_claim_many: claims many keys and returns the new ones. One scan probes the sorted keys, and runs of absent keys are
-// inserted in bulk. A key that the probe finds neither absent nor completed is claimed singly.
+// idem_claim_many: claims many keys and returns the new ones. The sorted keys are looked at and inserted in chunks, so that the
+// leaves of the index that a chunk was looked for on are still in the processor's cache when its entries are made. A key that
+// is neither absent nor completed is claimed singly.
 #include "keys/claim.hpp"
 #include "keys/key_row.hpp"
 #include "server/arguments.hpp"
 #include "server/bytes.hpp"
+#include "server/subtransaction.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
 
@@ -58,46 +60,37 @@ int sort_unique(Candidate *candidates, int count) {
     return static_cast<int>(end - candidates);
 }
 
+// Keys that were looked at together: those that are absent, up to the first that must be claimed singly.
+struct Chunk {
+    const Candidate *absent[kMaxInsertedKeys];
+    int count;
+    int seen;             // candidates, the one that must be claimed singly included
+    const Candidate *odd; // that one, or nullptr
+};
+
 // Claims the candidates in order and marks the new ones by position.
 class BatchClaim {
   public:
     BatchClaim(const KeyTable &table, const ClaimRequest &request, int candidates, bool *is_new)
-        : table_(table), request_(request), is_new_(is_new), min_run_(Max(kMinRun, candidates / kMaxRuns)),
-          max_run_(Max(kMaxRun, candidates / kMaxRuns)) {
-        const int capacity = Min(max_run_, candidates);
-        run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (capacity + 1)));
-        keys_ = static_cast<const text **>(palloc(sizeof(text *) * (capacity + 1)));
+        : table_(table), request_(request), is_new_(is_new), max_run_(Max(kMaxRun, candidates / kMaxRuns)) {
+        run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (Min(max_run_, candidates) + kMaxInsertedKeys)));
     }
 
     void claim(const Candidate *candidates, int count) {
         if (RecoveryInProgress())
             return claim_each(candidates, count);
-        core::Micros now = 0;
-        Prober prober;
-        begin_probing(&prober, table_);
-        for (int i = 0; i < count; i++) {
-            CHECK_FOR_INTERRUPTS();
-            if (i % kKeysPerClockReading == 0)
-                now = clock_now();
-            const Candidate &candidate = candidates[i];
-            const Probe found = probe_next(&prober, request_.scope, candidate.key);
-            if (found.presence == Presence::absent) {
-                run_[run_length_++] = &candidate;
-                if (run_length_ < max_run_)
-                    continue;
-                end_probing(&prober);
-                flush();
-            } else if (found.presence == Presence::found && found.in_snapshot && is_completed(table_, found, now)) {
-                continue;
-            } else {
-                end_probing(&prober);
-                flush(); // in order: the keys before this one must be claimed before any wait for it
-                claim_one(candidate);
-            }
-            begin_probing(&prober, table_);
+        for (int next = 0; next < count;) {
+            Chunk chunk = look_at(candidates + next, count - next);
+            next += chunk.seen;
+            if (chunk.count > 0)
+                prevent_unless_writable(request_.function);
+            if (chunk.count >= kMinRun)
+                next += insert_run(&chunk, candidates + next, count - next);
+            else
+                claim_singly(chunk.absent, chunk.count);
+            if (chunk.odd != nullptr)
+                claim_one(*chunk.odd);
         }
-        end_probing(&prober);
-        flush();
     }
 
     // Called once, after the whole batch. Each repetition of a key in the array counts as a duplicate.
@@ -108,12 +101,12 @@ class BatchClaim {
     }
 
   private:
-    // Below kMinRun, single insertions are cheaper than a subtransaction. A call makes only some tens of subtransactions,
-    // because each one beyond 64 slows the snapshots of other sessions.
+    // Below kMinRun, single insertions are cheaper than a subtransaction. A run is a subtransaction: it is what a key costs
+    // that another transaction inserts between the look and the insertion. A call makes only some tens of runs, unless many of
+    // its keys must be claimed singly, because each beyond 64 slows the snapshots of other sessions.
     static constexpr int kMinRun = 8;
     static constexpr int kMaxRuns = 32;
-    static constexpr int kMaxRun = 4096;
-    static constexpr int kKeysPerClockReading = 64;
+    static constexpr int kMaxRun = 512;
 
     void claim_each(const Candidate *candidates, int count) {
         for (int i = 0; i < count; i++)
@@ -132,39 +125,89 @@ class BatchClaim {
         granted_ += is_granted(claimed.outcome);
     }
 
-    void flush() {
-        const int count = run_length_;
-        run_length_ = 0;
-        if (count == 0)
-            return;
-        prevent_unless_writable(request_.function);
-        if (count >= min_run_ && insert_run(count))
-            return;
+    void claim_singly(const Candidate *const *candidates, int count) {
         for (int i = 0; i < count; i++)
-            claim_one(*run_[i]);
+            claim_one(*candidates[i]);
     }
 
-    bool insert_run(int count) {
+    // Looks at the next keys, until a chunk of them is absent, or one must be claimed singly: those before it are claimed
+    // before any wait for it.
+    Chunk look_at(const Candidate *candidates, int count) {
+        Chunk chunk;
+        chunk.count = chunk.seen = 0;
+        chunk.odd = nullptr;
+        const core::Micros now = clock_now();
+        Prober prober;
+        begin_probing(&prober, table_);
+        while (chunk.seen < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.odd == nullptr) {
+            CHECK_FOR_INTERRUPTS();
+            add_group(&prober, candidates + chunk.seen, Min(count - chunk.seen, kKeysPerGroup), now, &chunk);
+        }
+        end_probing(&prober);
+        return chunk;
+    }
+
+    void add_group(Prober *prober, const Candidate *candidates, int count, core::Micros now, Chunk *chunk) {
+        const text *keys[kKeysPerGroup];
+        Glance glances[kKeysPerGroup];
         for (int i = 0; i < count; i++)
-            keys_[i] = run_[i]->key;
-        ClaimRequest first = request_;
-        first.key = keys_[0];
-        if (!insert_keys(table_, new_key_row(first, clock_now()), keys_, count))
-            return false;
-        for (int i = 0; i < count; i++)
+            keys[i] = candidates[i].key;
+        glance_at_group(prober, request_.scope, keys, count, now, glances);
+        for (int i = 0; i < count && chunk->odd == nullptr; i++) {
+            chunk->seen++;
+            if (glances[i] == Glance::absent)
+                chunk->absent[chunk->count++] = &candidates[i];
+            else if (glances[i] == Glance::other)
+                chunk->odd = &candidates[i];
+        }
+    }
+
+    // Inserts a chunk and those that follow it, in one subtransaction. If one of the keys is not new, all are claimed singly.
+    // Returns how many of the candidates behind the chunk it has claimed or found done; `chunk` is the last one then.
+    //
+    // Until this transaction ends, rows that it only deleted again would look like an uncommitted holder's. Rows of an aborted
+    // subtransaction are dead at once.
+    int insert_run(Chunk *chunk, const Candidate *candidates, int count) {
+        int next = 0;
+        int run_length = 0;
+        bool all_new = true;
+        in_subtransaction([&] {
+            for (;;) {
+                std::copy_n(chunk->absent, chunk->count, run_ + run_length);
+                run_length += chunk->count;
+                all_new = insert(*chunk);
+                if (!all_new || chunk->odd != nullptr || next == count || run_length >= max_run_)
+                    return all_new;
+                *chunk = look_at(candidates + next, count - next);
+                next += chunk->seen;
+            }
+        });
+        if (!all_new) {
+            claim_singly(run_, run_length);
+            return next;
+        }
+        for (int i = 0; i < run_length; i++)
             is_new_[run_[i]->position] = true;
-        granted_ += count;
-        return true;
+        granted_ += run_length;
+        return next;
+    }
+
+    bool insert(const Chunk &chunk) {
+        if (chunk.count == 0)
+            return true;
+        const text *keys[kMaxInsertedKeys];
+        for (int i = 0; i < chunk.count; i++)
+            keys[i] = chunk.absent[i]->key;
+        ClaimRequest first = request_;
+        first.key = keys[0];
+        return insert_keys(table_, new_key_row(first, clock_now()), keys, chunk.count);
     }
 
     const KeyTable &table_;
     const ClaimRequest &request_;
     bool *is_new_;
-    const int min_run_;
     const int max_run_;
-    const Candidate **run_;
-    const text **keys_;
-    int run_length_ = 0;
+    const Candidate **run_; // the absent keys of the run
     int granted_ = 0;
     int taken_over_ = 0;
 };

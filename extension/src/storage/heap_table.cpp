@@ -191,29 +191,58 @@ void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) 
     heap_freetuple(row);
 }
 
+namespace {
+
+// What heap_multi_insert takes rows in.
+struct Batch {
+    static constexpr int kMaxRows = 1000;
+    TupleTableSlot *slots[kMaxRows];
+    int count;
+};
+
+Batch *make_batch(const HeapTable &table, int count) {
+    auto *batch = static_cast<Batch *>(palloc(sizeof(Batch)));
+    // A copy of the descriptor, because each slot would register a reference to the relation's own.
+    TupleDesc layout = CreateTupleDescCopy(RelationGetDescr(table.relation));
+    batch->count = Min(count, Batch::kMaxRows);
+    for (int i = 0; i < batch->count; i++)
+        batch->slots[i] = MakeSingleTupleTableSlot(layout, &TTSOpsHeapTuple);
+    return batch;
+}
+
+void free_batch(Batch *batch) {
+    for (int i = 0; i < batch->count; i++)
+        ExecDropSingleTupleTableSlot(batch->slots[i]);
+    pfree(batch);
+}
+
+// Inserts the rows without index entries. Sets their positions.
+void multi_insert(const HeapTable &table, Batch *batch, HeapTuple *rows, int count) {
+    for (int i = 0; i < count; i++)
+        ExecStoreHeapTuple(rows[i], batch->slots[i], false);
+    heap_multi_insert(table.relation, batch->slots, count, GetCurrentCommandId(true), 0, nullptr);
+    for (int i = 0; i < count; i++) {
+        rows[i]->t_self = batch->slots[i]->tts_tid;
+        ExecClearTuple(batch->slots[i]);
+    }
+}
+
+} // namespace
+
 void insert_rows(const HeapTable &table, HeapTuple *rows, int count) {
-    constexpr int kBatch = 1000;
     if (count == 1)
         return insert_row(table, rows[0]);
     const EntryTargets targets = open_entry_targets(table);
-    TupleTableSlot *slots[kBatch];
-    const int slot_count = Min(count, kBatch);
-    for (int i = 0; i < slot_count; i++)
-        slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsHeapTuple);
-    for (int done = 0; done < count; done += kBatch) {
-        const int batch = Min(count - done, kBatch);
+    Batch *batch = make_batch(table, count);
+    for (int done = 0; done < count; done += batch->count) {
+        const int size = Min(count - done, batch->count);
         CHECK_FOR_INTERRUPTS();
-        for (int i = 0; i < batch; i++)
-            ExecStoreHeapTuple(rows[done + i], slots[i], false);
-        heap_multi_insert(table.relation, slots, batch, GetCurrentCommandId(true), 0, nullptr);
-        for (int i = 0; i < batch; i++) {
-            rows[done + i]->t_self = slots[i]->tts_tid;
+        multi_insert(table, batch, rows + done, size);
+        for (int i = 0; i < size; i++)
             (void)insert_index_entries(table, targets, rows[done + i], UNIQUE_CHECK_YES);
-        }
     }
+    free_batch(batch);
     close_entry_targets(targets);
-    for (int i = 0; i < slot_count; i++)
-        ExecDropSingleTupleTableSlot(slots[i]);
 }
 
 bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
@@ -234,16 +263,15 @@ bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
     return is_new;
 }
 
-bool insert_rows_if_new(const HeapTable &table, TupleTableSlot **slots, int count) {
+bool insert_rows_if_new(const HeapTable &table, HeapTuple *rows, int count) {
     const EntryTargets targets = open_entry_targets(table);
-    heap_multi_insert(table.relation, slots, count, GetCurrentCommandId(true), 0, nullptr);
+    Batch *batch = make_batch(table, count);
+    Assert(count <= batch->count);
+    multi_insert(table, batch, rows, count);
     bool all_new = true;
-    for (int i = 0; all_new && i < count; i++) {
-        bool should_free;
-        HeapTuple row = ExecFetchSlotHeapTuple(slots[i], false, &should_free);
-        row->t_self = slots[i]->tts_tid;
-        all_new = insert_index_entries(table, targets, row, UNIQUE_CHECK_PARTIAL);
-    }
+    for (int i = 0; all_new && i < count; i++)
+        all_new = insert_index_entries(table, targets, rows[i], UNIQUE_CHECK_PARTIAL);
+    free_batch(batch);
     close_entry_targets(targets);
     return all_new;
 }

@@ -45,9 +45,9 @@ void insert_rows(const HeapTable &table, HeapTuple *rows, int count);
 // Inserts a row, or returns false if another row has its primary key or is being inserted with it. The index arbitrates.
 bool insert_row_if_new(const HeapTable &table, HeapTuple row);
 
-// Inserts the rows in `slots`, in order. Returns false at the first whose primary key is not new; the caller then rolls back
+// Inserts the rows, in order, as one batch. Returns false at the first whose primary key is not new; the caller then rolls back
 // the others. A conflict on the primary key neither raises an error nor waits, as a partly inserted batch must not wait.
-bool insert_rows_if_new(const HeapTable &table, TupleTableSlot **slots, int count);
+bool insert_rows_if_new(const HeapTable &table, HeapTuple *rows, int count);
 
 enum class Write {
     done,

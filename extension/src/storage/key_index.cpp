@@ -110,22 +110,27 @@ BlockNumber child_for(IndexCursor *cursor, Page page) {
     return BTreeTupleGetDownLink(entry_at(page, low - 1));
 }
 
-// Locks the leaf on which the key's entries belong. False: the index is empty.
-bool descend_to_leaf(IndexCursor *cursor) {
-    if (!cursor->is_searchable) {
-        _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
-        return BufferIsValid(cursor->leaf);
-    }
+// Locks the page of that level on which the key belongs, or the root if it is below that level. InvalidBuffer: the index is
+// empty. Leaves are level 0.
+Buffer descend(IndexCursor *cursor, uint32 level) {
     Buffer buffer = compat_bt_getroot(cursor->table, cursor->index);
     while (BufferIsValid(buffer)) {
         buffer = move_right(cursor, buffer);
         Page page = BufferGetPage(buffer);
-        if (P_ISLEAF(BTPageGetOpaque(page)))
+        if (BTPageGetOpaque(page)->btpo_level <= level)
             break;
         buffer = _bt_relandgetbuf(cursor->index, buffer, child_for(cursor, page), BT_READ);
     }
-    cursor->leaf = buffer;
-    return BufferIsValid(buffer);
+    return buffer;
+}
+
+// Locks the leaf on which the key's entries belong. False: the index is empty.
+bool descend_to_leaf(IndexCursor *cursor) {
+    if (cursor->is_searchable)
+        cursor->leaf = descend(cursor, 0);
+    else
+        _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
+    return BufferIsValid(cursor->leaf);
 }
 
 // Compares the key with an entry of a leaf. Returns the result of _bt_compare, and calls it for compressed columns.
@@ -156,9 +161,9 @@ void add_entry(IndexEntries *entries, ItemPointer row) {
         entries->rows[entries->count++] = *row;
 }
 
-void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
+// `at`: the first entry that does not sort before the key.
+void collect_entries(IndexCursor *cursor, Page page, OffsetNumber at, IndexEntries *entries) {
     const OffsetNumber last = PageGetMaxOffsetNumber(page);
-    OffsetNumber at = first_not_before(cursor, page);
     for (; at <= last && compare_entry(cursor, page, at) == 0; at++) {
         ItemId item = PageGetItemId(page, at);
         if (ItemIdIsDead(item))
@@ -174,6 +179,151 @@ void collect_entries(IndexCursor *cursor, Page page, IndexEntries *entries) {
     // The key's entries may continue on the next page if the high key equals the key.
     if (at > last && !P_RIGHTMOST(BTPageGetOpaque(page)) && compare_pivot(cursor, page, P_HIKEY) == 0)
         entries->overflow = true;
+}
+
+void aim_at(IndexCursor *cursor, const text *scope, const text *key) {
+    cursor->wanted.set(scope, key);
+    cursor->search.scankeys[0].sk_argument = PointerGetDatum(scope);
+    cursor->search.scankeys[1].sk_argument = PointerGetDatum(key);
+}
+
+void clear(IndexEntries *entries) {
+    entries->count = 0;
+    entries->overflow = false;
+}
+
+// --- Groups of keys ----------------------------------------------------------------------------------------------------------
+
+// Locks the last group's parent page if the key belongs there, too.
+bool lock_parent(IndexCursor *cursor) {
+    if (!BufferIsValid(cursor->parent))
+        return false;
+    _bt_lockbuf(cursor->index, cursor->parent, BT_READ);
+    Page page = BufferGetPage(cursor->parent);
+    BTPageOpaque opaque = BTPageGetOpaque(page);
+    if (opaque->btpo_level == 1 && !P_IGNORE(opaque) && !is_beyond(cursor, page))
+        return true;
+    _bt_relbuf(cursor->index, cursor->parent);
+    cursor->parent = InvalidBuffer;
+    return false;
+}
+
+// The block of the leaf on which the key belongs, if nothing changes before it is read. InvalidBlockNumber: there is none.
+BlockNumber find_leaf_block(IndexCursor *cursor) {
+    if (!lock_parent(cursor))
+        cursor->parent = descend(cursor, 1);
+    if (!BufferIsValid(cursor->parent))
+        return InvalidBlockNumber;
+    Page page = BufferGetPage(cursor->parent);
+    const bool is_root = P_ISLEAF(BTPageGetOpaque(page));
+    const BlockNumber block = is_root ? BufferGetBlockNumber(cursor->parent) : child_for(cursor, page);
+    _bt_unlockbuf(cursor->index, cursor->parent);
+    return block;
+}
+
+constexpr int kLine = 64; // bytes that the processor fetches from memory together
+
+void prefetch(const char *from, Size bytes) {
+    for (Size at = 0; at < bytes; at += kLine)
+        __builtin_prefetch(from + at);
+}
+
+// The header and line pointers of a page of some 200 entries, and its end, which a search reads first.
+void prefetch_search(Page page) {
+    prefetch(page, 12 * kLine);
+    __builtin_prefetch(page + BLCKSZ - 1);
+}
+
+void release_group(IndexCursor *cursor) {
+    for (Buffer &leaf : cursor->group) {
+        if (BufferIsValid(leaf))
+            ReleaseBuffer(leaf);
+        leaf = InvalidBuffer;
+    }
+}
+
+// The search for one key of a group.
+struct Search {
+    const text *key;
+    Buffer leaf;    // or InvalidBuffer: another way has to find the key
+    bool owns_lock; // the previous key is on another leaf
+    Page page;
+    OffsetNumber low;
+    OffsetNumber high;
+
+    OffsetNumber middle() const { return low + (high - low) / 2; }
+    bool is_over() const { return low >= high; }
+};
+
+// Pins the leaves of the group. Their memory is on its way when this returns.
+void pin_leaves(IndexCursor *cursor, const text *scope, const text *const *keys, int count, Search *searches) {
+    BlockNumber previous = InvalidBlockNumber;
+    for (int i = 0; i < count; i++) {
+        Search *search = &searches[i];
+        *search = {keys[i], InvalidBuffer, false, nullptr, 0, 0};
+        aim_at(cursor, scope, keys[i]);
+        const BlockNumber block = find_leaf_block(cursor);
+        if (block == InvalidBlockNumber)
+            continue;
+        search->owns_lock = block != previous;
+        if (search->owns_lock)
+            cursor->group[i] = ReadBuffer(cursor->index, block);
+        search->leaf = search->owns_lock ? cursor->group[i] : searches[i - 1].leaf; // the index does not become empty
+        search->page = BufferGetPage(search->leaf);
+        if (search->owns_lock)
+            prefetch_search(search->page);
+        previous = block;
+    }
+}
+
+// Locks the leaves from left to right, as every other holder of several does. A key whose leaf was split or deleted meanwhile
+// counts as one with too many entries.
+void lock_leaves(IndexCursor *cursor, const text *scope, int count, Search *searches, IndexEntries *entries) {
+    for (int i = 0; i < count; i++) {
+        Search *search = &searches[i];
+        if (!BufferIsValid(search->leaf))
+            continue;
+        if (search->owns_lock) {
+            _bt_lockbuf(cursor->index, search->leaf, BT_READ);
+            _bt_checkpage(cursor->index, search->leaf);
+        }
+        BTPageOpaque opaque = BTPageGetOpaque(search->page);
+        aim_at(cursor, scope, search->key);
+        if (P_ISLEAF(opaque) && !P_IGNORE(opaque) && !is_beyond(cursor, search->page)) {
+            search->low = P_FIRSTDATAKEY(opaque);
+            search->high = PageGetMaxOffsetNumber(search->page) + 1;
+        } else {
+            entries[i].overflow = true;
+        }
+    }
+}
+
+void prefetch_middle(const Search &search) {
+    constexpr Size kTypicalEntry = 56;
+    prefetch(reinterpret_cast<const char *>(entry_at(search.page, search.middle())), kTypicalEntry);
+}
+
+// Finds the first entry of each key that does not sort before it.
+void search_together(IndexCursor *cursor, const text *scope, int count, Search *searches) {
+    bool is_over = false;
+    while (!is_over) {
+        is_over = true;
+        for (int i = 0; i < count; i++)
+            if (!searches[i].is_over())
+                prefetch_middle(searches[i]);
+        for (int i = 0; i < count; i++) {
+            Search *search = &searches[i];
+            if (search->is_over())
+                continue;
+            const OffsetNumber middle = search->middle();
+            aim_at(cursor, scope, search->key);
+            if (compare_entry(cursor, search->page, middle) > 0)
+                search->low = middle + 1;
+            else
+                search->high = middle;
+            is_over &= search->is_over();
+        }
+    }
 }
 
 // The column that starts at or after `at`, or nullptr if it is not stored plain. Moves `at` behind the column.
@@ -226,6 +376,9 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     cursor->table = table;
     cursor->index = index;
     cursor->leaf = InvalidBuffer;
+    cursor->parent = InvalidBuffer;
+    for (Buffer &leaf : cursor->group)
+        leaf = InvalidBuffer;
     cursor->wanted.scope = nullptr;
     BTScanInsert search = &cursor->search;
     _bt_metaversion(index, &search->heapkeyspace, &search->allequalimage);
@@ -240,22 +393,47 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
 }
 
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries) {
-    cursor->wanted.set(scope, key);
-    cursor->search.scankeys[0].sk_argument = PointerGetDatum(scope);
-    cursor->search.scankeys[1].sk_argument = PointerGetDatum(key);
-    entries->count = 0;
-    entries->overflow = false;
+    aim_at(cursor, scope, key);
+    clear(entries);
     pgstat_count_index_scan(cursor->index);
     if (!step_to_leaf(cursor) && !descend_to_leaf(cursor))
         return;
-    collect_entries(cursor, BufferGetPage(cursor->leaf), entries);
+    Page page = BufferGetPage(cursor->leaf);
+    collect_entries(cursor, page, first_not_before(cursor, page), entries);
     _bt_unlockbuf(cursor->index, cursor->leaf);
+}
+
+void find_entries_of_group(IndexCursor *cursor, const text *scope, const text *const *keys, int count, IndexEntries *entries) {
+    Search searches[kKeysPerGroup];
+    release_group(cursor);
+    for (int i = 0; i < count; i++) {
+        clear(&entries[i]);
+        entries[i].overflow = !cursor->is_searchable;
+        pgstat_count_index_scan(cursor->index);
+    }
+    if (!cursor->is_searchable)
+        return;
+    pin_leaves(cursor, scope, keys, count, searches);
+    lock_leaves(cursor, scope, count, searches, entries);
+    search_together(cursor, scope, count, searches);
+    for (int i = 0; i < count; i++)
+        if (BufferIsValid(searches[i].leaf) && !entries[i].overflow) {
+            aim_at(cursor, scope, keys[i]);
+            collect_entries(cursor, searches[i].page, searches[i].low, &entries[i]);
+        }
+    for (int i = 0; i < count; i++)
+        if (searches[i].owns_lock)
+            _bt_unlockbuf(cursor->index, searches[i].leaf);
 }
 
 void close_cursor(IndexCursor *cursor) {
     if (BufferIsValid(cursor->leaf))
         ReleaseBuffer(cursor->leaf);
     cursor->leaf = InvalidBuffer;
+    if (BufferIsValid(cursor->parent))
+        ReleaseBuffer(cursor->parent);
+    cursor->parent = InvalidBuffer;
+    release_group(cursor);
 }
 
 } // namespace idem

@@ -24,13 +24,19 @@ struct StoredKey {
     bool compare(const char *stored, int columns, int *order) const;
 };
 
+// How many keys are searched for at a time.
+inline constexpr int kKeysPerGroup = 8;
+
 struct IndexCursor {
     Relation table;
     Relation index;
     StoredKey wanted;
     BTScanInsertData search; // (scope, key) for the server's routines, which compare what is stored compressed
     bool is_searchable;      // false: an index in the form of servers before 12, which only the server's routines read
-    Buffer leaf;             // pinned, not locked; or InvalidBuffer
+    // Pinned, not locked; or InvalidBuffer.
+    Buffer leaf;
+    Buffer parent; // above the leaves of the last group
+    Buffer group[kKeysPerGroup];
 };
 
 // The heap rows that the entries of one key point to.
@@ -44,6 +50,10 @@ struct IndexEntries {
 // REQUIRES: both columns are in the "C" collation; member.cpp checks it.
 void open_cursor(IndexCursor *cursor, Relation table, Relation index);
 void find_entries(IndexCursor *cursor, const text *scope, const text *key, IndexEntries *entries);
+
+// As find_entries for each of up to kKeysPerGroup keys. The searches go on step by step together, so that the processor waits
+// for the memory of all of them at once. REQUIRES: sorted keys, also those of one group and the next.
+void find_entries_of_group(IndexCursor *cursor, const text *scope, const text *const *keys, int count, IndexEntries *entries);
 void close_cursor(IndexCursor *cursor);
 
 } // namespace idem

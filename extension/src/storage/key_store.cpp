@@ -132,15 +132,23 @@ bool fetch_version(Prober *prober, ItemPointerData entry) {
 
 } // namespace
 
-Probe probe_next(Prober *prober, const text *scope, const text *key) {
-    IndexEntries entries;
-    find_entries(&prober->cursor, scope, key, &entries);
+namespace {
+
+Probe probe_entries(Prober *prober, const IndexEntries &entries, const text *scope, const text *key) {
     if (entries.overflow)
         return probe_by_scan(*prober->table, &prober->dirty, scope, key);
     for (int i = 0; i < entries.count; i++)
         if (fetch_version(prober, entries.rows[i]))
             return found_with_dirty(&prober->row, prober->heap_page, prober->dirty);
     return Probe{};
+}
+
+} // namespace
+
+Probe probe_next(Prober *prober, const text *scope, const text *key) {
+    IndexEntries entries;
+    find_entries(&prober->cursor, scope, key, &entries);
+    return probe_entries(prober, entries, scope, key);
 }
 
 void end_probing(Prober *prober) {
@@ -151,12 +159,21 @@ void end_probing(Prober *prober) {
 
 namespace {
 
-// The index has said so. Whatever is wrong with it must not make a claim a duplicate.
-bool is_row_of(const Prober &prober, const Probe &found) {
+// Whether it is the row of the key that the cursor was given. The index has said so, but whatever is wrong with it must not
+// make a claim a duplicate.
+bool is_wanted_row(const Prober &prober, const Probe &found) {
     bool is_null;
     const Datum scope = heap_getattr(found.row, KeyColumn::scope, RelationGetDescr(prober.table->relation), &is_null);
     int order;
     return prober.cursor.wanted.compare(reinterpret_cast<const char *>(DatumGetPointer(scope)), 2, &order) && order == 0;
+}
+
+Glance glance_of(const Prober &prober, const Probe &found, core::Micros now) {
+    if (found.presence == Presence::absent)
+        return Glance::absent;
+    const bool is_done = found.presence == Presence::found && found.in_snapshot && is_completed(*prober.table, found, now) &&
+                         is_wanted_row(prober, found);
+    return is_done ? Glance::done : Glance::other;
 }
 
 } // namespace
@@ -166,11 +183,59 @@ Glance glance(const KeyTable &table, const text *scope, const text *key, core::M
         return Glance::other;
     Prober prober;
     begin_probing(&prober, table);
-    const Probe found = probe_next(&prober, scope, key);
-    const bool is_done = found.presence == Presence::found && !found.own_transaction && found.in_snapshot &&
-                         is_completed(table, found, now) && is_row_of(prober, found);
+    const Glance result = glance_of(prober, probe_next(&prober, scope, key), now);
     end_probing(&prober);
-    return is_done ? Glance::done : found.presence == Presence::absent ? Glance::absent : Glance::other;
+    return result;
+}
+
+namespace {
+
+// The rows that a group of keys leads to, on pinned pages whose memory is on its way.
+struct GroupRows {
+    Buffer pages[kKeysPerGroup];
+    OffsetNumber offsets[kKeysPerGroup];
+    int count;
+};
+
+ItemId item_of(const GroupRows &rows, int i) { return PageGetItemId(BufferGetPage(rows.pages[i]), rows.offsets[i]); }
+
+void pin_rows(const Prober &prober, const IndexEntries *entries, int count, GroupRows *rows) {
+    rows->count = 0;
+    for (int i = 0; i < count; i++) {
+        if (entries[i].count == 0 || entries[i].overflow)
+            continue;
+        const ItemPointerData row = entries[i].rows[0];
+        rows->pages[rows->count] = ReadBuffer(prober.table->relation, ItemPointerGetBlockNumber(&row));
+        rows->offsets[rows->count] = ItemPointerGetOffsetNumber(&row);
+        __builtin_prefetch(BufferGetPage(rows->pages[rows->count]));
+        __builtin_prefetch(item_of(*rows, rows->count));
+        rows->count++;
+    }
+    // Without a lock: a line pointer that is changing at this moment names another place on the page, which costs a prefetch.
+    for (int i = 0; i < rows->count; i++) {
+        const char *row = reinterpret_cast<const char *>(BufferGetPage(rows->pages[i])) + ItemIdGetOffset(item_of(*rows, i));
+        __builtin_prefetch(row);
+        __builtin_prefetch(row + 64);
+    }
+}
+
+void unpin_rows(const GroupRows &rows) {
+    for (int i = 0; i < rows.count; i++)
+        ReleaseBuffer(rows.pages[i]);
+}
+
+} // namespace
+
+void glance_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Glance *glances) {
+    IndexEntries entries[kKeysPerGroup];
+    find_entries_of_group(&prober->cursor, scope, keys, count, entries);
+    GroupRows rows;
+    pin_rows(*prober, entries, count, &rows);
+    for (int i = 0; i < count; i++) {
+        prober->cursor.wanted.set(scope, keys[i]);
+        glances[i] = glance_of(*prober, probe_entries(prober, entries[i], scope, keys[i]), now);
+    }
+    unpin_rows(rows);
 }
 
 Probe probe(const KeyTable &table, const text *scope, const text *key) {
@@ -395,63 +460,25 @@ Write delete_key(const KeyTable &table, ItemPointer version) {
 
 namespace {
 
-// A chunk fills a few pages. Its index entries follow while these pages are in cache.
-constexpr int kRowsPerChunk = 1000;
-
-struct Chunk {
-    TupleTableSlot *slots[kRowsPerChunk];
-    MemoryContext memory;
-};
-
-Chunk *make_chunk(const KeyTable &table, int rows) {
-    auto *chunk = static_cast<Chunk *>(palloc(sizeof(Chunk)));
-    // A copy of the descriptor, because each slot would register a reference to the relation's own.
-    TupleDesc layout = CreateTupleDescCopy(RelationGetDescr(table.relation));
-    for (int i = 0; i < rows; i++)
-        chunk->slots[i] = MakeSingleTupleTableSlot(layout, &TTSOpsHeapTuple);
-    chunk->memory = AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES);
-    return chunk;
-}
-
-void free_chunk(Chunk *chunk, int rows) {
-    for (int i = 0; i < rows; i++)
-        ExecDropSingleTupleTableSlot(chunk->slots[i]);
-    MemoryContextDelete(chunk->memory);
-    pfree(chunk);
-}
-
-// Inserts the rows of one chunk and their index entries. False at the first key that another row has or is inserted with.
-bool insert_chunk(const KeyTable &table, Chunk *chunk, const KeyRow &pattern, const text *const *keys, int count) {
-    const MemoryContext outer = MemoryContextSwitchTo(chunk->memory);
-    KeyRow row = pattern;
-    for (int i = 0; i < count; i++) {
-        row.set(KeyColumn::key, PointerGetDatum(keys[i]));
-        ExecStoreHeapTuple(form_row(table, row.values, row.nulls), chunk->slots[i], false);
-    }
-    const bool all_new = insert_rows_if_new(table, chunk->slots, count);
-    for (int i = 0; i < count; i++)
-        ExecClearTuple(chunk->slots[i]);
-    MemoryContextSwitchTo(outer);
-    MemoryContextReset(chunk->memory);
-    return all_new;
+// A row like `pattern` with this key.
+HeapTuple row_with_key(const KeyTable &table, KeyRow *pattern, const text *key) {
+    pattern->set(KeyColumn::key, PointerGetDatum(key));
+    return form_row(table, pattern->values, pattern->nulls);
 }
 
 } // namespace
 
 bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count) {
-    const int rows = Min(count, kRowsPerChunk);
-    Chunk *chunk = make_chunk(table, rows);
-    bool all_new = true;
-    // Until this transaction ends, rows that it only deleted again would look like an uncommitted holder's. Rows of an aborted
-    // subtransaction are dead at once.
-    in_subtransaction([&] {
-        for (int done = 0; all_new && done < count; done += rows) {
-            CHECK_FOR_INTERRUPTS();
-            all_new = insert_chunk(table, chunk, pattern, keys + done, Min(rows, count - done));
-        }
-        return all_new;
-    });
-    free_chunk(chunk, rows);
+    Assert(count <= kMaxInsertedKeys);
+    MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES);
+    const MemoryContext outer = MemoryContextSwitchTo(memory);
+    HeapTuple rows[kMaxInsertedKeys];
+    KeyRow row = pattern;
+    for (int i = 0; i < count; i++)
+        rows[i] = row_with_key(table, &row, keys[i]);
+    const bool all_new = insert_rows_if_new(table, rows, count);
+    MemoryContextSwitchTo(outer);
+    MemoryContextDelete(memory);
     return all_new;
 }
 

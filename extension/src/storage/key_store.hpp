@@ -50,7 +50,7 @@ struct Probe {
     bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
 };
 
-// A search for many keys. A page stays pinned between two probes, so the caller ends the probing before it waits for anything.
+// A search for keys. Pages stay pinned between two probes, so the caller ends the probing before it waits for anything.
 // REQUIRES: not in recovery; keys of one scope, in bytewise order.
 struct Prober {
     const KeyTable *table;
@@ -63,11 +63,14 @@ void begin_probing(Prober *prober, const KeyTable &table);
 Probe probe_next(Prober *prober, const text *scope, const text *key);
 void end_probing(Prober *prober);
 
-// What a look at the key's row shows: enough for most claims. `done`: it is completed by a transaction that has committed and
-// that the caller's snapshot sees, and its retention lasts beyond `now`. `absent`: a hint, as of `probe`. REQUIRES: a space
-// with key columns.
+// What a look at the key's row shows: enough for most claims. `done`: it is completed, by a transaction that has committed and
+// that the caller's snapshot sees, or by this one; and its retention lasts beyond `now`. `absent`: a hint, as of `probe`.
+// REQUIRES: a space with key columns.
 enum class Glance { absent, done, other };
 Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now);
+
+// The same for up to kKeysPerGroup keys. REQUIRES: as probe_next.
+void glance_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Glance *glances);
 
 // Looks for one key. On a hot standby, the result is that of probe_snapshot.
 Probe probe(const KeyTable &table, const text *scope, const text *key);
@@ -165,9 +168,10 @@ bool is_current(const KeyTable &table, const ItemPointerData &version);
 
 Write delete_key(const KeyTable &table, ItemPointer version);
 
-// Inserts many keys that a probe just found absent, as one batch in a subtransaction: rows like `pattern`, each with its own
-// key. False: one of them is not new, and nothing was inserted. REQUIRES: keys distinct and sorted bytewise. Two such callers
-// then reach their common keys in the same order and cannot deadlock.
+// Inserts up to kMaxInsertedKeys keys that a probe just found absent, as one batch: rows like `pattern`, each with its own key.
+// False: one of them is not new; the caller rolls back the subtransaction. REQUIRES: a subtransaction; keys distinct and sorted
+// bytewise. Two such callers then reach their common keys in the same order and cannot deadlock.
+inline constexpr int kMaxInsertedKeys = 128;
 bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count);
 
 } // namespace idem
