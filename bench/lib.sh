@@ -240,7 +240,7 @@ keys_table() {
     case $1 in
         idem_*) echo idem_keys ;;
         raw_leanest) echo leanest_keys ;;
-        raw_* | hand_written | plpgsql | advisory_lock) echo raw_keys ;;
+        raw_* | hand_written | plpgsql | advisory_lock | merge | on_conflict_do_select) echo raw_keys ;;
         redis*) echo redis ;;
     esac
 }

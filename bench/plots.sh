@@ -13,6 +13,7 @@ make_plots() {
     tables targets >"$scratch/targets.tsv"
     if [ -s "$scratch/targets.tsv" ]; then gnuplot -c bench/targets.gnuplot "$scratch/targets.tsv" "$plots/targets.svg"; fi
     draw_panels claim bars 'claims/s' '' "$plots/claim.svg"
+    draw_panels batch bars 'keys/s' '' "$plots/batch.svg"
     draw_panels growth lines '/s(,|$)|p99' 'live keys' "$plots/growth.svg"
 }
 

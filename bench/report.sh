@@ -16,6 +16,11 @@ report() {
     cat <<TEXT
 # Performance
 
+$(awk -f bench/lead.awk bench/lead.tsv "$figures")
+$(plot claim 'Claims a second, by contender')
+$(plot batch 'Keys a second in batches, by contender')
+$(plot growth 'Claims among up to ten million keys')
+
 This page was made by \`$command_line\` on $(date --utc +%F), in $((SECONDS / 60)) min $((SECONDS % 60)) s; the next run overwrites it.
 
 The contenders of a table take turns on one cluster: $rounds rounds of A B C, A B C, ... with runs of $run_seconds s, or fewer and shorter
@@ -42,7 +47,7 @@ TEXT
         [ -n "$(tables_of "$name")" ] || continue
         printf '\n## %s\n\n' "${name^}"
         introduction "$name"
-        plot "$name" "The figures of the group $name"
+        case $name in claim | batch | growth) ;; *) plot "$name" "The figures of the group $name" ;; esac # those lead the page
         tables_of "$name"
     done
 }

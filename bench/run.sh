@@ -22,7 +22,7 @@ source bench/plots.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # What takes its time.
 if [ -n "$QUICK" ]; then slow=(); else slow=(contention instructions); fi
-all_groups=(claim replay request http storm once batch growth try rows transition tokens rates ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
+all_groups=(claim replay request http storm once batch pipeline growth try rows transition tokens rates hits ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"

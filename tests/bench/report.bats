@@ -180,3 +180,20 @@ TSV
         targets.tsv reasons.tsv
     [ "$output" = '' ]
 }
+
+@test "lead: what was measured is put into sentences, and nothing else" {
+    tsv >lead.tsv <<'TSV'
+# group|measure|case|against|line
+claim|fresh/s|8 clients|raw|{rate} claims, {ratio} times as many.
+claim|fresh/s|99 clients|raw|Never {rate}.
+TSV
+    figures >figures.tsv
+    sed -i 's/\tidem\t90\t/\tidem\t1234567.8\t/' figures.tsv
+    run awk -f "$root/bench/lead.awk" lead.tsv figures.tsv
+    [ "$output" = '- 1,234,568 claims, 0.90 times as many.' ]
+}
+
+@test "lead: each line names a case and a contender that a target names, too" {
+    run awk -F '\t' 'FILENAME == ARGV[1] {is_target[$1, $2, $3, $4]; next} !/^#/ && !(($1, $2, $3, $4) in is_target)' "$root/bench/targets.tsv" "$root/bench/lead.tsv"
+    [ -z "$output" ]
+}

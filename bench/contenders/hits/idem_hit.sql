@@ -1,0 +1,1 @@
+SELECT idem_hit('client ' || :name, '1 hour');
