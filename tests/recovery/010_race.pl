@@ -73,6 +73,12 @@ race('try_and_retry', 150, <<'SQL');
 INSERT INTO acks SELECT 'key-' || :k WHERE idem_try_claim('key-' || :k) = 'acquired';
 SQL
 
+# Batches that overlap, on an index that grows meanwhile.
+race('batches', 3100, <<'SQL', transactions => 30);
+\set k :k + 1
+INSERT INTO acks SELECT key FROM idem_claim_many((SELECT array_agg('key-' || n ORDER BY random()) FROM generate_series((:k - 1) * 100 + 1, (:k + 1) * 100) AS n)) AS key;
+SQL
+
 # Some holders roll back, after which the key must not be lost: whoever comes next gets it, at the latest a last caller.
 race('rollbacks', 150, <<'SQL', after => claim_rest(150));
 \set k :k + 1
