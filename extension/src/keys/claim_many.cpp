@@ -72,7 +72,8 @@ struct Chunk {
 class BatchClaim {
   public:
     BatchClaim(const KeyTable &table, const ClaimRequest &request, int candidates, bool *is_new)
-        : table_(table), request_(request), is_new_(is_new), max_run_(Max(kMaxRun, candidates / kMaxRuns)) {
+        : table_(table), request_(request), is_new_(is_new), max_run_(Max(kMaxRun, candidates / kMaxRuns)),
+          memory_(AllocSetContextCreate(CurrentMemoryContext, "idem single claims", ALLOCSET_DEFAULT_SIZES)) {
         run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (Min(max_run_, candidates) + kMaxInsertedKeys)));
     }
 
@@ -84,12 +85,12 @@ class BatchClaim {
             next += chunk.seen;
             if (chunk.count > 0)
                 prevent_unless_writable(request_.function);
-            if (chunk.count >= kMinRun)
+            if (chunk.count >= kMinRun && runs_ < kMostRuns)
                 next += insert_run(&chunk, candidates + next, count - next);
             else
                 claim_singly(chunk.absent, chunk.count);
             if (chunk.odd != nullptr)
-                claim_one(*chunk.odd);
+                claim_one(*chunk.odd, true);
         }
     }
 
@@ -102,21 +103,28 @@ class BatchClaim {
 
   private:
     // Below kMinRun, single insertions are cheaper than a subtransaction. A run is a subtransaction: it is what a key costs
-    // that another transaction inserts between the look and the insertion. A call makes only some tens of runs, unless many of
-    // its keys must be claimed singly, because each beyond 64 slows the snapshots of other sessions.
+    // that another transaction inserts between the look and the insertion. A key that must be claimed singly ends a run. A call
+    // makes only some tens of runs, because each beyond 64 slows the snapshots of other sessions.
     static constexpr int kMinRun = 8;
     static constexpr int kMaxRuns = 32;
+    static constexpr int kMostRuns = 48;
     static constexpr int kMaxRun = 512;
 
     void claim_each(const Candidate *candidates, int count) {
         for (int i = 0; i < count; i++)
-            claim_one(candidates[i]);
+            claim_one(candidates[i], false);
     }
 
-    void claim_one(const Candidate &candidate) {
+    // `was_glanced_at`: another glance would show nothing new.
+    void claim_one(const Candidate &candidate, bool was_glanced_at) {
+        CHECK_FOR_INTERRUPTS();
         ClaimRequest request = request_;
         request.key = candidate.key;
+        request.wants_row = was_glanced_at;
+        const MemoryContext outer = MemoryContextSwitchTo(memory_);
         const Claimed claimed = claim_key(table_, request);
+        MemoryContextSwitchTo(outer);
+        MemoryContextReset(memory_);
         if (!is_granted(claimed.outcome) && claimed.outcome != core::Outcome::completed)
             count_outcome(request, claimed.outcome);
         raise_if_held(claimed, candidate.key);
@@ -127,7 +135,7 @@ class BatchClaim {
 
     void claim_singly(const Candidate *const *candidates, int count) {
         for (int i = 0; i < count; i++)
-            claim_one(*candidates[i]);
+            claim_one(*candidates[i], false);
     }
 
     // Looks at the next keys, until a chunk of them is absent, or one must be claimed singly: those before it are claimed
@@ -141,24 +149,33 @@ class BatchClaim {
         begin_probing(&prober, table_);
         while (chunk.seen < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.odd == nullptr) {
             CHECK_FOR_INTERRUPTS();
-            add_group(&prober, candidates + chunk.seen, Min(count - chunk.seen, kKeysPerGroup), now, &chunk);
+            const Candidate *next = candidates + chunk.seen;
+            if (group_ == nullptr || next >= group_ + group_size_)
+                glance_at(&prober, next, Min(count - chunk.seen, kKeysPerGroup), now);
+            add_group(next, &chunk);
         }
         end_probing(&prober);
         return chunk;
     }
 
-    void add_group(Prober *prober, const Candidate *candidates, int count, core::Micros now, Chunk *chunk) {
+    void glance_at(Prober *prober, const Candidate *candidates, int count, core::Micros now) {
         const text *keys[kKeysPerGroup];
-        Glance glances[kKeysPerGroup];
         for (int i = 0; i < count; i++)
             keys[i] = candidates[i].key;
-        glance_at_group(prober, request_.scope, keys, count, now, glances);
-        for (int i = 0; i < count && chunk->odd == nullptr; i++) {
+        glance_at_group(prober, request_.scope, keys, count, now, glances_);
+        group_ = candidates;
+        group_size_ = count;
+    }
+
+    // Adds the rest of the group, from `next` on. What is behind a key that must be claimed singly waits for the next chunk.
+    void add_group(const Candidate *next, Chunk *chunk) {
+        for (; next < group_ + group_size_ && chunk->odd == nullptr; next++) {
             chunk->seen++;
-            if (glances[i] == Glance::absent)
-                chunk->absent[chunk->count++] = &candidates[i];
-            else if (glances[i] == Glance::other)
-                chunk->odd = &candidates[i];
+            const Glance seen = glances_[next - group_];
+            if (seen == Glance::absent)
+                chunk->absent[chunk->count++] = next;
+            else if (seen == Glance::other)
+                chunk->odd = next;
         }
     }
 
@@ -171,6 +188,7 @@ class BatchClaim {
         int next = 0;
         int run_length = 0;
         bool all_new = true;
+        runs_++;
         in_subtransaction([&] {
             for (;;) {
                 std::copy_n(chunk->absent, chunk->count, run_ + run_length);
@@ -207,7 +225,12 @@ class BatchClaim {
     const ClaimRequest &request_;
     bool *is_new_;
     const int max_run_;
-    const Candidate **run_; // the absent keys of the run
+    const Candidate **run_;            // the absent keys of the run
+    const MemoryContext memory_;       // of a single claim
+    const Candidate *group_ = nullptr; // those that were looked at last
+    int group_size_ = 0;
+    Glance glances_[kKeysPerGroup];
+    int runs_ = 0;
     int granted_ = 0;
     int taken_over_ = 0;
 };
@@ -217,6 +240,7 @@ bool *claim_candidates(Candidate *candidates, int count, const ClaimRequest &req
     auto *is_new = static_cast<bool *>(palloc0(Max(count, 1)));
     const int distinct = sort_unique(candidates, count);
     const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    lock_index(table.primary_key);
     BatchClaim batch(table, request, distinct, is_new);
     batch.claim(candidates, distinct);
     batch.count_outcomes(count);

@@ -82,7 +82,7 @@ RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name
     raise_if_held(claimed, request.key);
     if (!is_granted(claimed.outcome))
         return RequestOutcome::replayed;
-    return is_fresh(signed_request, claimed.at, allowed) ? RequestOutcome::accepted : RequestOutcome::stale;
+    return is_fresh(signed_request, clock_now(), allowed) ? RequestOutcome::accepted : RequestOutcome::stale;
 }
 
 RequestOutcome verify(const SignedRequest &request, const text *hex, const text *scope, Micros allowed) {

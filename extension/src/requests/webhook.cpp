@@ -28,12 +28,14 @@ struct Request {
     std::string_view body;
 };
 
-// A request that one of the source's secrets signed.
+// A request that one or several of the source's secrets signed.
 struct Genuine {
     bool found;
-    Micros signed_at;
-    Micros tolerance; // 0: the format is not timed
     std::string_view id;
+    Micros tolerance; // the greatest of these secrets; 0: their formats are not timed
+    // When it is fresh by one of these secrets.
+    Micros fresh_from;
+    Micros fresh_until;
 };
 
 struct Answer {
@@ -108,9 +110,13 @@ WebhookFields fields_of(Jsonb *headers, const WebhookFormat &format) {
 
 Bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
 
-bool is_fresh(const Genuine &webhook, Micros now) {
-    return webhook.tolerance == 0 ||
-           (webhook.signed_at >= now - webhook.tolerance && webhook.signed_at <= now + webhook.tolerance);
+bool is_fresh(const Genuine &webhook, Micros now) { return now >= webhook.fresh_from && now <= webhook.fresh_until; }
+
+// `signed_at`: 0 where the format is not timed.
+Genuine genuine_of(std::string_view id, Micros signed_at, Micros tolerance) {
+    if (tolerance == 0)
+        return {true, id, 0, 0, core::kForever};
+    return {true, id, tolerance, signed_at - tolerance, signed_at + tolerance};
 }
 
 // Whether the source's secret signed the request, and if so, what the request says of itself.
@@ -123,22 +129,29 @@ bool is_signed_by(const StoredSecret &source, const Request &request, Genuine *g
     const core::Mac mac = hmac(source.secret.key(), {VARDATA_ANY(before), VARSIZE_ANY_EXHDR(before)}, bytes_of(request.body));
     if (!core::has_signature(format, webhook, mac))
         return false;
-    *genuine = {true, webhook.seconds * USECS_PER_SEC - kMicrosFrom1970, tolerance_of(source),
-                webhook.id.empty() ? core::id_in_body(format, request.body) : webhook.id};
+    *genuine = genuine_of(webhook.id.empty() ? core::id_in_body(format, request.body) : webhook.id,
+                          webhook.seconds * USECS_PER_SEC - kMicrosFrom1970, tolerance_of(source));
     return true;
 }
 
 // Tries every secret of the source. A request may be signed by several of them, which may read another id and allow another
-// tolerance: the newest by which it is fresh counts, so that each copy of the request has the same id.
+// tolerance. The newest names it, so that each copy has the same id; it is fresh as long as it is by any, and is retained for
+// as long.
 Genuine verify(const Request &request, Micros now) {
-    Genuine chosen{};
+    Genuine all{};
     for (const StoredSecret &source : secrets_of(webhook_source_store, request.source)) {
-        Genuine genuine{};
-        if (verifies(source, now) && is_signed_by(source, request, &genuine) &&
-            (!chosen.found || (!is_fresh(chosen, now) && is_fresh(genuine, now))))
-            chosen = genuine;
+        Genuine one{};
+        if (!verifies(source, now) || !is_signed_by(source, request, &one))
+            continue;
+        if (!all.found) {
+            all = one;
+            continue;
+        }
+        all.tolerance = Max(all.tolerance, one.tolerance);
+        all.fresh_from = Min(all.fresh_from, one.fresh_from);
+        all.fresh_until = Max(all.fresh_until, one.fresh_until);
     }
-    return chosen;
+    return all;
 }
 
 const text *digest_of(std::string_view body) {
@@ -165,11 +178,11 @@ WebhookOutcome claim_id(const text *source, const text *id, const text *scope, c
     request.waits_for_commit = true;
     const KeyTable table = open_keys(Access::write, request.space);
     Claimed claimed = claim_key(table, request);
-    const bool is_stale = is_granted(claimed.outcome) && !is_fresh(webhook, claimed.at);
-    if (is_stale)
-        (void)delete_key(table, &claimed.version);
-    else
+    const bool is_stale = is_granted(claimed.outcome) && !is_fresh(webhook, clock_now());
+    if (!is_stale)
         count_outcome(request, claimed.outcome);
+    else if (delete_key(table, &claimed.version) != Write::done)
+        elog(ERROR, "claim of webhook \"%s\" was changed by another transaction", text_to_cstring(id));
     close_keys(table);
     raise_if_held(claimed, request.key);
     return is_stale                      ? WebhookOutcome::stale

@@ -19,11 +19,7 @@ bool is_plain(Relation index) {
 Relation open_index(Oid oid, LOCKMODE table_lock) {
     if (table_lock < RowExclusiveLock || RecoveryInProgress())
         return index_open(oid, AccessShareLock);
-    Relation index = RelationIdGetRelation(oid);
-    if (!RelationIsValid(index))
-        elog(ERROR, "could not open index with OID %u", oid);
-    pgstat_init_relation(index);
-    return index;
+    return open_locked_relation(oid);
 }
 
 HeapTable with_primary_key(Relation relation, LOCKMODE lock) {
@@ -170,6 +166,8 @@ Relation open_index_on(const HeapTable &table, AttrNumber column) {
     return found;
 }
 
+void lock_index(Relation index) { LockRelationOid(RelationGetRelid(index), AccessShareLock); }
+
 void close_index(Relation index) { index_close(index, NoLock); }
 
 HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls) {
@@ -306,6 +304,7 @@ Write lock_row(const HeapTable &table, ItemPointer version, LockTupleMode mode, 
 }
 
 IndexedRows begin_indexed_rows(const HeapTable &table, Relation index, Snapshot snapshot, ScanKey keys, int count) {
+    lock_index(index);
     IndexedRows rows;
     rows.slot = MakeSingleTupleTableSlot(RelationGetDescr(table.relation), &TTSOpsBufferHeapTuple);
     rows.scan = compat_index_beginscan(table.relation, index, snapshot, count);

@@ -12,10 +12,11 @@ namespace idem {
 
 // An open table. REQUIRES: closed by the SQL function that opened it. Locks stay until the transaction ends.
 //
-// Reading through an index needs no lock of the index where the table is locked as for writing: whatever drops or replaces an
-// index waits for such locks first. Two cases remain. On a standby nothing waits, so the index is locked there. ALTER INDEX ...
-// SET TABLESPACE locks the index alone: a read at the very moment of its commit can fail with an error of the storage manager,
-// and a second call succeeds. A write locks every index that it makes an entry in.
+// A search in an index needs no lock of the index where the table is locked as for writing: whatever drops or replaces an index
+// waits for such locks first. Two cases remain. On a standby nothing waits, so the index is locked there. ALTER INDEX ... SET
+// TABLESPACE locks the index alone: a search that is under way when it commits can fail, with an error of the storage manager
+// and no wrong result. Only the search for one key, of microseconds, goes without the lock. Scans and batches lock the index,
+// and a write locks every index that it makes an entry in.
 struct HeapTable {
     Relation relation;
     Relation primary_key; // nullptr: the table has none
@@ -30,6 +31,9 @@ void close_heap(const HeapTable &table);
 // An index on plain columns whose first column is `column`, or nullptr. The caller closes it with close_index.
 Relation open_index_on(const HeapTable &table, AttrNumber column);
 void close_index(Relation index);
+
+// For a search that goes on for longer than that for one key.
+void lock_index(Relation index);
 
 // A row with these values, by attribute number - 1.
 HeapTuple form_row(const HeapTable &table, const Datum *values, const bool *nulls);

@@ -190,38 +190,36 @@ Glance glance(const KeyTable &table, const text *scope, const text *key, core::M
 
 namespace {
 
-// The rows that a group of keys leads to, on pinned pages whose memory is on its way.
-struct GroupRows {
+// The pages of the rows that a group of keys leads to, pinned, with the rows on their way from memory; InvalidBuffer for a key
+// without entries.
+struct GroupPages {
     Buffer pages[kKeysPerGroup];
     OffsetNumber offsets[kKeysPerGroup];
-    int count;
+
+    ItemId item(int i) const { return PageGetItemId(BufferGetPage(pages[i]), offsets[i]); }
 };
 
-ItemId item_of(const GroupRows &rows, int i) { return PageGetItemId(BufferGetPage(rows.pages[i]), rows.offsets[i]); }
-
-void pin_rows(const Prober &prober, const IndexEntries *entries, int count, GroupRows *rows) {
-    rows->count = 0;
+void pin_pages(const Prober &prober, const IndexEntries *entries, int count, GroupPages *group) {
     for (int i = 0; i < count; i++) {
+        group->pages[i] = InvalidBuffer;
         if (entries[i].count == 0 || entries[i].overflow)
             continue;
         const ItemPointerData row = entries[i].rows[0];
-        rows->pages[rows->count] = ReadBuffer(prober.table->relation, ItemPointerGetBlockNumber(&row));
-        rows->offsets[rows->count] = ItemPointerGetOffsetNumber(&row);
-        __builtin_prefetch(BufferGetPage(rows->pages[rows->count]));
-        __builtin_prefetch(item_of(*rows, rows->count));
-        rows->count++;
+        group->offsets[i] = ItemPointerGetOffsetNumber(&row);
+        if (group->offsets[i] > MaxHeapTuplesPerPage)
+            continue; // a damaged entry
+        group->pages[i] = ReadBuffer(prober.table->relation, ItemPointerGetBlockNumber(&row));
+        __builtin_prefetch(BufferGetPage(group->pages[i]));
+        __builtin_prefetch(group->item(i));
     }
     // Without a lock: a line pointer that is changing at this moment names another place on the page, which costs a prefetch.
-    for (int i = 0; i < rows->count; i++) {
-        const char *row = reinterpret_cast<const char *>(BufferGetPage(rows->pages[i])) + ItemIdGetOffset(item_of(*rows, i));
+    for (int i = 0; i < count; i++) {
+        if (!BufferIsValid(group->pages[i]))
+            continue;
+        const char *row = reinterpret_cast<const char *>(BufferGetPage(group->pages[i])) + ItemIdGetOffset(group->item(i));
         __builtin_prefetch(row);
         __builtin_prefetch(row + 64);
     }
-}
-
-void unpin_rows(const GroupRows &rows) {
-    for (int i = 0; i < rows.count; i++)
-        ReleaseBuffer(rows.pages[i]);
 }
 
 } // namespace
@@ -229,13 +227,14 @@ void unpin_rows(const GroupRows &rows) {
 void glance_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Glance *glances) {
     IndexEntries entries[kKeysPerGroup];
     find_entries_of_group(&prober->cursor, scope, keys, count, entries);
-    GroupRows rows;
-    pin_rows(*prober, entries, count, &rows);
+    GroupPages group;
+    pin_pages(*prober, entries, count, &group);
     for (int i = 0; i < count; i++) {
+        if (BufferIsValid(group.pages[i]))
+            ReleaseBuffer(group.pages[i]); // a page with a second pin is never pruned
         prober->cursor.wanted.set(scope, keys[i]);
         glances[i] = glance_of(*prober, probe_entries(prober, entries[i], scope, keys[i]), now);
     }
-    unpin_rows(rows);
 }
 
 Probe probe(const KeyTable &table, const text *scope, const text *key) {

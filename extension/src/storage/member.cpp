@@ -201,6 +201,14 @@ bool is_member(Member &member, Relation relation) {
 
 } // namespace
 
+Relation open_locked_relation(Oid oid) {
+    Relation relation = RelationIdGetRelation(oid);
+    if (!RelationIsValid(relation))
+        elog(ERROR, "could not open relation with OID %u", oid);
+    pgstat_init_relation(relation); // as relation_open does
+    return relation;
+}
+
 Relation open_member(Member &member, LOCKMODE lock) {
     register_member(member);
     // A lock that is already held receives no invalidations, so ask for the changes of other sessions.
@@ -210,7 +218,7 @@ Relation open_member(Member &member, LOCKMODE lock) {
         const Oid oid = member.relation;
         LockRelationOid(oid, lock);
         if (member.is_checked && member.relation == oid)
-            return RelationIdGetRelation(oid);
+            return open_locked_relation(oid);
         UnlockRelationOid(oid, lock);
     }
     for (;; check_for_interrupts()) {
@@ -230,7 +238,7 @@ Relation open_member_held(Member &member, LOCKMODE lock) {
     if (member.held.transaction == transaction && member.held.lock == lock) {
         AcceptInvalidationMessages();
         if (member.is_checked && member.relation == member.held.relation)
-            return RelationIdGetRelation(member.relation);
+            return open_locked_relation(member.relation);
     }
     Relation relation = open_member(member, lock);
     // Lock again with the top transaction as owner: the first lock ends if a subtransaction is rolled back.

@@ -66,6 +66,9 @@ constexpr Member member_sequence(const char *name) {
     return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 
+// Opens a relation that a lock protects already: its own, or for an index that of its table.
+Relation open_locked_relation(Oid oid);
+
 // Opens, locks and checks the relation; 55000 if the check fails. The caller closes it as any relation.
 Relation open_member(Member &member, LOCKMODE lock);
 

@@ -1,6 +1,6 @@
 -- idem_claim_many: the keys that are new, each once, in input order.
 \ir ../include/helpers.psql
-SELECT plan(31);
+SELECT plan(33);
 CALL pg_temp.clean('many:');
 
 CREATE FUNCTION pg_temp.claimed(keys text[], scope text = '') RETURNS text LANGUAGE sql VOLATILE AS $$
@@ -85,6 +85,17 @@ SELECT is(
     (SELECT array_agg('many:bulk' || md5((n % 5100)::text) ORDER BY n) FROM generate_series(5001, 5100) n),
     'a_hundred_new_keys_among_nine_thousand');
 SELECT is((SELECT count(*) FROM idem_keys WHERE starts_with(key, 'many:bulk')), 5100::bigint, 'one_row_for_each_key');
+
+-- Keys that must be claimed singly (here: they have expired) lie between those that are new. Each run of new ones is a subtransaction, of which
+-- other sessions can see 64 in a transaction without looking them up.
+SELECT count(*) FROM idem_claim_many((SELECT array_agg('many:runs:' || i) FROM generate_series(1, 20000, 50) i), ttl => '1 us') \gset dropped_
+BEGIN;
+SELECT count(*) AS new FROM idem_claim_many((SELECT array_agg('many:runs:' || i) FROM generate_series(1, 20000) i)) \gset
+SELECT count(DISTINCT xmin::text) AS transactions FROM idem_keys WHERE starts_with(key, 'many:runs:') \gset
+COMMIT;
+SELECT is(:new, 20000, 'expired_keys_between_new_ones');
+SELECT cmp_ok(:transactions, '<', 65, 'do_not_make_too_many_subtransactions');
+DELETE FROM idem_keys WHERE starts_with(key, 'many:runs:');
 
 CALL pg_temp.clean('many:');
 SELECT * FROM finish();

@@ -1,7 +1,7 @@
 -- Webhooks. Two deliveries at once: isolation/specs/webhook_race.spec; how headers and bodies are read: tests/unit/webhook_test.cpp.
 \ir ../include/helpers.psql
 \ir ../include/hmac.psql
-SELECT plan(69);
+SELECT plan(70);
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 CALL pg_temp.clean('webhook');
@@ -268,7 +268,7 @@ SELECT idem_webhook_source_set('stricter', 'stripe', 'a secret of the sender', t
 SELECT is(pg_temp.receive('stricter', pg_temp.signed('stripe', '{"id": "evt_2"}', age => '10 min'), '{"id": "evt_2"}'::text), 'accepted evt_2', 'another_tolerance_of_the_same_secret');
 SELECT idem_webhook_source_set('stricter', 'stripe', 'a secret of the sender', keep_old => '1 hour');
 SELECT is((SELECT count(*) FROM idem_webhook_sources WHERE source = 'stricter'), 2::bigint, 'an_equal_secret_is_replaced');
--- Signed with both secrets of a rotation: the newest by which it is fresh says what the id is, in every session, however the rows lie.
+-- Signed with both secrets of a rotation: the newest says what the id is, in every session, however the rows lie.
 CREATE FUNCTION pg_temp.signed_twice(body text, id text, age interval = '0') RETURNS jsonb LANGUAGE sql AS $$
     SELECT pg_temp.signed('standard', convert_to(body, 'UTF8'), id, age) || pg_temp.signed('stripe', convert_to(body, 'UTF8'), age => age)
 $$;
@@ -276,7 +276,11 @@ SELECT idem_webhook_source_set('both', 'standard', 'a secret of the sender', tol
 SELECT string_agg(pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_3"}', 'msg_3'), '{"id": "evt_3"}'::text), ', ') AS first \gset
 UPDATE idem_webhook_sources SET source = source WHERE source = 'both' AND format = 'stripe';
 SELECT is(:'first' || ', ' || pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_3"}', 'msg_3'), '{"id": "evt_3"}'::text), 'accepted evt_3, duplicate evt_3', 'signed_with_both_secrets');
-SELECT is(pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_4"}', 'msg_4', '10 min'), '{"id": "evt_4"}'::text), 'accepted msg_4', 'fresh_by_one_of_them');
+SELECT is(pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_4"}', 'msg_4', '10 min'), '{"id": "evt_4"}'::text), 'accepted evt_4', 'fresh_by_one_of_them_and_named_by_the_newest');
+SELECT idem_scope_set('webhook', ttl => '1 s');
+SELECT pg_temp.receive('both', pg_temp.signed_twice('{"id": "evt_5"}', 'msg_5'), '{"id": "evt_5"}'::text) AS fifth \gset
+SELECT is((SELECT expires_at > clock_timestamp() + interval '119 min' FROM idem_keys WHERE key = 'both:evt_5'), true, 'and_retained_for_as_long_as_a_copy_is_fresh_by_any');
+SELECT idem_scope_drop('webhook');
 BEGIN;
 SELECT idem_webhook_source_drop('github') AS dropped \gset
 SELECT pg_temp.send('github', '{}', 'dropped') AS within \gset
