@@ -181,12 +181,12 @@ session::result_ptr session::receive(const deadline_t &deadline) {
 }
 
 void session::finish_rollback(const deadline_t &deadline) {
-    if (!rollback_pending_)
-        return;
-    while (result_ptr answer = receive(deadline))
-        if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK)
-            throw_connection_lost(field(answer.get(), PG_DIAG_SQLSTATE), message_of(answer.get()));
-    read_sync_point(deadline);
+    for (; rollback_answers_ > 0; --rollback_answers_)
+        while (result_ptr answer = receive(deadline))
+            if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK)
+                throw_connection_lost(field(answer.get(), PG_DIAG_SQLSTATE), message_of(answer.get()));
+    if (rollback_pending_)
+        read_sync_point(deadline);
     rollback_pending_ = false;
 }
 
@@ -199,12 +199,25 @@ void session::read_sync_point(const deadline_t &deadline) {
 void session::abandon() noexcept {
     if (broken() || between_transactions())
         return;
-    if (PQenterPipelineMode(raw_.get()) &&
-        PQsendQueryParams(raw_.get(), "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 0) && PQpipelineSync(raw_.get()) &&
-        PQflush(raw_.get()) >= 0)
+    if (PQenterPipelineMode(raw_.get()) && send_rollback() && PQpipelineSync(raw_.get()) && PQflush(raw_.get()) >= 0)
         rollback_pending_ = true;
     else
         discard();
+}
+
+// A duplicate's transaction ends with it, so it is prepared like the statements before it.
+bool session::send_rollback() {
+    static constexpr const char *kName = "idem_tx_rollback";
+    rollback_answers_ = 1;
+    if (!client_.prepares())
+        return PQsendQueryParams(raw_.get(), "ROLLBACK", 0, nullptr, nullptr, nullptr, nullptr, 0);
+    if (!rollback_is_prepared_) {
+        if (!PQsendPrepare(raw_.get(), kName, "ROLLBACK", 0, nullptr))
+            return false;
+        rollback_is_prepared_ = true;
+        rollback_answers_ = 2;
+    }
+    return PQsendQueryPrepared(raw_.get(), kName, 0, nullptr, nullptr, nullptr, 0);
 }
 
 std::vector<rows> session::run(const std::vector<command> &commands, deadline_t deadline) {

@@ -77,6 +77,7 @@ class session {
     void send(batch &all);
     void send(const command &command, const resolved_statement &text, bool by_name);
     void flush(const deadline_t &deadline);
+    bool send_rollback();
     /// Reads the answer to the ROLLBACK that abandon() sent.
     void finish_rollback(const deadline_t &deadline);
     void receive_answers(batch &sent, const deadline_t &deadline);
@@ -95,7 +96,9 @@ class session {
     std::unique_ptr<adopted_connection> adopted_; // destroyed before raw_
     std::unordered_set<const statement *> prepared_;
     bool rollback_pending_ = false; // a ROLLBACK was sent and not yet answered; pipeline mode is on
-    bool running_ = false;          // stays true when run() throws halfway: the connection is then broken
+    int rollback_answers_ = 0;      // how many answers are still to come: its own, and that to its preparation
+    bool rollback_is_prepared_ = false;
+    bool running_ = false; // stays true when run() throws halfway: the connection is then broken
     bool discarded_ = false;
     subject about_; // of the commands that run() sends
 };
