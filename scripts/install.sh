@@ -12,7 +12,7 @@ is_installed() {
     cmp --silent idem.so "$("$PG_CONFIG" --pkglibdir)/idem.so" || return
     cmp --silent extension/idem.control "$extensions/idem.control" || return
     for script in "build/idem--$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control).sql" sql/idem--*--*.sql; do
-        cmp --silent "$script" "$extensions/$(basename "$script")" || return
+        if [ -e "$script" ]; then cmp --silent "$script" "$extensions/$(basename "$script")" || return; fi # there may be no upgrade
     done
 }
 

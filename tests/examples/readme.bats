@@ -2,7 +2,8 @@
 
 load helper
 
-setup() { cd "$BATS_TEST_DIRNAME/../.."; }
+# The cluster outlives the commands that start it, and bats waits for whoever holds one of its files open.
+setup() { cd "$BATS_TEST_DIRNAME/../.." && scripts/psql.sh -c 'SELECT 1' >/dev/null 3>&- 4>&-; }
 
 # The block of the page, on a cluster other than the one that somebody may be using.
 typed() { sed -n '/^```sh$/,/^```$/p' examples/README.md | sed '/^```/d' | sed "s/\\bdev\\b/$PSQL_CLUSTER/"; }
