@@ -26,7 +26,7 @@ using core::State;
              errhint("Claim and complete in one transaction, on one connection; a leased key needs its fence. Is autocommit "
                      "on?")));
     ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE), errmsg("key \"%s\" is not held with this fence", text_to_cstring(key)),
-                    errdetail("It was taken over, settled, released or removed meanwhile, or never claimed."),
+                    errdetail("It was taken over, settled, released, removed or found in doubt meanwhile, or never claimed."),
                     errhint("Roll back; begin the key again to learn what became of it.")));
     pg_unreachable();
 }
