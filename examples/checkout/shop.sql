@@ -1,5 +1,5 @@
 -- The shop's own tables. What keeps an order from being made twice is not in here but in schemes/: that is all that they
--- differ in. REQUIRES: the extension idem in the search_path. Run it again to begin anew.
+-- differ in. REQUIRES: the extension idem in the search_path. Run it again to start over.
 DROP SCHEMA IF EXISTS checkout CASCADE;
 SELECT idem_machine_drop('checkout_order') WHERE EXISTS (SELECT FROM idem_machines WHERE name = 'checkout_order');
 

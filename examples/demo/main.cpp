@@ -49,7 +49,7 @@ of it.
   --help        this text
 
 The database is the one that PGHOST, PGPORT, PGUSER and PGDATABASE say, and the user a superuser.
-It needs the extension idem in schema idem. The program makes its schemas anew (shop_*, stock_*,
+It needs the extension idem in schema idem. The program drops and creates its schemas (shop_*, stock_*,
 orders_*, forms_*, cron_*), defines the machine "demo_order", takes the lock "credit-interest" in
 the scope "cron", and deletes what an earlier run left in idem's tables: keys in the scope
 "payments", rows of the transition log, and redeemed tokens in the scope "forms".

@@ -95,19 +95,24 @@ Buffer move_right(IndexCursor *cursor, Buffer buffer) {
     }
 }
 
-// The child of an internal page in which the key belongs: that of the last entry before the key. The first entry sorts before
-// every key.
-BlockNumber child_for(IndexCursor *cursor, Page page) {
-    OffsetNumber low = P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1;
-    OffsetNumber high = PageGetMaxOffsetNumber(page) + 1;
+// The first offset from `low` on, and before `high`, of which `is_before_key` is false; `high` if there is none.
+template <typename IsBeforeKey> OffsetNumber first_not_before(OffsetNumber low, OffsetNumber high, IsBeforeKey is_before_key) {
     while (low < high) {
         const OffsetNumber middle = low + (high - low) / 2;
-        if (compare_pivot(cursor, page, middle) > 0)
+        if (is_before_key(middle))
             low = middle + 1;
         else
             high = middle;
     }
-    return BTreeTupleGetDownLink(entry_at(page, low - 1));
+    return low;
+}
+
+// The child of an internal page in which the key belongs: that of the last entry before the key. The first entry sorts before
+// every key.
+BlockNumber child_for(IndexCursor *cursor, Page page) {
+    const OffsetNumber next = first_not_before(P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1, PageGetMaxOffsetNumber(page) + 1,
+                                               [&](OffsetNumber at) { return compare_pivot(cursor, page, at) > 0; });
+    return BTreeTupleGetDownLink(entry_at(page, next - 1));
 }
 
 // Locks the page of that level on which the key belongs, or the root if it is below that level. InvalidBuffer: the index is
@@ -142,16 +147,8 @@ int compare_entry(IndexCursor *cursor, Page page, OffsetNumber at) {
 
 // The first entry that does not sort before the key; one past the last entry if all do.
 OffsetNumber first_not_before(IndexCursor *cursor, Page page) {
-    OffsetNumber low = P_FIRSTDATAKEY(BTPageGetOpaque(page));
-    OffsetNumber high = PageGetMaxOffsetNumber(page) + 1;
-    while (low < high) {
-        const OffsetNumber middle = low + (high - low) / 2;
-        if (compare_entry(cursor, page, middle) > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return first_not_before(P_FIRSTDATAKEY(BTPageGetOpaque(page)), PageGetMaxOffsetNumber(page) + 1,
+                            [&](OffsetNumber at) { return compare_entry(cursor, page, at) > 0; });
 }
 
 void add_entry(IndexEntries *entries, ItemPointer row) {
