@@ -107,13 +107,16 @@ template <typename IsBeforeKey> OffsetNumber first_not_before(OffsetNumber low, 
     return low;
 }
 
-// The child of an internal page in which the key belongs: that of the last entry before the key. The first entry sorts before
-// every key.
-BlockNumber child_for(IndexCursor *cursor, Page page) {
-    const OffsetNumber next = first_not_before(P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1, PageGetMaxOffsetNumber(page) + 1,
-                                               [&](OffsetNumber at) { return compare_pivot(cursor, page, at) > 0; });
-    return BTreeTupleGetDownLink(entry_at(page, next - 1));
+// The entry of an internal page that is the first not before the key, or one past the last. The key belongs in the child of the
+// entry before it. The first entry sorts before every key.
+OffsetNumber entry_behind_child(IndexCursor *cursor, Page page) {
+    return first_not_before(P_FIRSTDATAKEY(BTPageGetOpaque(page)) + 1, PageGetMaxOffsetNumber(page) + 1,
+                            [&](OffsetNumber at) { return compare_pivot(cursor, page, at) > 0; });
 }
+
+BlockNumber child_before(Page page, OffsetNumber at) { return BTreeTupleGetDownLink(entry_at(page, at - 1)); }
+
+BlockNumber child_for(IndexCursor *cursor, Page page) { return child_before(page, entry_behind_child(cursor, page)); }
 
 // Locks the page of that level on which the key belongs, or the root if it is below that level. InvalidBuffer: the index is
 // empty. Leaves are level 0.
@@ -205,17 +208,31 @@ bool lock_parent(IndexCursor *cursor) {
     return false;
 }
 
+// Whether the key belongs in the child of the previous key, which does not sort behind it.
+bool is_in_last_child(IndexCursor *cursor, Page page) {
+    if (cursor->behind_child == InvalidOffsetNumber || PageGetLSN(page) != cursor->parent_lsn)
+        return false;
+    return cursor->behind_child > PageGetMaxOffsetNumber(page) || compare_pivot(cursor, page, cursor->behind_child) <= 0;
+}
+
 // The block of the leaf on which the key belongs, if nothing changes before it is read. InvalidBlockNumber: there is none.
 BlockNumber find_leaf_block(IndexCursor *cursor) {
-    if (!lock_parent(cursor))
+    if (!lock_parent(cursor)) {
         cursor->parent = descend(cursor, 1);
+        cursor->behind_child = InvalidOffsetNumber;
+    }
     if (!BufferIsValid(cursor->parent))
         return InvalidBlockNumber;
     Page page = BufferGetPage(cursor->parent);
-    const bool is_root = P_ISLEAF(BTPageGetOpaque(page));
-    const BlockNumber block = is_root ? BufferGetBlockNumber(cursor->parent) : child_for(cursor, page);
+    if (P_ISLEAF(BTPageGetOpaque(page))) {
+        cursor->child = BufferGetBlockNumber(cursor->parent);
+    } else if (!is_in_last_child(cursor, page)) {
+        cursor->behind_child = entry_behind_child(cursor, page);
+        cursor->child = child_before(page, cursor->behind_child);
+        cursor->parent_lsn = PageGetLSN(page);
+    }
     _bt_unlockbuf(cursor->index, cursor->parent);
-    return block;
+    return cursor->child;
 }
 
 constexpr int kLine = 64; // bytes that the processor fetches from memory together
@@ -374,6 +391,7 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     cursor->index = index;
     cursor->leaf = InvalidBuffer;
     cursor->parent = InvalidBuffer;
+    cursor->behind_child = InvalidOffsetNumber;
     for (Buffer &leaf : cursor->group)
         leaf = InvalidBuffer;
     cursor->wanted.scope = nullptr;

@@ -36,6 +36,10 @@ struct IndexCursor {
     // Pinned, not locked; or InvalidBuffer.
     Buffer leaf;
     Buffer parent; // above the leaves of the last group
+    // What the parent said of the last key, which holds as long as its page has this LSN: the child, and the entry behind that.
+    XLogRecPtr parent_lsn;
+    BlockNumber child;
+    OffsetNumber behind_child; // or InvalidOffsetNumber: it is not known
     Buffer group[kKeysPerGroup];
 };
 
