@@ -31,10 +31,15 @@ stop_everything() {
 # `make check` needs neither bitcode nor the programs of the other suites.
 build() {
     scripts/install.sh WERROR=1 with_llvm=no && configure &&
-        cmake --build build/cmake --parallel "$(nproc)" --target idem-unit idem-cli-unit idem-client-tests idem-cli
+        cmake --build build/cmake --parallel "$(nproc)" --target idem-unit idem-cli-unit idem-client-tests idem-cli &&
+        list_tests
 }
 
-build_all() { scripts/install.sh WERROR=1 && configure && cmake --build build/cmake --parallel "$(nproc)"; }
+build_all() { scripts/install.sh WERROR=1 && configure && cmake --build build/cmake --parallel "$(nproc)" && list_tests; }
+
+# The first ctest after a build asks the programs for their tests and writes the lists. Two lanes must not do so at the same time: one of
+# them would read a list that the other has not finished, and leave out tests.
+list_tests() { ctest --test-dir build/cmake --show-only >/dev/null; }
 
 configure() { cmake -S . -B build/cmake -DCMAKE_COMPILE_WARNING_AS_ERROR=ON; }
 
