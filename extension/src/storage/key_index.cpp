@@ -7,9 +7,6 @@ namespace idem {
 
 namespace {
 
-// After more steps along the leaves, a descent is faster.
-constexpr int kMaxSteps = 2;
-
 bool is_plain(Datum value) {
     auto *bytes = DatumGetPointer(value);
     return VARATT_IS_1B(bytes) ? !VARATT_IS_1B_E(bytes) : VARATT_IS_4B_U(bytes);
@@ -58,28 +55,6 @@ int compare_pivot(IndexCursor *cursor, Page page, OffsetNumber at) {
 // Whether the key sorts after the page's last entry. The page then has a right neighbour.
 bool is_beyond(IndexCursor *cursor, Page page) {
     return !P_RIGHTMOST(BTPageGetOpaque(page)) && compare_pivot(cursor, page, P_HIKEY) > 0;
-}
-
-// Locks the leaf of the last search, or one of the next kMaxSteps leaves, if the key belongs there. REQUIRES: the key does not
-// sort before the previous key.
-bool step_to_leaf(IndexCursor *cursor) {
-    if (!BufferIsValid(cursor->leaf))
-        return false;
-    _bt_lockbuf(cursor->index, cursor->leaf, BT_READ);
-    for (int steps = 0;; steps++) {
-        Page page = BufferGetPage(cursor->leaf);
-        BTPageOpaque opaque = BTPageGetOpaque(page);
-        if (!P_ISLEAF(opaque) || P_IGNORE(opaque))
-            break;
-        if (!is_beyond(cursor, page))
-            return true;
-        if (steps == kMaxSteps)
-            break;
-        cursor->leaf = _bt_relandgetbuf(cursor->index, cursor->leaf, opaque->btpo_next, BT_READ);
-    }
-    _bt_relbuf(cursor->index, cursor->leaf);
-    cursor->leaf = InvalidBuffer;
-    return false;
 }
 
 // The page, or a right neighbour, where the key belongs: the page may have been split, or deleted, since its parent was read.
@@ -187,6 +162,12 @@ void aim_at(IndexCursor *cursor, const text *scope, const text *key) {
     cursor->search.scankeys[1].sk_argument = PointerGetDatum(key);
 }
 
+void release(Buffer *page) {
+    if (BufferIsValid(*page))
+        ReleaseBuffer(*page);
+    *page = InvalidBuffer;
+}
+
 void clear(IndexEntries *entries) {
     entries->count = 0;
     entries->overflow = false;
@@ -249,11 +230,8 @@ void prefetch_search(Page page) {
 }
 
 void release_group(IndexCursor *cursor) {
-    for (Buffer &leaf : cursor->group) {
-        if (BufferIsValid(leaf))
-            ReleaseBuffer(leaf);
-        leaf = InvalidBuffer;
-    }
+    for (Buffer &leaf : cursor->group)
+        release(&leaf);
 }
 
 // The search for one key of a group.
@@ -411,7 +389,8 @@ void find_entries(IndexCursor *cursor, const text *scope, const text *key, Index
     aim_at(cursor, scope, key);
     clear(entries);
     pgstat_count_index_scan(cursor->index);
-    if (!step_to_leaf(cursor) && !descend_to_leaf(cursor))
+    release(&cursor->leaf);
+    if (!descend_to_leaf(cursor))
         return;
     Page page = BufferGetPage(cursor->leaf);
     collect_entries(cursor, page, first_not_before(cursor, page), entries);
@@ -442,12 +421,8 @@ void find_entries_of_group(IndexCursor *cursor, const text *scope, const text *c
 }
 
 void close_cursor(IndexCursor *cursor) {
-    if (BufferIsValid(cursor->leaf))
-        ReleaseBuffer(cursor->leaf);
-    cursor->leaf = InvalidBuffer;
-    if (BufferIsValid(cursor->parent))
-        ReleaseBuffer(cursor->parent);
-    cursor->parent = InvalidBuffer;
+    release(&cursor->leaf);
+    release(&cursor->parent);
     release_group(cursor);
 }
 

@@ -1,6 +1,6 @@
 // Finds a key's entries in the unique index, for the hot path. The search descends the B-tree as the server's own does
-// (nbtsearch.c), with two differences. It relies on both columns being bytewise text. The cursor remembers the last leaf, so a
-// search for sorted keys steps along the leaves instead of descending again.
+// (nbtsearch.c), with two differences. It relies on both columns being bytewise text. Sorted keys are searched for in groups,
+// whose cursor remembers the page above the last leaf.
 //
 // The result may contain entries of dead rows; the caller checks visibility in the heap. The leaf stays pinned until the next
 // search. While it is pinned, VACUUM cannot recycle the rows that its entries point to.
