@@ -79,19 +79,11 @@ class BatchClaim {
 
     void claim(const Candidate *candidates, int count) {
         if (RecoveryInProgress())
-            return claim_each(candidates, count);
-        for (int next = 0; next < count;) {
-            Chunk chunk = look_at(candidates + next, count - next);
-            next += chunk.seen;
-            if (chunk.count > 0)
-                prevent_unless_writable(request_.function);
-            if (chunk.count >= kMinRun && runs_ < kMostRuns)
-                next += insert_run(&chunk, candidates + next, count - next);
-            else
-                claim_singly(chunk.absent, chunk.count);
-            if (chunk.odd != nullptr)
-                claim_one(*chunk.odd, true);
-        }
+            claim_each(candidates, count);
+        else
+            claim_in_chunks(candidates, count);
+        if (inserter_.batch != nullptr)
+            close_key_inserter(inserter_);
     }
 
     // Called once, after the whole batch. Each repetition of a key in the array counts as a duplicate.
@@ -113,6 +105,21 @@ class BatchClaim {
     void claim_each(const Candidate *candidates, int count) {
         for (int i = 0; i < count; i++)
             claim_one(candidates[i], false);
+    }
+
+    void claim_in_chunks(const Candidate *candidates, int count) {
+        for (int next = 0; next < count;) {
+            Chunk chunk = look_at(candidates + next, count - next);
+            next += chunk.seen;
+            if (chunk.count > 0)
+                prevent_unless_writable(request_.function);
+            if (chunk.count >= kMinRun && runs_ < kMostRuns)
+                next += insert_run(&chunk, candidates + next, count - next);
+            else
+                claim_singly(chunk.absent, chunk.count);
+            if (chunk.odd != nullptr)
+                claim_one(*chunk.odd, true);
+        }
     }
 
     // `was_glanced_at`: another glance would show nothing new.
@@ -189,6 +196,8 @@ class BatchClaim {
         int run_length = 0;
         bool all_new = true;
         runs_++;
+        if (inserter_.batch == nullptr)
+            inserter_ = open_key_inserter(table_);
         in_subtransaction([&] {
             for (;;) {
                 std::copy_n(chunk->absent, chunk->count, run_ + run_length);
@@ -218,7 +227,7 @@ class BatchClaim {
             keys[i] = chunk.absent[i]->key;
         ClaimRequest first = request_;
         first.key = keys[0];
-        return insert_keys(table_, new_key_row(first, clock_now()), keys, chunk.count);
+        return insert_keys(inserter_, new_key_row(first, clock_now()), keys, chunk.count);
     }
 
     const KeyTable &table_;
@@ -230,6 +239,7 @@ class BatchClaim {
     const Candidate *group_ = nullptr; // those that were looked at last
     int group_size_ = 0;
     Glance glances_[kKeysPerGroup];
+    KeyInserter inserter_{}; // from the first run on
     int runs_ = 0;
     int granted_ = 0;
     int taken_over_ = 0;

@@ -189,36 +189,40 @@ void insert_row(const HeapTable &table, const Datum *values, const bool *nulls) 
     heap_freetuple(row);
 }
 
-namespace {
-
-// What heap_multi_insert takes rows in.
-struct Batch {
+struct RowBatch {
     static constexpr int kMaxRows = 1000;
-    TupleTableSlot *slots[kMaxRows];
+    HeapTable table;
+    EntryTargets targets;
+    TupleTableSlot *slots[kMaxRows]; // what heap_multi_insert takes rows in
     int count;
 };
 
-Batch *make_batch(const HeapTable &table, int count) {
-    auto *batch = static_cast<Batch *>(palloc(sizeof(Batch)));
+RowBatch *open_row_batch(const HeapTable &table, int most_rows) {
+    auto *batch = static_cast<RowBatch *>(palloc(sizeof(RowBatch)));
+    batch->table = table;
+    batch->targets = open_entry_targets(table);
     // A copy of the descriptor, because each slot would register a reference to the relation's own.
     TupleDesc layout = CreateTupleDescCopy(RelationGetDescr(table.relation));
-    batch->count = Min(count, Batch::kMaxRows);
+    batch->count = Min(most_rows, RowBatch::kMaxRows);
     for (int i = 0; i < batch->count; i++)
         batch->slots[i] = MakeSingleTupleTableSlot(layout, &TTSOpsHeapTuple);
     return batch;
 }
 
-void free_batch(Batch *batch) {
+void close_row_batch(RowBatch *batch) {
     for (int i = 0; i < batch->count; i++)
         ExecDropSingleTupleTableSlot(batch->slots[i]);
+    close_entry_targets(batch->targets);
     pfree(batch);
 }
 
+namespace {
+
 // Inserts the rows without index entries. Sets their positions.
-void multi_insert(const HeapTable &table, Batch *batch, HeapTuple *rows, int count) {
+void multi_insert(RowBatch *batch, HeapTuple *rows, int count) {
     for (int i = 0; i < count; i++)
         ExecStoreHeapTuple(rows[i], batch->slots[i], false);
-    heap_multi_insert(table.relation, batch->slots, count, GetCurrentCommandId(true), 0, nullptr);
+    heap_multi_insert(batch->table.relation, batch->slots, count, GetCurrentCommandId(true), 0, nullptr);
     for (int i = 0; i < count; i++) {
         rows[i]->t_self = batch->slots[i]->tts_tid;
         ExecClearTuple(batch->slots[i]);
@@ -230,17 +234,15 @@ void multi_insert(const HeapTable &table, Batch *batch, HeapTuple *rows, int cou
 void insert_rows(const HeapTable &table, HeapTuple *rows, int count) {
     if (count == 1)
         return insert_row(table, rows[0]);
-    const EntryTargets targets = open_entry_targets(table);
-    Batch *batch = make_batch(table, count);
+    RowBatch *batch = open_row_batch(table, count);
     for (int done = 0; done < count; done += batch->count) {
         const int size = Min(count - done, batch->count);
         CHECK_FOR_INTERRUPTS();
-        multi_insert(table, batch, rows + done, size);
+        multi_insert(batch, rows + done, size);
         for (int i = 0; i < size; i++)
-            (void)insert_index_entries(table, targets, rows[done + i], UNIQUE_CHECK_YES);
+            (void)insert_index_entries(table, batch->targets, rows[done + i], UNIQUE_CHECK_YES);
     }
-    free_batch(batch);
-    close_entry_targets(targets);
+    close_row_batch(batch);
 }
 
 bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
@@ -261,16 +263,12 @@ bool insert_row_if_new(const HeapTable &table, HeapTuple row) {
     return is_new;
 }
 
-bool insert_rows_if_new(const HeapTable &table, HeapTuple *rows, int count) {
-    const EntryTargets targets = open_entry_targets(table);
-    Batch *batch = make_batch(table, count);
+bool insert_rows_if_new(RowBatch *batch, HeapTuple *rows, int count) {
     Assert(count <= batch->count);
-    multi_insert(table, batch, rows, count);
+    multi_insert(batch, rows, count);
     bool all_new = true;
     for (int i = 0; all_new && i < count; i++)
-        all_new = insert_index_entries(table, targets, rows[i], UNIQUE_CHECK_PARTIAL);
-    free_batch(batch);
-    close_entry_targets(targets);
+        all_new = insert_index_entries(batch->table, batch->targets, rows[i], UNIQUE_CHECK_PARTIAL);
     return all_new;
 }
 

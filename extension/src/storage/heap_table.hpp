@@ -49,9 +49,14 @@ void insert_rows(const HeapTable &table, HeapTuple *rows, int count);
 // Inserts a row, or returns false if another row has its primary key or is being inserted with it. The index arbitrates.
 bool insert_row_if_new(const HeapTable &table, HeapTuple row);
 
+// What the insertion of batches keeps from one to the next: the open indexes, and slots for up to that many rows.
+struct RowBatch;
+RowBatch *open_row_batch(const HeapTable &table, int most_rows);
+void close_row_batch(RowBatch *batch);
+
 // Inserts the rows, in order, as one batch. Returns false at the first whose primary key is not new; the caller then rolls back
 // the others. A conflict on the primary key neither raises an error nor waits, as a partly inserted batch must not wait.
-bool insert_rows_if_new(const HeapTable &table, HeapTuple *rows, int count);
+bool insert_rows_if_new(RowBatch *batch, HeapTuple *rows, int count);
 
 enum class Write {
     done,

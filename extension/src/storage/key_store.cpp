@@ -467,17 +467,26 @@ HeapTuple row_with_key(const KeyTable &table, KeyRow *pattern, const text *key) 
 
 } // namespace
 
-bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count) {
+KeyInserter open_key_inserter(const KeyTable &table) {
+    return {&table, open_row_batch(table, kMaxInsertedKeys),
+            AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES)};
+}
+
+void close_key_inserter(const KeyInserter &inserter) {
+    close_row_batch(inserter.batch);
+    MemoryContextDelete(inserter.memory);
+}
+
+bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count) {
     Assert(count <= kMaxInsertedKeys);
-    MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES);
-    const MemoryContext outer = MemoryContextSwitchTo(memory);
+    const MemoryContext outer = MemoryContextSwitchTo(inserter.memory);
     HeapTuple rows[kMaxInsertedKeys];
     KeyRow row = pattern;
     for (int i = 0; i < count; i++)
-        rows[i] = row_with_key(table, &row, keys[i]);
-    const bool all_new = insert_rows_if_new(table, rows, count);
+        rows[i] = row_with_key(*inserter.table, &row, keys[i]);
+    const bool all_new = insert_rows_if_new(inserter.batch, rows, count);
     MemoryContextSwitchTo(outer);
-    MemoryContextDelete(memory);
+    MemoryContextReset(inserter.memory);
     return all_new;
 }
 

@@ -168,10 +168,19 @@ bool is_current(const KeyTable &table, const ItemPointerData &version);
 
 Write delete_key(const KeyTable &table, ItemPointer version);
 
-// Inserts up to kMaxInsertedKeys keys that a probe just found absent, as one batch: rows like `pattern`, each with its own key.
-// False: one of them is not new; the caller rolls back the subtransaction. REQUIRES: a subtransaction; keys distinct and sorted
-// bytewise. Two such callers then reach their common keys in the same order and cannot deadlock.
+// Inserts many keys, in batches of up to kMaxInsertedKeys. REQUIRES: opened outside of the subtransactions of insert_keys.
 inline constexpr int kMaxInsertedKeys = 128;
-bool insert_keys(const KeyTable &table, const KeyRow &pattern, const text *const *keys, int count);
+struct KeyInserter {
+    const KeyTable *table;
+    RowBatch *batch;
+    MemoryContext memory; // of one batch
+};
+KeyInserter open_key_inserter(const KeyTable &table);
+void close_key_inserter(const KeyInserter &inserter);
+
+// Inserts keys that a probe just found absent: rows like `pattern`, each with its own key. False: one of them is not new; the
+// caller rolls back the subtransaction. REQUIRES: a subtransaction; keys distinct and sorted bytewise. Two such callers then
+// reach their common keys in the same order and cannot deadlock.
+bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count);
 
 } // namespace idem
