@@ -70,7 +70,7 @@ OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 
 # In the order in which CREATE EXTENSION runs them.
 SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
-                storage/definitions storage/high_water scopes/scopes statistics/statistics ids/ids \
+                storage/definitions storage/high_water rings/rings scopes/scopes statistics/statistics ids/ids \
                 keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))

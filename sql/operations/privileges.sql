@@ -17,10 +17,11 @@ SET search_path = pg_catalog, pg_temp AS $$
                 -- Guards are put on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
                   OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
-                                 'idem_health_library') THEN 'owner'
+                                 'idem_health_library', 'idem_ring_adopt', 'idem_filter_handler') THEN 'owner'
                 WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                  'idem_webhook_source_set', 'idem_webhook_source_drop',
+                                 'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
                                  'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
                                  'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
                 ELSE 'application' END,
@@ -29,7 +30,7 @@ SET search_path = pg_catalog, pg_temp AS $$
     UNION ALL
     SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
            CASE WHEN relname IN ('idem_stats', 'idem_guards') THEN 'application'
-                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables') THEN 'operator'
+                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables', 'idem_rings') THEN 'operator'
                 WHEN relname = 'idem_transition_log' THEN 'named'
                 ELSE 'owner' END,
            'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new

@@ -52,12 +52,13 @@ COMMENT ON TRIGGER idem_definitions_truncated ON idem_scopes IS 'Makes every ses
 
 CREATE FUNCTION idem_scope_set(scope text, ttl interval DEFAULT NULL, keep_forever boolean DEFAULT NULL, lease interval DEFAULT NULL,
                                on_lease_expiry text DEFAULT NULL, max_response_size integer DEFAULT NULL, owner regrole DEFAULT NULL,
-                               response_ttl interval DEFAULT NULL)
+                               ring text DEFAULT NULL, response_ttl interval DEFAULT NULL)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole, interval) IS
+COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole, text, interval) IS
 'Registers a scope, or changes its policy; NULL leaves as is, owner ''-'' takes the owner away. Holds for every session at once. Operators.
 response_ttl: the sweep removes responses that were stored that long ago, those that are there already included, and keeps the keys; replays then say response_omitted.
-Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl, lease or response_ttl not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size; 42501 the scope has an owner whose privileges the caller lacks.';
+ring: the scope''s new keys go into that ring (idem_ring_create), whose retention is then their ttl; keys that it has already still count. Waits until the transactions that have claimed a key of any scope end, and claims wait for it until it commits. idem_scope_reset(scope, ''ring'') takes the scope out again.
+Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl, lease or response_ttl not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size, keep_forever of a scope in a ring; 42501 the scope has an owner whose privileges the caller lacks; 42704 there is no such ring; 54000 the scope has left too many rings that still have keys of it.';
 
 CREATE FUNCTION idem_scope_reset(scope text, VARIADIC settings text[])
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

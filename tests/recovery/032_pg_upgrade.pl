@@ -39,7 +39,7 @@ sub upgrade
     my ($old, $from, $new, $to, $name) = @_;
     my $sockets = PostgreSQL::Test::Utils::tempdir_short();
     chdir $new->basedir or die "could not enter the new cluster's directory: $!";
-    command_ok(
+    my $done = command_ok(
         [
             "$to/pg_upgrade", '--no-sync',
             '--old-datadir', $old->data_dir, '--new-datadir', $new->data_dir,
@@ -48,6 +48,8 @@ sub upgrade
             '--socketdir', $sockets,
         ],
         $name);
+    # pg_upgrade only names the file that says why.
+    diag "$_:\n" . substr(slurp_file($_), -3000) for $done ? () : glob $new->data_dir . '/pg_upgrade_output.d/*/log/*';
 }
 
 my @servers = (@older, $bindir);

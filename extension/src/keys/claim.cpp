@@ -26,7 +26,7 @@ Claimed outcome_of(Outcome outcome, core::Micros now) {
     return claimed;
 }
 
-Claimed outcome_with(Outcome outcome, const KeyRow &row, const ItemPointerData &version, core::Micros now) {
+Claimed outcome_with(Outcome outcome, const KeyRow &row, const KeyVersion &version, core::Micros now) {
     Claimed claimed = outcome_of(outcome, now);
     claimed.has_row = true;
     claimed.row = row;
@@ -51,41 +51,48 @@ class Claim {
     // Most claims find no row, or one whose work is done. True: the outcome is known.
     bool decide_at_a_glance() {
         const core::Micros now = clock_now();
-        switch (glance(table_, request_.scope, request_.key, now)) {
-        case Glance::absent:
-            return insert(now);
-        case Glance::done:
-            return decide(outcome_of(Outcome::completed, now));
-        case Glance::other:
-            return false;
-        }
-        pg_unreachable();
+        begin_look(table_);
+        const Glance seen = glance(table_, request_.scope, request_.key, now);
+        const bool is_decided =
+            seen == Glance::absent ? insert(now) : seen == Glance::done && decide(outcome_of(Outcome::completed, now));
+        end_look(table_);
+        return is_decided;
     }
 
     // True: the outcome is known.
     bool try_once() {
+        begin_look(table_);
         const Probe found = probe(table_, request_.scope, request_.key);
         const core::Micros now = clock_now();
-        switch (found.presence) {
-        case Presence::absent:
-            return insert(now);
-        case Presence::busy:
+        if (found.presence == Presence::absent) {
+            const bool is_decided = insert(now);
+            end_look(table_);
+            return is_decided;
+        }
+        if (found.presence == Presence::busy) {
+            end_look(table_);
             return !patience_.wait_for_commit(table_, found) && decide(outcome_of(Outcome::in_flight, now));
-        case Presence::found:
-            break;
         }
         const KeyRow stored = read_row(table_, found);
         const core::KeyFacts facts = claim_facts(request_, found, stored);
         const core::ClaimDecision decision = core::decide_claim(facts, {now, request_.lease != 0});
+        if (is_in_ring(found.version) && decision.write == ClaimWrite::restart) {
+            require_in_snapshot(table_, found);
+            const Write write = replace(found.version, changed_key_row(stored, decision.write, request_, now), decision, now);
+            end_look(table_);
+            return write == Write::done ||
+                   (write == Write::busy && !patience_.wait_for_row() && decide(outcome_of(Outcome::in_flight, now)));
+        }
+        end_look(table_);
         if (decision.outcome == Outcome::in_flight) {
             // A wait for the own transaction would never end, and neither would one on a standby, whose snapshot stays.
             const bool may_wait = !found.own_transaction && !RecoveryInProgress();
             return !(may_wait && patience_.wait_for_lease(facts.lease_until - now)) &&
-                   decide(outcome_with(decision.outcome, stored, found.tid, now));
+                   decide(outcome_with(decision.outcome, stored, found.version, now));
         }
         require_in_snapshot(table_, found);
         if (!writes(decision.write))
-            return decide(outcome_with(decision.outcome, stored, found.tid, now));
+            return decide(outcome_with(decision.outcome, stored, found.version, now));
         return change(found, stored, decision, now);
     }
 
@@ -97,8 +104,16 @@ class Claim {
     bool insert(core::Micros now) {
         prevent_unless_writable(request_.function);
         const KeyRow row = new_key_row(request_, now);
-        ItemPointerData version;
+        KeyVersion version;
         return insert_key(table_, row, &version) && decide(outcome_with(Outcome::acquired, row, version, now));
+    }
+
+    Write replace(KeyVersion version, const KeyRow &row, const core::ClaimDecision &decision, core::Micros now) {
+        prevent_unless_writable(request_.function);
+        const Write write = replace_key(table_, &version, row, false);
+        if (write == Write::done)
+            decide(outcome_with(decision.outcome, row, version, now));
+        return write;
     }
 
     // Whether the claim writes. A doubt that cannot be recorded is still reported.
@@ -108,7 +123,7 @@ class Claim {
 
     bool change(const Probe &found, const KeyRow &stored, const core::ClaimDecision &decision, core::Micros now) {
         prevent_unless_writable(request_.function);
-        ItemPointerData version = found.tid;
+        KeyVersion version = found.version;
         bool blocks = patience_.blocks_on_rows();
         Write write = Write::done;
         if (is_takeover_asserted(stored, decision.write)) {
@@ -139,10 +154,32 @@ static_assert(std::is_trivially_destructible_v<Claim>);
 
 } // namespace
 
-Claimed claim_key(const KeyTable &table, const ClaimRequest &request) { return Claim(table, request).run(); }
+void settle_retention(const KeyTable &table, ClaimRequest *request) {
+    const core::Micros retention = fixed_retention(table);
+    if (retention == 0)
+        return;
+    if (request->lease != 0)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a key in a ring cannot have a lease"),
+                        errdetail("Scope \"%s\" lives in a ring.", text_to_cstring(request->scope)),
+                        errhint("Claim without a lease, or take the scope out of the ring.")));
+    if (request->ttl_is_given && request->ttl != retention)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ttl must be the retention of the scope's ring"),
+                        errdetail("Scope \"%s\" lives in a ring, whose keys are all kept for the same time.",
+                                  text_to_cstring(request->scope)),
+                        errhint("Give no ttl.")));
+    request->ttl = retention;
+}
+
+Claimed claim_key(const KeyTable &table, const ClaimRequest &request) {
+    if (table.places == nullptr)
+        return Claim(table, request).run();
+    ClaimRequest settled = request;
+    settle_retention(table, &settled);
+    return Claim(table, settled).run();
+}
 
 Claimed claim_key(const ClaimRequest &request) {
-    const KeyTable table = open_keys(Access::write, request.space);
+    const KeyTable table = open_keys(Access::write, request.space, request.scope);
     const Claimed claimed = claim_key(table, request);
     close_keys(table);
     count_outcome(request, claimed.outcome);
@@ -177,8 +214,8 @@ void complete_claim(const KeyTable &table, const ClaimRequest &request, const Sc
         return;
     }
     KeyRow row = claimed.row;
-    ItemPointerData version = claimed.version;
-    set_completed(&row, call.response, policy, clock_now());
+    KeyVersion version = claimed.version;
+    set_completed(&row, call.response, policy, clock_now(), is_in_ring(version));
     if (replace_key(table, &version, row, true) != Write::done)
         elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }

@@ -10,10 +10,14 @@ namespace idem {
 struct Claimed {
     core::Outcome outcome;
     bool has_row;
-    KeyRow row;              // has_row: the row that the outcome rests on, as it is after the call
-    ItemPointerData version; // has_row: its location
-    core::Micros at;         // when the outcome was decided
+    KeyRow row;         // has_row: the row that the outcome rests on, as it is after the call
+    KeyVersion version; // has_row: its location
+    core::Micros at;    // when the outcome was decided
 };
+
+// Gives the request the retention of the ring that the scope lives in. Raises 22023 if the call gives another one, 0A000 for a
+// lease.
+void settle_retention(const KeyTable &table, ClaimRequest *request);
 
 // Claims a key in an open table, or opens the table of `request.space` for the call. The second form counts the outcome for
 // idem_stats. With the first form, the caller counts the outcome that it returns.

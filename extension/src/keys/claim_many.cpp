@@ -82,7 +82,7 @@ class BatchClaim {
             claim_each(candidates, count);
         else
             claim_in_chunks(candidates, count);
-        if (inserter_.batch != nullptr)
+        if (inserter_.table != nullptr)
             close_key_inserter(inserter_);
     }
 
@@ -113,10 +113,12 @@ class BatchClaim {
             next += chunk.seen;
             if (chunk.count > 0)
                 prevent_unless_writable(request_.function);
-            if (chunk.count >= kMinRun && runs_ < kMostRuns)
+            if (chunk.count >= kMinRun && runs_ < kMostRuns) {
                 next += insert_run(&chunk, candidates + next, count - next);
-            else
+            } else {
+                end_look(table_);
                 claim_singly(chunk.absent, chunk.count);
+            }
             if (chunk.odd != nullptr)
                 claim_one(*chunk.odd, true);
         }
@@ -146,14 +148,17 @@ class BatchClaim {
     }
 
     // Looks at the next keys, until a chunk of them is absent, or one must be claimed singly: those before it are claimed
-    // before any wait for it.
+    // before any wait for it. Begins a look, which the caller ends.
     Chunk look_at(const Candidate *candidates, int count) {
         Chunk chunk;
         chunk.count = chunk.seen = 0;
         chunk.odd = nullptr;
         const core::Micros now = clock_now();
+        begin_look(table_);
+        if (table_.places != nullptr)
+            group_ = nullptr; // it was looked at during the last look
         Prober prober;
-        begin_probing(&prober, table_);
+        prober.table = nullptr;
         while (chunk.seen < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.odd == nullptr) {
             CHECK_FOR_INTERRUPTS();
             const Candidate *next = candidates + chunk.seen;
@@ -169,7 +174,7 @@ class BatchClaim {
         const text *keys[kKeysPerGroup];
         for (int i = 0; i < count; i++)
             keys[i] = candidates[i].key;
-        glance_at_group(prober, request_.scope, keys, count, now, glances_);
+        glance_at_group(prober, table_, request_.scope, keys, count, now, glances_);
         group_ = candidates;
         group_size_ = count;
     }
@@ -196,13 +201,14 @@ class BatchClaim {
         int run_length = 0;
         bool all_new = true;
         runs_++;
-        if (inserter_.batch == nullptr)
+        if (inserter_.table == nullptr)
             inserter_ = open_key_inserter(table_);
         in_subtransaction([&] {
             for (;;) {
                 std::copy_n(chunk->absent, chunk->count, run_ + run_length);
                 run_length += chunk->count;
                 all_new = insert(*chunk);
+                end_look(table_);
                 if (!all_new || chunk->odd != nullptr || next == count || run_length >= max_run_)
                     return all_new;
                 *chunk = look_at(candidates + next, count - next);
@@ -249,9 +255,11 @@ static_assert(std::is_trivially_destructible_v<BatchClaim>);
 bool *claim_candidates(Candidate *candidates, int count, const ClaimRequest &request) {
     auto *is_new = static_cast<bool *>(palloc0(Max(count, 1)));
     const int distinct = sort_unique(candidates, count);
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, request.scope);
     lock_index(table.primary_key);
-    BatchClaim batch(table, request, distinct, is_new);
+    ClaimRequest settled = request;
+    settle_retention(table, &settled);
+    BatchClaim batch(table, settled, distinct, is_new);
     batch.claim(candidates, distinct);
     batch.count_outcomes(count);
     close_keys(table);

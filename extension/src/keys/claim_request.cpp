@@ -11,6 +11,7 @@ core::Micros retention(const ScopePolicy &policy, const Interval *explicit_ttl) 
 
 void apply_policy(ClaimRequest *request, const ScopePolicy &policy, const Interval *explicit_ttl) {
     request->ttl = retention(policy, explicit_ttl);
+    request->ttl_is_given = explicit_ttl != nullptr;
     request->manual_policy = policy.manual_on_lease_expiry;
 }
 

@@ -43,7 +43,7 @@ int64 count_hit(const KeyTable &table, const text *scope, const text *key, Micro
         const Datum values[] = {TimestampTzGetDatum(counter.expires_at), Int64GetDatum(counter.hits), PointerGetDatum(scope),
                                 PointerGetDatum(key)};
         const bool nulls[CounterColumn::count] = {};
-        ItemPointerData version = found.tid;
+        KeyVersion version = found.version;
         if (found.presence == Presence::absent) {
             if (insert_key(table, values, nulls, &version))
                 return counter.hits;
@@ -63,7 +63,7 @@ SQL_FUNCTION(idem_hit) {
     const Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
     deadline_after(clock_now(), window, "ttl");
     prevent_unless_writable(kFunction);
-    const KeyTable table = open_keys(Access::write, KeySpace::counters);
+    const KeyTable table = open_keys(Access::write, KeySpace::counters, nullptr);
     const int64 hits = count_hit(table, scope, key, window);
     close_keys(table);
     PG_RETURN_INT64(hits);
@@ -75,7 +75,7 @@ SQL_FUNCTION(idem_hits) {
     const text *scope = scope_argument(fcinfo, 1);
     (void)scope_policy(scope);
     const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
-    const KeyTable table = open_keys(Access::read, KeySpace::counters);
+    const KeyTable table = open_keys(Access::read, KeySpace::counters, nullptr);
     const Probe found = probe_snapshot(table, scope, key);
     if (found.presence == Presence::found) {
         const Datum expires_at = value_of(table, found, CounterColumn::expires_at);

@@ -159,7 +159,7 @@ SQL_FUNCTION(idem_execute) {
     const ScopePolicy policy = scope_policy(request.scope);
     apply_policy(&request, policy, optional_interval(fcinfo, Argument::ttl));
     request.records_doubt = true;
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, request.scope);
     const Claimed claimed = claim_key(table, request);
     count_outcome(request, claimed.outcome);
     if (!is_granted(claimed.outcome)) {

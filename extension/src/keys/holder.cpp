@@ -67,7 +67,7 @@ bool is_new_step(const KeyRow &row, const HolderCall &call) {
     return decision == core::StepDecision::write;
 }
 
-void apply(KeyRow *row, const HolderCall &call) {
+void apply(KeyRow *row, const KeyVersion &version, const HolderCall &call) {
     switch (call.change) {
     case Change::renew:
         row->set(KeyColumn::lease_until, TimestampTzGetDatum(call.lease_until));
@@ -78,7 +78,7 @@ void apply(KeyRow *row, const HolderCall &call) {
         set_step(row, call.step, call.policy);
         break;
     case Change::complete:
-        set_completed(row, call.response, call.policy, clock_now());
+        set_completed(row, call.response, call.policy, clock_now(), is_in_ring(version));
         break;
     case Change::release:
         set_released(row);
@@ -87,10 +87,10 @@ void apply(KeyRow *row, const HolderCall &call) {
 }
 
 // A lock is not released while other transactions assert its fence.
-Write wait_for_asserters(const KeyTable &table, const HolderCall &call, ItemPointer version) {
+Write wait_for_asserters(const KeyTable &table, const HolderCall &call, KeyVersion *version) {
     if (!call.release_waits_for_asserters || call.change != Change::release)
         return Write::done;
-    return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+    return lock_key(table, version, LockTupleExclusive, LockWaitBlock);
 }
 
 // No caller waits for a step, or for a response to the calling transaction's own work, which has no fence.
@@ -99,7 +99,7 @@ bool is_waited_for(const HolderCall &call) { return call.has_fence && call.chang
 } // namespace
 
 ChangeDecision try_change_as_holder(const HolderCall &call) {
-    const KeyTable table = open_keys(Access::write, call.space);
+    const KeyTable table = open_keys(Access::write, call.space, call.scope);
     ChangeDecision decision;
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, call.scope, call.key, call.function);
@@ -117,10 +117,10 @@ ChangeDecision try_change_as_holder(const HolderCall &call) {
         if (decision == ChangeDecision::no_op)
             break;
         prevent_unless_writable(call.function);
-        if (wait_for_asserters(table, call, &found.tid) != Write::done)
+        if (wait_for_asserters(table, call, &found.version) != Write::done)
             continue;
-        apply(&row, call);
-        if (replace_key(table, &found.tid, row, true) != Write::done)
+        apply(&row, found.version, call);
+        if (replace_key(table, &found.version, row, true) != Write::done)
             continue;
         if (is_waited_for(call))
             wake_waiters(call.space, call.scope, call.key);

@@ -112,10 +112,10 @@ bool is_stored(const Response &response, const ScopePolicy &policy) {
     return response.body == nullptr || response_size(response.body) <= policy.max_response_size;
 }
 
-void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now) {
+void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now, bool is_in_ring) {
     // The retention restarts, with the length that the claim set.
     const core::Micros expires_at = row->time(KeyColumn::expires_at);
-    if (expires_at != core::kForever) {
+    if (expires_at != core::kForever && !is_in_ring) {
         const core::Micros span = expires_at - row->time(KeyColumn::created_at);
         row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, span, "ttl")));
     }

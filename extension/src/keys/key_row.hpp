@@ -28,8 +28,9 @@ int response_size(const Jsonb *body);
 // Whether the response is within the scope's limit, and so can be replayed.
 bool is_stored(const Response &response, const ScopePolicy &policy);
 
-// Makes `row` completed with this response. A body over the scope's limit is left out, with a warning.
-void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now);
+// Makes `row` completed with this response. Its retention starts again, unless it is in a ring. A body over the scope's limit
+// is left out, with a warning.
+void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now, bool is_in_ring);
 
 // Makes `row` released: free for the next attempt.
 void set_released(KeyRow *row);

@@ -81,7 +81,7 @@ SQL_FUNCTION(idem_lookup) {
     const ScopePolicy policy = scope_policy(scope);
     static_assert(key_info_type.count == InfoColumn::count);
     const AnswerRows rows = begin_answer_rows(fcinfo, key_info_type);
-    const KeyTable table = open_keys(Access::read, KeySpace::keys);
+    const KeyTable table = open_keys(Access::read, KeySpace::keys, scope);
     KeyRow row;
     if (find_live(table, scope, key, policy, &row))
         put_info(rows, row);
@@ -94,7 +94,7 @@ SQL_FUNCTION(idem_is_owner) {
     const text *owner = required_text(fcinfo, 1, "owner");
     const text *scope = scope_argument(fcinfo, 2);
     const ScopePolicy policy = scope_policy(scope);
-    const KeyTable table = open_keys(Access::read, KeySpace::keys);
+    const KeyTable table = open_keys(Access::read, KeySpace::keys, scope);
     KeyRow row;
     const bool owns = find_live(table, scope, key, policy, &row) && is_owner(row, owner);
     close_keys(table);

@@ -15,7 +15,7 @@ using core::Micros;
 using core::State;
 
 bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     bool was_live;
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, key, "idem_forget()");
@@ -26,7 +26,7 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
         require_in_snapshot(table, found);
         const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
         was_live = !core::is_expired(facts, clock_now());
-        if (delete_key(table, &found.tid) == Write::done) {
+        if (delete_key(table, &found.version) == Write::done) {
             wake_waiters(KeySpace::keys, scope, key);
             break;
         }
@@ -65,7 +65,7 @@ void require_abandoned(const KeyRow &row, const text *key, Micros now) {
 }
 
 void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, key, "idem_resolve()");
         if (found.presence == Presence::absent)
@@ -79,17 +79,17 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
         // The holder may still be running. The new fence makes its changes stale.
         row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
         if (resolution == Resolution::completed)
-            set_completed(&row, response, policy, now);
+            set_completed(&row, response, policy, now, is_in_ring(found.version));
         else
             set_released(&row);
-        if (replace_key(table, &found.tid, row, true) == Write::done)
+        if (replace_key(table, &found.version, row, true) == Write::done)
             break;
     }
     close_keys(table);
 }
 
 bool redact(const text *scope, const text *key) {
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     bool removed = false;
     for (; !removed; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, key, "idem_redact()");
@@ -101,7 +101,7 @@ bool redact(const text *scope, const text *key) {
         if (state_of(row) != State::completed) // a later attempt needs the steps
             break;
         remove_response(&row);
-        removed = replace_key(table, &found.tid, row, true) == Write::done;
+        removed = replace_key(table, &found.version, row, true) == Write::done;
     }
     close_keys(table);
     return removed;

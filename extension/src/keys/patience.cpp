@@ -44,12 +44,12 @@ bool Patience::wait_for_lease(core::Micros lease_left) {
 
 bool Patience::wait_for_row() { return wait_for_lease(kMaxSleep); }
 
-Write Patience::wait_for_asserters(const KeyTable &table, ItemPointer version) {
+Write Patience::wait_for_asserters(const KeyTable &table, KeyVersion *version) {
     if (blocks_on_rows())
-        return lock_row(table, version, LockTupleExclusive, LockWaitBlock);
+        return lock_key(table, version, LockTupleExclusive, LockWaitBlock);
     // The asserters are waited for one by one: a wait for the row lock would allow the whole patience to each of them.
     for (;; check_for_interrupts()) {
-        const Write write = lock_row(table, version, LockTupleExclusive, LockWaitSkip);
+        const Write write = lock_key(table, version, LockTupleExclusive, LockWaitSkip);
         const core::Micros left = time_left();
         if (write != Write::busy || left <= 0)
             return write;

@@ -21,7 +21,7 @@ class Patience {
     bool wait_for_row();
 
     // Waits for the end of each transaction that asserts the row's fence, and locks the row.
-    Write wait_for_asserters(const KeyTable &table, ItemPointer version);
+    Write wait_for_asserters(const KeyTable &table, KeyVersion *version);
 
     // Whether the caller may wait for a row lock without a time limit.
     bool blocks_on_rows() const { return request_.waits_for_commit || request_.wait_until == core::kForever; }

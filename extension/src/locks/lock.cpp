@@ -72,7 +72,7 @@ Claimed acquire_in_turn(const KeyTable &table, ClaimRequest request) {
 }
 
 void assert_fence(const text *scope, const text *name, int64 fence) {
-    const KeyTable table = open_keys(Access::write, KeySpace::locks);
+    const KeyTable table = open_keys(Access::write, KeySpace::locks, nullptr);
     for (;; check_for_interrupts()) {
         Probe found = probe_waiting(table, scope, name, "idem_assert_fence()");
         if (found.presence != Presence::found || !is_held_with(read_row(table, found), fence)) {
@@ -83,7 +83,7 @@ void assert_fence(const text *scope, const text *name, int64 fence) {
                             errhint("Roll back; another caller may be doing the work now.")));
         }
         require_in_snapshot(table, found);
-        if (lock_row(table, &found.tid, LockTupleKeyShare, LockWaitBlock) == Write::done)
+        if (lock_key(table, &found.version, LockTupleKeyShare, LockWaitBlock) == Write::done)
             break;
     }
     close_keys(table);
@@ -121,7 +121,7 @@ SQL_FUNCTION(idem_lock) {
     request.renewal_extends_ttl = true;
     request.takeover_waits_for_asserters = true;
     prevent_unless_writable(request.function);
-    const KeyTable table = open_keys(Access::write, KeySpace::locks);
+    const KeyTable table = open_keys(Access::write, KeySpace::locks, nullptr);
     const Claimed claimed = acquire_in_turn(table, request);
     close_keys(table);
     count_outcome(request, claimed.outcome);

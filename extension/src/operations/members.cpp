@@ -15,6 +15,8 @@
 #include "scopes/scope.hpp"
 #include "storage/fence.hpp"
 #include "storage/key_space.hpp"
+#include "storage/ring.hpp"
+#include "storage/scope_places.hpp"
 #include "tokens/token_outcome.hpp"
 #include "tokens/token_secret.hpp"
 
@@ -40,9 +42,9 @@ void check_types() {
 void check_members() {
     for (const KeySpace space : kKeySpaces)
         check_member(table_of(space));
-    Member *const others[] = {&scopes_table, &machines_table,  &transition_log, &outbox_table,
-                              &parked_table, &leases_table,    &sweeps_table,   &token_secrets,
-                              &api_keys,     &webhook_sources, &id_high_water,  &fence_high_water};
+    Member *const others[] = {&scopes_table,  &machines_table,   &transition_log, &outbox_table,      &parked_table,
+                              &leases_table,  &sweeps_table,     &token_secrets,  &api_keys,          &webhook_sources,
+                              &id_high_water, &fence_high_water, &ring_registry,  &scope_places_table};
     for (Member *member : others)
         check_member(*member);
     check_types();

@@ -9,6 +9,7 @@
 #include "server/transaction_block.hpp"
 #include "statistics/stats.hpp"
 #include "storage/member.hpp"
+#include "storage/ring.hpp"
 
 namespace idem::settings {
 
@@ -98,6 +99,7 @@ void _PG_init() {
     define_settings();
     idem::extension_initialize();
     idem::members_initialize();
+    idem::rings_initialize();
     idem::row_statement_initialize();
     idem::transaction_block_initialize();
     idem::worker_initialize();

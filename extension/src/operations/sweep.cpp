@@ -2,9 +2,11 @@
 
 #include "operations/sweep_heap.hpp"
 #include "operations/sweep_progress.hpp"
+#include "rings/ring_work.hpp"
 #include "server/arguments.hpp"
 #include "server/settings.hpp"
 #include "server/writable.hpp"
+#include "storage/ring.hpp"
 
 namespace idem {
 
@@ -96,17 +98,22 @@ void begin_transaction() {
     prevent_unless_writable("idem_sweep()");
 }
 
-bool sweep_batch_in_transaction(const SweepCallbacks &callbacks, Pass *pass, const SweepOptions &options, MemoryContext memory,
-                                MemoryContext batch_memory) {
+// Runs `work` in a transaction of its own, and returns what it returns.
+template <typename Work> bool in_transaction_of_its_own(const SweepCallbacks &callbacks, MemoryContext memory, Work work) {
     begin_transaction();
-    const MemoryContext outer = MemoryContextSwitchTo(batch_memory);
+    const MemoryContext outer = MemoryContextSwitchTo(memory);
     PushActiveSnapshot(GetTransactionSnapshot());
-    const bool is_complete = sweep_batch(pass, options, memory);
+    const bool result = work();
     PopActiveSnapshot();
     MemoryContextSwitchTo(outer);
-    MemoryContextReset(batch_memory);
+    MemoryContextReset(memory);
     callbacks.next_transaction();
-    return is_complete;
+    return result;
+}
+
+bool sweep_batch_in_transaction(const SweepCallbacks &callbacks, Pass *pass, const SweepOptions &options, MemoryContext memory,
+                                MemoryContext batch_memory) {
+    return in_transaction_of_its_own(callbacks, batch_memory, [&] { return sweep_batch(pass, options, memory); });
 }
 
 // The part of a message that only a table with removed responses has.
@@ -167,11 +174,39 @@ bool sweep_table(const SweepCallbacks &callbacks, KeySpace table, const SweepOpt
 
 } // namespace
 
+namespace {
+
+// Opens, fills and empties windows of rings, until nothing is due that can be done at once. False: must_stop returned true.
+bool work_on_rings(const SweepCallbacks &callbacks, MemoryContext memory, MemoryContext step_memory) {
+    List *rings = NIL;
+    (void)in_transaction_of_its_own(callbacks, step_memory, [&] {
+        List *entries = ring_entries();
+        const MemoryContext own = MemoryContextSwitchTo(memory);
+        ListCell *cell;
+        foreach (cell, entries)
+            rings = lappend_int(rings, static_cast<RingEntry *>(lfirst(cell))->id);
+        MemoryContextSwitchTo(own);
+        if (rings != NIL)
+            forget_left_places();
+        return true;
+    });
+    ListCell *cell;
+    foreach (cell, rings) {
+        RingTries tries{};
+        while (in_transaction_of_its_own(callbacks, step_memory, [&] { return take_ring_step(lfirst_int(cell), &tries); }))
+            if (callbacks.must_stop())
+                return false;
+    }
+    return true;
+}
+
+} // namespace
+
 bool sweep_all(const SweepCallbacks &callbacks, const SweepOptions &options) {
     MemoryContext memory = AllocSetContextCreate(PortalContext != nullptr ? PortalContext : TopMemoryContext, "idem sweep",
                                                  ALLOCSET_DEFAULT_SIZES);
     MemoryContext batch_memory = AllocSetContextCreate(memory, "idem sweep batch", ALLOCSET_DEFAULT_SIZES);
-    bool is_complete = true;
+    bool is_complete = work_on_rings(callbacks, memory, batch_memory);
     for (const KeySpace table : kKeySpaces)
         is_complete = is_complete && sweep_table(callbacks, table, options, memory, batch_memory);
     MemoryContextDelete(memory);

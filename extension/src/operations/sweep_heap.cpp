@@ -103,7 +103,7 @@ bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
 
 // Removes the response of a version of a key. REQUIRES: as delete_version.
 bool redact_version(BlockNumber block, OffsetNumber offset) {
-    const KeyTable table = open_keys(Access::write, KeySpace::keys);
+    const KeyTable table = open_keys(Access::write, KeySpace::keys, nullptr);
     HeapTupleData stored{};
     ItemPointerSet(&stored.t_self, block, offset);
     Buffer buffer;
@@ -112,7 +112,7 @@ bool redact_version(BlockNumber block, OffsetNumber offset) {
         KeyRow row;
         heap_deform_tuple(&stored, RelationGetDescr(table.relation), row.values, row.nulls);
         remove_response(&row);
-        ItemPointerData version = stored.t_self;
+        KeyVersion version = {stored.t_self, 0};
         done = replace_key(table, &version, row, false) == Write::done;
         ReleaseBuffer(buffer);
     }

@@ -150,7 +150,7 @@ void publish(const char *function, const text *topic, const NewMessage *messages
         apply_policy(&request, policy, nullptr);
         request.waits_for_commit = true;
         request.wants_row = true;
-        keys = open_keys(Access::write, KeySpace::keys);
+        keys = open_keys(Access::write, KeySpace::keys, request.scope);
         claim_dedups(keys, &request, messages, dedup, dedups, ids);
         for (int i = 0; i < dedups; i++)
             is_old[dedup[i].message] = !dedup[i].is_new;

@@ -90,7 +90,7 @@ Admission admit(const KeyTable &table, const Request &request) {
         if (found.presence == Presence::absent) {
             const Admission admission = core::admit(request.bucket, {0, now}, now, request.cost);
             const RateRow row(request, admission.state);
-            ItemPointerData version;
+            KeyVersion version;
             if (insert_key(table, row.values, row.nulls, &version))
                 return admission;
             continue;
@@ -99,7 +99,7 @@ Admission admit(const KeyTable &table, const Request &request) {
         if (!admission.allowed && !admission.clock_was_set_back)
             return admission;
         const RateRow row(request, admission.state);
-        ItemPointerData version = found.tid;
+        KeyVersion version = found.version;
         if (replace_key(table, &version, row.values, row.nulls, true) == Write::done)
             return admission;
     }
@@ -110,7 +110,7 @@ Admission admit(const KeyTable &table, const Request &request) {
 SQL_FUNCTION(idem_allow) {
     const Request request = request_arguments(fcinfo);
     prevent_unless_writable(kFunction);
-    const KeyTable table = open_keys(Access::write, KeySpace::rates);
+    const KeyTable table = open_keys(Access::write, KeySpace::rates, nullptr);
     const Admission admission = admit(table, request);
     close_keys(table);
     const Datum values[] = {BoolGetDatum(admission.allowed), Int32GetDatum(admission.remaining),

@@ -173,10 +173,13 @@ WebhookOutcome claim_id(const text *source, const text *id, const text *scope, c
     request.key = composite_key(source, id);
     request.scope = scope;
     apply_policy(&request, policy, nullptr);
-    if (request.ttl != core::kForever)
-        request.ttl = Max(request.ttl, 2 * webhook.tolerance + USECS_PER_SEC);
+    const Micros least = 2 * webhook.tolerance + USECS_PER_SEC;
+    if (request.ttl < least) {
+        request.ttl = least;
+        request.ttl_is_given = true;
+    }
     request.waits_for_commit = true;
-    const KeyTable table = open_keys(Access::write, request.space);
+    const KeyTable table = open_keys(Access::write, request.space, request.scope);
     Claimed claimed = claim_key(table, request);
     const bool is_stale = is_granted(claimed.outcome) && !is_fresh(webhook, clock_now());
     if (!is_stale)

@@ -1,9 +1,12 @@
 // idem_scope_set, idem_http_scope_set, idem_scope_reset, idem_scope_drop.
 #include "core/http_message.hpp"
+#include "rings/ring_work.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
+#include "storage/ring.hpp"
+#include "storage/scope_places.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -13,7 +16,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl, count };
+    enum { scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, ring, response_ttl, count };
 };
 
 // Whether the caller, a parameter of the statement, has the privileges of the scope's owner. The statement checks the row
@@ -24,13 +27,13 @@ struct Argument {
 
 constexpr const char *kSet =
     "INSERT INTO %s AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $9)" // $8, the ring, is no column
     " ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl),"
     " keep_forever = coalesce(excluded.keep_forever, c.keep_forever), lease = coalesce(excluded.lease, c.lease),"
     " on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),"
     " max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner),"
     " response_ttl = coalesce(excluded.response_ttl, c.response_ttl)"
-    " WHERE" IDEM_MAY_USE("$9") " RETURNING 1";
+    " WHERE" IDEM_MAY_USE("$10") " RETURNING 1";
 
 // The arguments of idem_http_scope_set. The statuses are in the order of HttpRefusal.
 struct HttpArgument {
@@ -74,8 +77,8 @@ constexpr const char *kDrop =
 constexpr const char *kReset =
     "UPDATE %s AS c SET scope = c.scope%s WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
 
-constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID,    INTERVALOID,
-                                                 TEXTOID, INT4OID,     REGROLEOID, INTERVALOID};
+constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID, INTERVALOID, TEXTOID,
+                                                 INT4OID, REGROLEOID,  TEXTOID, INTERVALOID};
 
 void check_values(FunctionCallInfo fcinfo) {
     if (!PG_ARGISNULL(Argument::ttl))
@@ -201,6 +204,8 @@ Names names_argument(FunctionCallInfo fcinfo, int arg) {
     return names;
 }
 
+constexpr const char *kRing = "ring"; // a setting that is no column: where the scope's keys are
+
 bool contains(const Names &names, const char *name) {
     for (int i = 0; i < names.count; i++)
         if (strcmp(TextDatumGetCString(names.list[i]), name) == 0)
@@ -218,7 +223,7 @@ template <typename Visit> void for_each_setting(Visit visit) {
 void check_settings(const Names &names) {
     for (int i = 0; i < names.count; i++) {
         const char *name = TextDatumGetCString(names.list[i]);
-        bool is_known = false;
+        bool is_known = strcmp(name, kRing) == 0;
         StringInfoData known;
         initStringInfo(&known);
         for_each_setting([&](const char *setting) {
@@ -227,7 +232,7 @@ void check_settings(const Names &names) {
         });
         if (!is_known)
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a scope has no setting \"%s\"", name),
-                            errhint("The settings are %s.", known.data)));
+                            errhint("The settings are %s, %s.", known.data, kRing)));
     }
 }
 
@@ -242,13 +247,45 @@ const char *assignments(const Names &names) {
     return list.data;
 }
 
+// The id of the ring that the call names; kInIdemKeys: none.
+int ring_argument(FunctionCallInfo fcinfo) {
+    const text *name = optional_text(fcinfo, Argument::ring);
+    if (name == nullptr)
+        return kInIdemKeys;
+    const int ring = find_ring(text_to_cstring(name));
+    if (ring == kInIdemKeys)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("ring \"%s\" does not exist", text_to_cstring(name)),
+                        errhint("Create it with idem_ring_create.")));
+    return ring;
+}
+
+// A ring's keys are all retained for the same time.
+void check_ring(const text *name) {
+    CommandCounterIncrement();
+    if (read_places(name).current() == kInIdemKeys)
+        return;
+    const SqlArgument value = {TEXTOID, PointerGetDatum(name), false};
+    if (run_as_owner(
+            psprintf("SELECT FROM ONLY %s WHERE scope OPERATOR(pg_catalog.=) $1 AND keep_forever", member_name(scopes_table)),
+            &value, 1))
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a scope that keeps its keys forever cannot live in a ring"),
+                 errdetail("Scope \"%s\" has keep_forever.", text_to_cstring(name)),
+                 errhint("SELECT idem_scope_reset(%s, 'keep_forever');", quote_literal_cstr(text_to_cstring(name)))));
+}
+
 } // namespace
 
 SQL_FUNCTION(idem_scope_set) {
-    check_scope_access(required_scope_argument(fcinfo, Argument::scope));
+    const text *name = required_scope_argument(fcinfo, Argument::scope);
+    check_scope_access(name);
     check_values(fcinfo);
+    const int ring = ring_argument(fcinfo);
     prevent_unless_writable("idem_scope_set()");
     write_scope(fcinfo, kSet, kArgumentTypes, Argument::count);
+    if (ring != kInIdemKeys)
+        move_scope(name, ring);
+    check_ring(name);
     PG_RETURN_VOID();
 }
 
@@ -266,6 +303,8 @@ SQL_FUNCTION(idem_scope_reset) {
     check_scope_access(name);
     check_settings(names);
     prevent_unless_writable("idem_scope_reset()");
+    if (contains(names, kRing))
+        move_scope(name, kInIdemKeys);
     PG_RETURN_BOOL(change_row(name, psprintf(kReset, member_name(scopes_table), assignments(names))));
 }
 
@@ -273,5 +312,8 @@ SQL_FUNCTION(idem_scope_drop) {
     const text *name = required_scope_argument(fcinfo, 0);
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
-    PG_RETURN_BOOL(change_row(name, psprintf(kDrop, member_name(scopes_table))));
+    const bool is_dropped = change_row(name, psprintf(kDrop, member_name(scopes_table)));
+    if (places_of(name) != nullptr)
+        move_scope(name, kInIdemKeys);
+    PG_RETURN_BOOL(is_dropped);
 }

@@ -145,6 +145,8 @@ HeapTable open_heap(Member &member, LOCKMODE lock) { return with_primary_key(ope
 
 HeapTable open_heap_held(Member &member, LOCKMODE lock) { return with_primary_key(open_member_held(member, lock), lock); }
 
+HeapTable heap_of_window(Relation window) { return with_primary_key(window, RowExclusiveLock); }
+
 void close_heap(const HeapTable &table) {
     if (table.primary_key != nullptr)
         close_index(table.primary_key);

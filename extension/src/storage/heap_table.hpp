@@ -26,6 +26,9 @@ struct HeapTable {
 HeapTable open_heap(Member &member, LOCKMODE lock);
 // As open_heap, for a table that is opened in many calls of a transaction (open_member_held).
 HeapTable open_heap_held(Member &member, LOCKMODE lock);
+// A window of a ring, which is locked at least for reading. Its index is not locked: a REINDEX of a window that is only read is
+// the third case in which a search of microseconds may fail with an error.
+HeapTable heap_of_window(Relation window);
 void close_heap(const HeapTable &table);
 
 // An index on plain columns whose first column is `column`, or nullptr. The caller closes it with close_index.

@@ -41,6 +41,12 @@ static_assert(lengthof(tables) == lengthof(kKeySpaces));
 
 } // namespace
 
+Member member_window(const char *name) {
+    Member member = table_of_keys(name);
+    member.layout.is_window = true;
+    return member;
+}
+
 Member &table_of(KeySpace space) { return tables[static_cast<int>(space)]; }
 
 } // namespace idem

@@ -1,9 +1,11 @@
 #include "storage/key_store.hpp"
 
+#include "server/arguments.hpp"
 #include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "server/lock_patience.hpp"
 #include "server/writable.hpp"
+#include "storage/key_places.hpp"
 
 namespace idem {
 
@@ -26,7 +28,7 @@ Probe found_at(HeapTuple row, Buffer buffer) {
     Probe found{};
     found.presence = Presence::found;
     found.row = row;
-    found.tid = row->t_self;
+    found.version.tid = row->t_self;
     found.own_transaction = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
     found.in_snapshot = found.own_transaction || is_in_snapshot(row, buffer);
     return found;
@@ -40,7 +42,7 @@ Probe found_with_dirty(HeapTuple row, Buffer buffer, const SnapshotData &dirty) 
     busy.presence = Presence::busy;
     busy.holder = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     busy.speculative_token = dirty.speculativeToken;
-    busy.tid = row->t_self;
+    busy.version.tid = row->t_self;
     return busy;
 }
 
@@ -60,7 +62,7 @@ struct Scan {
     IndexedRows rows;
 };
 
-void begin_scan(Scan *scan, const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+void begin_scan(Scan *scan, const HeapTable &table, Snapshot snapshot, const text *scope, const text *key) {
     ScanKeyEntryInitialize(&scan->keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
                            PointerGetDatum(scope));
     ScanKeyEntryInitialize(&scan->keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ,
@@ -68,7 +70,7 @@ void begin_scan(Scan *scan, const KeyTable &table, Snapshot snapshot, const text
     scan->rows = begin_indexed_rows(table, table.primary_key, snapshot, scan->keys, 2);
 }
 
-Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope, const text *key) {
+Probe probe_by_scan(const HeapTable &table, Snapshot snapshot, const text *scope, const text *key) {
     Scan scan;
     begin_scan(&scan, table, snapshot, scope, key);
     Probe result{};
@@ -83,7 +85,7 @@ Probe probe_by_scan(const KeyTable &table, Snapshot snapshot, const text *scope,
 bool may_have_been_deleted(const Probe &found) { return (found.row->t_data->t_infomask & HEAP_XMAX_INVALID) == 0; }
 
 // The key's row according to earlier commands of this transaction. False: none of them wrote the key.
-bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe *own) {
+bool probe_own(const HeapTable &table, const text *scope, const text *key, Probe *own) {
     const Snapshot active = GetActiveSnapshot();
     bool is_written = false;
     *own = Probe{};
@@ -104,16 +106,132 @@ bool probe_own(const KeyTable &table, const text *scope, const text *key, Probe 
 
 } // namespace
 
-KeyTable open_keys(Access access, KeySpace space) { return {open_heap(table_of(space), lock_for(access)), space}; }
+// --- Where keys are ----------------------------------------------------------------------------------------------------------
 
-void close_keys(const KeyTable &table) { close_heap(table); }
+namespace {
 
-void begin_probing(Prober *prober, const KeyTable &table) {
+const HeapTable &heap_of(const KeyTable &table, const KeyVersion &version) {
+    if (is_in_ring(version))
+        return table.places->opened[version.table - 1].heap;
+    return table;
+}
+
+// As heap_of, for a change.
+const HeapTable &writable_heap_of(const KeyTable &table, const KeyVersion &version) {
+    if (is_in_ring(version) && table.places->looks == 0)
+        lock_window_for_writing(table.places, version.table);
+    return heap_of(table, version);
+}
+
+bool puts_keys_in_ring(const KeyTable &table) { return table.places != nullptr && table.places->rings[0] != nullptr; }
+
+// The number of the table that takes new keys. -1: its window was waited for, and the caller begins again. REQUIRES: a look.
+int table_for_new_keys(const KeyTable &table) {
+    if (!puts_keys_in_ring(table))
+        return 0;
+    const Ring &ring = *table.places->rings[0];
+    const int number = open_window(table.places, ring, ring.open, RowExclusiveLock);
+    return number == 0 ? -1 : number;
+}
+
+// A table in which keys are looked for.
+struct Visited {
+    int number;          // KeyVersion::table
+    bool takes_new_keys; // those of the scope
+    int place;
+    int sealed_window; // or -1: every key may be in the table
+};
+
+// Calls `visit(heap, Visited)` for the tables that may have one of the keys, as long as it returns true. `may_be_in(place,
+// window)` says so of a sealed window. False: a window was waited for, and the caller begins again. REQUIRES: a look.
+template <typename MayBeIn, typename Visit> bool visit_places(const KeyTable &table, MayBeIn may_be_in, Visit visit) {
+    KeyPlaces *places = table.places;
+    bool go_on = true;
+    const auto visit_window = [&](int place, int window) {
+        const Ring &ring = *places->rings[place];
+        const bool is_open = window == ring.open;
+        if (place > 0 && ring.window[window].state.generation > places->of_scope.places[place].through)
+            return true;
+        if (!is_open && !may_be_in(place, window))
+            return true;
+        const bool takes_new_keys = place == 0 && is_open;
+        const LOCKMODE lock = takes_new_keys && places->is_writing ? RowExclusiveLock : AccessShareLock;
+        const int number = open_window(places, ring, window, lock);
+        if (number != 0)
+            go_on = visit(places->opened[number - 1].heap, Visited{number, takes_new_keys, place, is_open ? -1 : window});
+        return number != 0;
+    };
+    for (int place = 0; place < places->of_scope.count && go_on; place++) {
+        const Ring *ring = places->rings[place];
+        if (ring == nullptr) {
+            go_on = visit(table, Visited{0, place == 0, place, -1});
+            continue;
+        }
+        if (is_left_behind(*places, place))
+            continue;
+        for (int i = 0; i < ring->looked_in_count && go_on; i++)
+            if (!visit_window(place, ring->looked_in[i]))
+                return false;
+        if (go_on && !visit_window(place, ring->open))
+            return false;
+    }
+    return true;
+}
+
+// For each place, the sealed windows that may have the key.
+struct Candidates {
+    uint32 windows[ScopePlaces::kMax];
+
+    bool contain(int place, int window) const { return (windows[place] >> window & 1) != 0; }
+};
+
+Candidates candidates_for(const KeyPlaces &places, const text *scope, const text *key) {
+    Candidates candidates{};
+    for (int i = 0; i < places.of_scope.count; i++)
+        if (places.rings[i] != nullptr && !is_left_behind(places, i))
+            candidates.windows[i] = windows_to_look_in(*places.rings[i], scope, key);
+    return candidates;
+}
+
+} // namespace
+
+KeyTable open_keys(Access access, KeySpace space, const text *scope) {
+    KeyTable table{open_heap(table_of(space), lock_for(access)), space, nullptr};
+    if (space == KeySpace::keys && scope != nullptr)
+        table.places = open_places(scope, access == Access::write);
+    return table;
+}
+
+void close_keys(const KeyTable &table) {
+    if (table.places != nullptr)
+        close_places(table.places);
+    close_heap(table);
+}
+
+core::Micros fixed_retention(const KeyTable &table) { return table.places == nullptr ? 0 : ring_retention(table.places); }
+
+void begin_look(const KeyTable &table) {
+    if (table.places != nullptr)
+        begin_look(table.places);
+}
+
+void end_look(const KeyTable &table) {
+    if (table.places != nullptr)
+        end_look(table.places);
+}
+
+// --- Looking for a key -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void begin_probing(Prober *prober, const HeapTable &table) {
     prober->table = &table;
     open_cursor(&prober->cursor, table.relation, table.primary_key);
     prober->heap_page = InvalidBuffer;
     InitDirtySnapshot(prober->dirty);
 }
+
+} // namespace
 
 namespace {
 
@@ -130,10 +248,6 @@ bool fetch_version(Prober *prober, ItemPointerData entry) {
     return found;
 }
 
-} // namespace
-
-namespace {
-
 Probe probe_entries(Prober *prober, const IndexEntries &entries, const text *scope, const text *key) {
     if (entries.overflow)
         return probe_by_scan(*prober->table, &prober->dirty, scope, key);
@@ -143,18 +257,21 @@ Probe probe_entries(Prober *prober, const IndexEntries &entries, const text *sco
     return Probe{};
 }
 
-} // namespace
-
 Probe probe_next(Prober *prober, const text *scope, const text *key) {
     IndexEntries entries;
     find_entries(&prober->cursor, scope, key, &entries);
     return probe_entries(prober, entries, scope, key);
 }
 
+} // namespace
+
 void end_probing(Prober *prober) {
+    if (prober->table == nullptr)
+        return;
     if (BufferIsValid(prober->heap_page))
         ReleaseBuffer(prober->heap_page);
     close_cursor(&prober->cursor);
+    prober->table = nullptr;
 }
 
 namespace {
@@ -168,27 +285,32 @@ bool is_wanted_row(const Prober &prober, const Probe &found) {
     return prober.cursor.wanted.compare(reinterpret_cast<const char *>(DatumGetPointer(scope)), 2, &order) && order == 0;
 }
 
-Glance glance_of(const Prober &prober, const Probe &found, core::Micros now) {
+bool is_completed(const HeapTable &table, const Probe &found) {
+    bool is_null;
+    const Datum state = heap_getattr(found.row, KeyColumn::state, RelationGetDescr(table.relation), &is_null);
+    return static_cast<core::State>(DatumGetChar(state)) == core::State::completed;
+}
+
+core::Micros expires_at(const HeapTable &table, const Probe &found) {
+    bool is_null;
+    return DatumGetTimestampTz(heap_getattr(found.row, KeyColumn::expires_at, RelationGetDescr(table.relation), &is_null));
+}
+
+// What one table shows of a key. `expired`: as done, but its retention is over.
+enum class Seen { absent, done, expired, other };
+
+Seen seen_of(const Prober &prober, const Probe &found, core::Micros now) {
     if (found.presence == Presence::absent)
-        return Glance::absent;
-    const bool is_done = found.presence == Presence::found && found.in_snapshot && is_completed(*prober.table, found, now) &&
-                         is_wanted_row(prober, found);
-    return is_done ? Glance::done : Glance::other;
+        return Seen::absent;
+    const HeapTable &table = *prober.table;
+    if (found.presence != Presence::found || !found.in_snapshot || !is_completed(table, found) || !is_wanted_row(prober, found))
+        return Seen::other;
+    return expires_at(table, found) > now ? Seen::done : Seen::expired;
 }
 
-} // namespace
-
-Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now) {
-    if (RecoveryInProgress())
-        return Glance::other;
-    Prober prober;
-    begin_probing(&prober, table);
-    const Glance result = glance_of(prober, probe_next(&prober, scope, key), now);
-    end_probing(&prober);
-    return result;
+Seen look_at(Prober *prober, const text *scope, const text *key, core::Micros now) {
+    return seen_of(*prober, probe_next(prober, scope, key), now);
 }
-
-namespace {
 
 // The pages of the rows that a group of keys leads to, pinned, with the rows on their way from memory; InvalidBuffer for a key
 // without entries.
@@ -222,9 +344,7 @@ void pin_pages(const Prober &prober, const IndexEntries *entries, int count, Gro
     }
 }
 
-} // namespace
-
-void glance_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Glance *glances) {
+void look_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Seen *seen) {
     IndexEntries entries[kKeysPerGroup];
     find_entries_of_group(&prober->cursor, scope, keys, count, entries);
     GroupPages group;
@@ -233,14 +353,116 @@ void glance_at_group(Prober *prober, const text *scope, const text *const *keys,
         if (BufferIsValid(group.pages[i]))
             ReleaseBuffer(group.pages[i]); // a page with a second pin is never pruned
         prober->cursor.wanted.set(scope, keys[i]);
-        glances[i] = glance_of(*prober, probe_entries(prober, entries[i], scope, keys[i]), now);
+        seen[i] = seen_of(*prober, probe_entries(prober, entries[i], scope, keys[i]), now);
     }
 }
 
-Probe probe(const KeyTable &table, const text *scope, const text *key) {
-    // A standby cannot tell which transactions are in progress, and cannot wait for them. Only the snapshot counts there.
+Glance glance_of(Seen seen) {
+    return seen == Seen::absent ? Glance::absent : seen == Seen::done ? Glance::done : Glance::other;
+}
+
+// The keys of a group that were not found yet.
+struct Remaining {
+    const text *keys[kKeysPerGroup];
+    int indexes[kKeysPerGroup];
+    int count;
+};
+
+// Looks at the remaining keys in one table. An expired key is as good as absent, unless the table takes new keys: its row is
+// then replaced.
+void look_at_remaining(Prober *prober, const text *scope, const Remaining &keys, bool takes_new_keys, core::Micros now,
+                       Glance *glances) {
+    Seen seen[kKeysPerGroup];
+    if (keys.count == 1)
+        seen[0] = look_at(prober, scope, keys.keys[0], now);
+    else if (keys.count > 1)
+        look_at_group(prober, scope, keys.keys, keys.count, now, seen);
+    for (int i = 0; i < keys.count; i++)
+        glances[keys.indexes[i]] = seen[i] == Seen::expired && !takes_new_keys ? Glance::absent : glance_of(seen[i]);
+}
+
+// As glance_at_group, for a scope that has a ring. `prober` stays at the table that takes new keys. False: begin again.
+bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                          core::Micros now, Glance *glances) {
+    Candidates candidates[kKeysPerGroup];
+    for (int i = 0; i < count; i++) {
+        candidates[i] = candidates_for(*table.places, scope, keys[i]);
+        glances[i] = Glance::absent;
+    }
+    const auto remains = [&](int i, int place, int window) {
+        return glances[i] == Glance::absent && (window < 0 || candidates[i].contain(place, window));
+    };
+    const auto may_be_in = [&](int place, int window) {
+        for (int i = 0; i < count; i++)
+            if (remains(i, place, window))
+                return true;
+        return false;
+    };
+    return visit_places(table, may_be_in, [&](const HeapTable &heap, const Visited &visited) {
+        Remaining remaining;
+        remaining.count = 0;
+        for (int i = 0; i < count; i++) {
+            if (!remains(i, visited.place, visited.sealed_window))
+                continue;
+            remaining.keys[remaining.count] = keys[i];
+            remaining.indexes[remaining.count++] = i;
+        }
+        if (visited.takes_new_keys) {
+            if (prober->table != &heap) {
+                end_probing(prober);
+                begin_probing(prober, heap);
+            }
+            look_at_remaining(prober, scope, remaining, true, now, glances);
+            return true;
+        }
+        Prober other;
+        begin_probing(&other, heap);
+        look_at_remaining(&other, scope, remaining, false, now, glances);
+        end_probing(&other);
+        return true;
+    });
+}
+
+void glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                      core::Micros now, Glance *glances) {
+    while (!try_glance_at_places(prober, table, scope, keys, count, now, glances))
+        end_probing(prober);
+}
+
+} // namespace
+
+Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now) {
     if (RecoveryInProgress())
-        return probe_snapshot(table, scope, key);
+        return Glance::other;
+    Prober prober;
+    prober.table = nullptr;
+    Glance result;
+    if (table.places != nullptr) {
+        glance_at_places(&prober, table, scope, &key, 1, now, &result);
+    } else {
+        begin_probing(&prober, table);
+        result = glance_of(look_at(&prober, scope, key, now));
+    }
+    end_probing(&prober);
+    return result;
+}
+
+void glance_at_group(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                     core::Micros now, Glance *glances) {
+    if (table.places != nullptr)
+        return glance_at_places(prober, table, scope, keys, count, now, glances);
+    if (prober->table == nullptr)
+        begin_probing(prober, table);
+    Seen seen[kKeysPerGroup];
+    look_at_group(prober, scope, keys, count, now, seen);
+    for (int i = 0; i < count; i++)
+        glances[i] = glance_of(seen[i]);
+}
+
+namespace {
+
+// The row that a dirty snapshot sees.
+Probe probe_dirty(const HeapTable &table, const text *scope, const text *key) {
     Prober prober;
     begin_probing(&prober, table);
     const Probe result = with_copied_row(probe_next(&prober, scope, key));
@@ -248,7 +470,8 @@ Probe probe(const KeyTable &table, const text *scope, const text *key) {
     return result;
 }
 
-Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
+// The row that the active snapshot sees.
+Probe probe_visible(const HeapTable &table, const text *scope, const text *key) {
     const Probe visible = probe_by_scan(table, GetActiveSnapshot(), scope, key);
     // A transaction's snapshot still sees a row that others have deleted since, even if this transaction has replaced it.
     Probe own;
@@ -256,6 +479,55 @@ Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) 
         may_have_been_deleted(visible) && probe_own(table, scope, key, &own))
         return own;
     return visible;
+}
+
+using ProbeOne = Probe (*)(const HeapTable &table, const text *scope, const text *key);
+
+// Whether the row decides what becomes of the key, wherever it is. A row in idem_keys that is not completed may be in doubt.
+bool decides(const HeapTable &heap, const Probe &probe, core::Micros now) {
+    return probe.presence == Presence::busy || probe.own_transaction || !is_completed(heap, probe) ||
+           expires_at(heap, probe) > now;
+}
+
+// False: begin again. An expired row counts only where new keys go.
+bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key, Probe *result) {
+    *result = Probe{};
+    const core::Micros now = clock_now();
+    const Candidates candidates = candidates_for(*table.places, scope, key);
+    return visit_places(
+        table, [&](int place, int window) { return candidates.contain(place, window); },
+        [&](const HeapTable &heap, const Visited &visited) {
+            Probe found = probe_one(heap, scope, key);
+            if (found.presence == Presence::absent)
+                return true;
+            found.version.table = visited.number;
+            const bool is_decisive = decides(heap, found, now);
+            if (is_decisive || visited.takes_new_keys)
+                *result = found;
+            return !is_decisive;
+        });
+}
+
+Probe probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key) {
+    if (table.places == nullptr)
+        return probe_one(table, scope, key);
+    Probe result;
+    begin_look(table);
+    while (!try_probe_places(table, probe_one, scope, key, &result))
+        check_for_interrupts();
+    end_look(table);
+    return result;
+}
+
+} // namespace
+
+Probe probe(const KeyTable &table, const text *scope, const text *key) {
+    // A standby cannot tell which transactions are in progress, and cannot wait for them. Only the snapshot counts there.
+    return RecoveryInProgress() ? probe_snapshot(table, scope, key) : probe_places(table, probe_dirty, scope, key);
+}
+
+Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
+    return probe_places(table, probe_visible, scope, key);
 }
 
 Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
@@ -277,7 +549,8 @@ void wait_for_holder(const KeyTable &table, const Probe &busy) {
     if (busy.speculative_token != 0)
         SpeculativeInsertionWait(busy.holder, busy.speculative_token);
     else
-        XactLockTableWait(busy.holder, table.relation, const_cast<ItemPointer>(&busy.tid), XLTW_InsertIndexUnique);
+        XactLockTableWait(busy.holder, heap_of(table, busy.version).relation, const_cast<ItemPointer>(&busy.version.tid),
+                          XLTW_InsertIndexUnique);
     CHECK_FOR_INTERRUPTS();
 }
 
@@ -288,12 +561,12 @@ bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micr
     return true;
 }
 
-bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const ItemPointerData &version,
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version,
                                  core::Micros patience) {
     Probe busy{};
     busy.presence = Presence::busy;
     busy.holder = holder;
-    busy.tid = version;
+    busy.version = version;
     return wait_for_holder_within(table, busy, patience);
 }
 
@@ -350,14 +623,6 @@ bool is_owner(const KeyRow &row, const text *owner) {
     return owner != nullptr && !row.is_null(KeyColumn::owner) && equal_bytes(row.get(KeyColumn::owner), owner);
 }
 
-bool is_completed(const KeyTable &table, const Probe &found, core::Micros now) {
-    TupleDesc layout = RelationGetDescr(table.relation);
-    bool is_null;
-    const Datum state = heap_getattr(found.row, KeyColumn::state, layout, &is_null);
-    const Datum expires_at = heap_getattr(found.row, KeyColumn::expires_at, layout, &is_null);
-    return static_cast<core::State>(DatumGetChar(state)) == core::State::completed && DatumGetTimestampTz(expires_at) > now;
-}
-
 bool has_response(TupleDesc layout, HeapTuple row) {
     return !heap_attisnull(row, KeyColumn::response, layout) || !heap_attisnull(row, KeyColumn::steps, layout);
 }
@@ -376,10 +641,15 @@ core::Micros completion_time(TupleDesc layout, HeapTuple row) {
         heap_getattr(row, is_leased ? KeyColumn::completed_at : KeyColumn::created_at, layout, &is_null));
 }
 
-bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version) {
-    HeapTuple tuple = form_row(table, values, nulls);
-    const bool is_new = insert_row_if_new(table, tuple);
-    *version = tuple->t_self;
+bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, KeyVersion *version) {
+    const int number = table_for_new_keys(table);
+    if (number < 0)
+        return false;
+    version->table = number;
+    const HeapTable &heap = heap_of(table, *version);
+    HeapTuple tuple = form_row(heap, values, nulls);
+    const bool is_new = insert_row_if_new(heap, tuple);
+    version->tid = tuple->t_self;
     heap_freetuple(tuple);
     CommandCounterIncrement();
     return is_new;
@@ -405,11 +675,11 @@ TransactionId open_member_of(MultiXactId lockers, bool only_locked) {
 
 } // namespace
 
-TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
+TransactionId locker_of(const KeyTable &table, const KeyVersion &version) {
     HeapTupleData tuple{};
-    tuple.t_self = version;
+    tuple.t_self = version.tid;
     Buffer buffer;
-    if (!heap_fetch(table.relation, SnapshotAny, &tuple, &buffer, false))
+    if (!heap_fetch(heap_of(table, version).relation, SnapshotAny, &tuple, &buffer, false))
         return InvalidTransactionId;
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
     const TransactionId lockers = HeapTupleHeaderGetRawXmax(tuple.t_data);
@@ -422,45 +692,61 @@ TransactionId locker_of(const KeyTable &table, const ItemPointerData &version) {
     return is_open_elsewhere(lockers) ? lockers : InvalidTransactionId;
 }
 
-Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait) {
+Write lock_key(const KeyTable &table, KeyVersion *version, LockTupleMode mode, LockWaitPolicy wait) {
+    return lock_row(writable_heap_of(table, *version), &version->tid, mode, wait);
+}
+
+Write replace_key(const KeyTable &table, KeyVersion *version, const Datum *values, const bool *nulls, bool wait) {
+    const HeapTable &heap = writable_heap_of(table, *version);
     // heap_update waits for a transaction that holds the row. A caller that may not wait first tries to acquire the row lock
     // that the update needs; the update then has nothing to wait for.
-    if (!wait) {
-        const Write locked = lock_row(table, version, LockTupleNoKeyExclusive, LockWaitSkip);
+    if (!wait || (table.places != nullptr && table.places->looks > 0)) {
+        const Write locked = lock_row(heap, &version->tid, LockTupleNoKeyExclusive, LockWaitSkip);
         if (locked != Write::done)
             return locked;
     }
-    HeapTuple tuple = form_row(table, values, nulls);
-    const Write write = update_row(table, *version, tuple);
+    HeapTuple tuple = form_row(heap, values, nulls);
+    const Write write = update_row(heap, version->tid, tuple);
     if (write == Write::done) {
-        *version = tuple->t_self;
+        version->tid = tuple->t_self;
         CommandCounterIncrement();
     }
     heap_freetuple(tuple);
     return write;
 }
 
-bool is_current(const KeyTable &table, const ItemPointerData &version) {
+bool is_current(const KeyTable &table, const KeyVersion &version) {
     HeapTupleData tuple{};
-    tuple.t_self = version;
+    tuple.t_self = version.tid;
     Buffer buffer;
-    const bool current = heap_fetch(table.relation, SnapshotSelf, &tuple, &buffer, false);
+    const bool current = heap_fetch(heap_of(table, version).relation, SnapshotSelf, &tuple, &buffer, false);
     if (BufferIsValid(buffer))
         ReleaseBuffer(buffer);
     return current;
 }
 
-Write delete_key(const KeyTable &table, ItemPointer version) {
-    const Write write = delete_row(table, *version);
+Write delete_key(const KeyTable &table, KeyVersion *version) {
+    const Write write = delete_row(writable_heap_of(table, *version), version->tid);
     if (write == Write::done)
         CommandCounterIncrement();
     return write;
 }
 
+bool may_have_keys(const text *scope) {
+    const KeyTable table = open_keys(Access::read, KeySpace::keys, nullptr);
+    ScanKeyData key;
+    ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(scope));
+    const IndexedRows rows = begin_indexed_rows(table, table.primary_key, SnapshotAny, &key, 1);
+    const bool has_one = next_row(rows) != nullptr;
+    end_indexed_rows(rows);
+    close_keys(table);
+    return has_one;
+}
+
 namespace {
 
 // A row like `pattern` with this key.
-HeapTuple row_with_key(const KeyTable &table, KeyRow *pattern, const text *key) {
+HeapTuple row_with_key(const HeapTable &table, KeyRow *pattern, const text *key) {
     pattern->set(KeyColumn::key, PointerGetDatum(key));
     return form_row(table, pattern->values, pattern->nulls);
 }
@@ -468,23 +754,31 @@ HeapTuple row_with_key(const KeyTable &table, KeyRow *pattern, const text *key) 
 } // namespace
 
 KeyInserter open_key_inserter(const KeyTable &table) {
-    return {&table, open_row_batch(table, kMaxInsertedKeys),
+    return {&table, table.places == nullptr ? open_row_batch(table, kMaxInsertedKeys) : nullptr,
             AllocSetContextCreate(CurrentMemoryContext, "idem batch", ALLOCSET_DEFAULT_SIZES)};
 }
 
 void close_key_inserter(const KeyInserter &inserter) {
-    close_row_batch(inserter.batch);
+    if (inserter.batch != nullptr)
+        close_row_batch(inserter.batch);
     MemoryContextDelete(inserter.memory);
 }
 
 bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count) {
     Assert(count <= kMaxInsertedKeys);
+    const int number = table_for_new_keys(*inserter.table);
+    if (number < 0)
+        return false;
+    const HeapTable &heap = heap_of(*inserter.table, {{}, number});
     const MemoryContext outer = MemoryContextSwitchTo(inserter.memory);
     HeapTuple rows[kMaxInsertedKeys];
     KeyRow row = pattern;
     for (int i = 0; i < count; i++)
-        rows[i] = row_with_key(*inserter.table, &row, keys[i]);
-    const bool all_new = insert_rows_if_new(inserter.batch, rows, count);
+        rows[i] = row_with_key(heap, &row, keys[i]);
+    RowBatch *batch = inserter.batch != nullptr ? inserter.batch : open_row_batch(heap, count);
+    const bool all_new = insert_rows_if_new(batch, rows, count);
+    if (inserter.batch == nullptr)
+        close_row_batch(batch);
     MemoryContextSwitchTo(outer);
     MemoryContextReset(inserter.memory);
     return all_new;

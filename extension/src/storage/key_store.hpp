@@ -14,6 +14,9 @@
 // Two functions read the tables block by block instead: a sweep, which deletes expired rows (sweep_heap.hpp), and
 // idem_in_flight.
 //
+// Keys of a scope that has a ring are in the ring's windows (ring.hpp), and in two places while the scope moves. Callers do not
+// know the layout: a row's version says itself in which table it is. Where the keys are is fixed during a look (begin_look).
+//
 // User triggers, rules and row-level security on the tables have no effect.
 #pragma once
 
@@ -25,14 +28,33 @@
 
 namespace idem {
 
+struct KeyPlaces;
+
 // An open key table.
 struct KeyTable : HeapTable {
     KeySpace space;
+    KeyPlaces *places; // of the scope, or nullptr: this table alone
 };
 
+// Opens the table for the keys of one scope. `scope` may be nullptr in spaces other than that of keys.
 enum class Access { read, write };
-KeyTable open_keys(Access access, KeySpace space);
+KeyTable open_keys(Access access, KeySpace space, const text *scope);
 void close_keys(const KeyTable &table);
+
+// How long the keys of a scope in a ring are retained, from the claim on; 0: as long as the claim says.
+core::Micros fixed_retention(const KeyTable &table);
+
+// From begin_look to end_look, the scope's keys stay in the places in which they are. Whoever inserts a key has found it absent
+// during the same look, and waits for nobody meanwhile. Looks may be nested. An error ends them.
+void begin_look(const KeyTable &table);
+void end_look(const KeyTable &table);
+
+// A version of a row: in which table (0: idem_keys, or the window's number in `places`), and where.
+struct KeyVersion {
+    ItemPointerData tid;
+    int table;
+};
+inline bool is_in_ring(const KeyVersion &version) { return version.table > 0; }
 
 enum class Presence {
     absent,
@@ -44,33 +66,32 @@ struct Probe {
     Presence presence;
     TransactionId holder;     // busy: that transaction
     uint32 speculative_token; // busy: not zero while the holder's insertion is in progress
-    ItemPointerData tid;      // found
-    HeapTuple row;            // found; from probe_next, on its page and valid until the next call
+    KeyVersion version;       // found, and for wait_for_holder
+    HeapTuple row;            // found; a copy
     bool own_transaction;     // found: this transaction wrote the version
     bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
 };
 
-// A search for keys. Pages stay pinned between two probes, so the caller ends the probing before it waits for anything.
-// REQUIRES: not in recovery; keys of one scope, in bytewise order.
+// A search for keys in one table. Pages stay pinned between two of them, so the caller ends it before it waits for anything.
 struct Prober {
-    const KeyTable *table;
+    const HeapTable *table; // nullptr: it is over, or has not begun
     IndexCursor cursor;
     Buffer heap_page; // pinned, not locked; or InvalidBuffer
     HeapTupleData row;
     SnapshotData dirty;
 };
-void begin_probing(Prober *prober, const KeyTable &table);
-Probe probe_next(Prober *prober, const text *scope, const text *key);
 void end_probing(Prober *prober);
 
 // What a look at the key's row shows: enough for most claims. `done`: it is completed, by a transaction that has committed and
 // that the caller's snapshot sees, or by this one; and its retention lasts beyond `now`. `absent`: a hint, as of `probe`.
-// REQUIRES: a space with key columns.
+// REQUIRES: a space with key columns; a look.
 enum class Glance { absent, done, other };
 Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now);
 
-// The same for up to kKeysPerGroup keys. REQUIRES: as probe_next.
-void glance_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Glance *glances);
+// The same for up to kKeysPerGroup keys. The prober's table is nullptr at first, and the caller ends it. REQUIRES: not in
+// recovery; keys in bytewise order, also those of one group and the next.
+void glance_at_group(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                     core::Micros now, Glance *glances);
 
 // Looks for one key. On a hot standby, the result is that of probe_snapshot.
 Probe probe(const KeyTable &table, const text *scope, const text *key);
@@ -94,8 +115,7 @@ void wait_for_holder(const KeyTable &table, const Probe &busy);
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
 
 // As wait_for_holder_within, for a transaction that has locked a row.
-bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const ItemPointerData &version,
-                                 core::Micros patience);
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version, core::Micros patience);
 
 // Raises 40001 if the transaction's snapshot does not see the row version: no result may depend on it.
 void require_in_snapshot(const KeyTable &table, const Probe &found);
@@ -137,9 +157,6 @@ bool is_owner(const KeyRow &row, const text *owner);
 // The facts that decide whether a stored row is expired, without decoding all of it. Assumes the policy `takeover`.
 core::KeyFacts stored_facts(TupleDesc layout, HeapTuple row);
 
-// Whether a found row is completed and its retention lasts beyond `now`. Cheaper than read_row.
-bool is_completed(const KeyTable &table, const Probe &found, core::Micros now);
-
 // The response of a completed key, and the outputs of its steps. A key whose response is removed counts as completed as before,
 // and replays say response_omitted.
 bool has_response(TupleDesc layout, HeapTuple row);
@@ -148,39 +165,45 @@ void remove_response(KeyRow *row);
 core::Micros completion_time(TupleDesc layout, HeapTuple row);
 
 // Inserts a new key; `version` receives its position. False: another row has the key or is being inserted with it; the caller
-// probes again.
-bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, ItemPointer version);
-inline bool insert_key(const KeyTable &table, const KeyRow &row, ItemPointer version) {
+// probes again. REQUIRES: a look, if the scope may have a ring.
+bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, KeyVersion *version);
+inline bool insert_key(const KeyTable &table, const KeyRow &row, KeyVersion *version) {
     return insert_key(table, row.values, row.nulls, version);
 }
 
 // One of the other open transactions that have locked or replaced this version, or InvalidTransactionId.
-TransactionId locker_of(const KeyTable &table, const ItemPointerData &version);
+TransactionId locker_of(const KeyTable &table, const KeyVersion &version);
+
+// Locks a row as lock_row does.
+Write lock_key(const KeyTable &table, KeyVersion *version, LockTupleMode mode, LockWaitPolicy wait);
+
+// Whether idem_keys itself may have a key of the scope, committed or not.
+bool may_have_keys(const text *scope);
 
 // Replaces a version. When done, `version` is the new version's position. `wait`: whether to wait for a transaction that holds
-// the row, or else to return busy.
-Write replace_key(const KeyTable &table, ItemPointer version, const Datum *values, const bool *nulls, bool wait);
-inline Write replace_key(const KeyTable &table, ItemPointer version, const KeyRow &row, bool wait) {
+// the row, or else to return busy; during a look, never. REQUIRES: a look, if the row is in a ring and its retention changes.
+Write replace_key(const KeyTable &table, KeyVersion *version, const Datum *values, const bool *nulls, bool wait);
+inline Write replace_key(const KeyTable &table, KeyVersion *version, const KeyRow &row, bool wait) {
     return replace_key(table, version, row.values, row.nulls, wait);
 }
 // Whether a version that this transaction wrote is still there, and not replaced or deleted since.
-bool is_current(const KeyTable &table, const ItemPointerData &version);
+bool is_current(const KeyTable &table, const KeyVersion &version);
 
-Write delete_key(const KeyTable &table, ItemPointer version);
+Write delete_key(const KeyTable &table, KeyVersion *version);
 
 // Inserts many keys, in batches of up to kMaxInsertedKeys. REQUIRES: opened outside of the subtransactions of insert_keys.
 inline constexpr int kMaxInsertedKeys = 128;
 struct KeyInserter {
     const KeyTable *table;
-    RowBatch *batch;
+    RowBatch *batch;      // nullptr: each batch is opened anew, because the window that takes keys may change
     MemoryContext memory; // of one batch
 };
 KeyInserter open_key_inserter(const KeyTable &table);
 void close_key_inserter(const KeyInserter &inserter);
 
 // Inserts keys that a probe just found absent: rows like `pattern`, each with its own key. False: one of them is not new; the
-// caller rolls back the subtransaction. REQUIRES: a subtransaction; keys distinct and sorted bytewise. Two such callers then
-// reach their common keys in the same order and cannot deadlock.
+// caller rolls back the subtransaction. REQUIRES: a subtransaction; a look, as insert_key; keys distinct and sorted bytewise.
+// Two such callers then reach their common keys in the same order and cannot deadlock.
 bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count);
 
 } // namespace idem

@@ -2,6 +2,7 @@
 
 #include "server/compat.hpp"
 #include "server/extension.hpp"
+#include "storage/ring.hpp"
 
 namespace idem {
 
@@ -25,11 +26,29 @@ void register_member(Member &member) {
     registered = &member;
 }
 
+void require_child_of_keys(const MemberLayout &layout, Oid relation) {
+    const Oid keys = get_relname_relid("idem_keys", extension().schema);
+    if (!is_window_of_a_ring(relation) || !list_member_oid(find_inheritance_children(keys, NoLock), relation))
+        raise_not_as_installed(layout.name, "It is not a window that idem_ring_create made.");
+}
+
+// The windows of rings inherit from idem_keys, and nothing else may inherit from anything.
+bool has_foreign_child(Oid relation, const MemberLayout &layout) {
+    const bool may_have_windows = strcmp(layout.name, "idem_keys") == 0;
+    ListCell *cell;
+    foreach (cell, find_inheritance_children(relation, NoLock))
+        if (!may_have_windows || !is_window_of_a_ring(lfirst_oid(cell)))
+            return true;
+    return false;
+}
+
 Oid find_member(const MemberLayout &layout) {
     const Oid relation = get_relname_relid(layout.name, extension().schema);
     if (!OidIsValid(relation))
         raise_not_as_installed(layout.name, "The relation does not exist.");
-    if (getExtensionOfObject(RelationRelationId, relation) != extension().oid)
+    if (layout.is_window)
+        require_child_of_keys(layout, relation);
+    else if (getExtensionOfObject(RelationRelationId, relation) != extension().oid)
         raise_not_as_installed(layout.name, "The relation does not belong to the extension.");
     return relation;
 }
@@ -62,7 +81,7 @@ void check_storage(Relation relation, const MemberLayout &layout) {
     if (layout.kind == RELKIND_RELATION && relation->rd_rel->relam != HEAP_TABLE_AM_OID)
         raise_not_as_installed(layout.name, "It does not use the heap access method.");
     // relhassubclass may still be set after the last child was dropped.
-    if (relation->rd_rel->relhassubclass && find_inheritance_children(RelationGetRelid(relation), NoLock) != NIL)
+    if (relation->rd_rel->relhassubclass && has_foreign_child(RelationGetRelid(relation), layout))
         raise_not_as_installed(layout.name, "Other tables inherit from it.");
     if (is_distributed(RelationGetRelid(relation)))
         raise_not_as_installed(layout.name, "Another extension has distributed it.");
@@ -231,6 +250,16 @@ Relation open_member(Member &member, LOCKMODE lock) {
             return relation;
         relation_close(relation, lock);
     }
+}
+
+Relation open_member_if_unlocked(Member &member, LOCKMODE lock) {
+    register_member(member);
+    const Oid oid = member.is_checked ? member.relation : find_member(member.layout);
+    if (!ConditionalLockRelationOid(oid, lock))
+        return nullptr;
+    Relation relation = open_member(member, lock); // does not wait
+    UnlockRelationOid(oid, lock);
+    return relation;
 }
 
 Relation open_member_held(Member &member, LOCKMODE lock) {

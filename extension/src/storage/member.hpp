@@ -29,6 +29,7 @@ struct MemberLayout {
     AttrNumber key[2];  // columns of the primary key; 0: no further column
     int checks;         // the number of CHECK constraints, or kAnyChecks
     bool holds_secrets; // rows are written without index entries and without logical decoding
+    bool is_window;     // made by idem_ring_create: it inherits from idem_keys and does not belong to the extension
 };
 // For tables that the executor writes, as it checks the constraints; and for tables of secrets, as no constraint may see them.
 inline constexpr int kAnyChecks = -1;
@@ -51,7 +52,7 @@ struct Member {
 template <int count>
 constexpr Member member_table(const char *name, const Column (&columns)[count], AttrNumber first_key, AttrNumber second_key,
                               int checks = 0) {
-    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false},
+    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false, false},
             InvalidOid,
             false,
             1,
@@ -60,10 +61,11 @@ constexpr Member member_table(const char *name, const Column (&columns)[count], 
             nullptr};
 }
 template <int count> constexpr Member member_of_secrets(const char *name, const Column (&columns)[count]) {
-    return {{name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true}, InvalidOid, false, 1, {}, false, nullptr};
+    return {
+        {name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 constexpr Member member_sequence(const char *name) {
-    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false, false}, InvalidOid, false, 1, {}, false, nullptr};
 }
 
 // Opens a relation that a lock protects already: its own, or for an index that of its table.
@@ -71,6 +73,9 @@ Relation open_locked_relation(Oid oid);
 
 // Opens, locks and checks the relation; 55000 if the check fails. The caller closes it as any relation.
 Relation open_member(Member &member, LOCKMODE lock);
+
+// As open_member, but returns nullptr instead of waiting for the lock.
+Relation open_member_if_unlocked(Member &member, LOCKMODE lock);
 
 // As open_member, for a relation that is opened in many calls of a transaction. The lock is acquired once in the transaction
 // and held until its end.

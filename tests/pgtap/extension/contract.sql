@@ -7,11 +7,6 @@ SELECT plan(10);
 
 -- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
 CREATE TEMP TABLE planned (name text, brought_by text);
-INSERT INTO planned VALUES
-    ('idem_scope_set', 'rings'),
-    ('idem_ring_create', 'rings'),
-    ('idem_ring_drop', 'rings'),
-    ('idem_rings', 'rings');
 
 -- The contract -------------------------------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ END $$;
 -- Functions with the signatures of idem's own, and of pg_catalog's that such code might call.
 SELECT pg_temp.trap(proname, pg_get_function_arguments(oid), pg_get_function_result(oid))
   FROM pg_proc
- WHERE prokind <> 'p' AND provariadic = 0 AND proargmodes IS NULL
+ WHERE prokind <> 'p' AND provariadic = 0 AND proargmodes IS NULL AND prorettype <> 'index_am_handler'::regtype
    AND (pronamespace = 'idem'::regnamespace
         OR pronamespace = 'pg_catalog'::regnamespace
            AND proname IN ('now', 'clock_timestamp', 'sha256', 'length', 'octet_length', 'convert_to', 'to_jsonb', 'row_to_json',

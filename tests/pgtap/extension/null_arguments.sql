@@ -37,6 +37,7 @@ INSERT INTO calls VALUES
     ('idem_release', $$'null:given back', pg_temp.fence('given back')$$),
     ('idem_renew', $$'null:leased', pg_temp.fence('leased')$$),
     ('idem_resolve', $$'null:lapsed', 'completed'$$),
+    ('idem_ring_create', $$'null:', '1 h'$$),
     ('idem_scope_set', $$'null:'$$),
     ('idem_serialize', $$'null:'$$),
     ('idem_step', $$'null:leased', pg_temp.fence('leased'), 'charge'$$),

@@ -65,6 +65,11 @@ INSERT INTO matrix VALUES
     ('idem_resolve',           'operator', 'idem_resolve(''grant:lapsed'', ''released'')'),
     ('idem_scope_set',         'operator', 'idem_scope_set(''grant:scope'', ttl => ''1 hour'')'),
     ('idem_scope_reset',       'operator', 'idem_scope_reset(''grant:scope'', ''ttl'')'),
+    ('idem_ring_create',       'operator', 'idem_ring_create(''grant:'' || random(), ''1 h'', 3)'),
+    ('idem_ring_drop',         'operator', 'idem_ring_drop(''grant:dropped'')'),
+    ('idem_ring_rebuild_filter', 'operator', 'idem_ring_rebuild_filter(''grant:ring'')'),
+    ('idem_ring_windows',      'operator', 'idem_rings'),
+    ('idem_ring_adopt',        'nobody',   'idem_ring_adopt(1)'),
     ('idem_version',           'public',   'idem_version()'),
     ('idem_scope_drop',        'operator', 'idem_scope_drop(''grant:scope'')'),
     ('idem_http_key',          'public',   'idem_http_key(''x'')'),
@@ -98,6 +103,7 @@ INSERT INTO matrix VALUES
     ('idem_grant',             'nobody',   'idem_grant(''tap_nobody'')'),
     ('idem_revoke',            'nobody',   'idem_revoke(''tap_nobody'')');
 SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["a"]}}') FROM unnest('{grant:machine,grant:dropped}'::text[]) name;
+SELECT idem_ring_create(name, '1 h', 3) FROM unnest('{grant:ring,grant:dropped}'::text[]) name;
 SELECT fence AS held FROM idem_begin('grant:held', lease => '1 hour') \gset
 SELECT fence AS held2 FROM idem_begin('grant:held2', lease => '1 hour') \gset
 SELECT outcome FROM idem_begin('grant:lapsed', lease => '1 ms');
@@ -137,7 +143,7 @@ SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
       WHERE has_function_privilege('tap_user', f.oid, 'EXECUTE')
         AND name IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', 'idem_machine_drop',
-                     'idem_grant', 'idem_revoke', 'idem_sweep', 'idem_sweep_status', 'idem_http_scope_set')),
+                     'idem_grant', 'idem_revoke', 'idem_sweep', 'idem_sweep_status', 'idem_http_scope_set', 'idem_ring_create', 'idem_ring_drop')),
     NULL, 'user_has_no_operators_function');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM functions f
@@ -164,7 +170,7 @@ SELECT is(
     (SELECT string_agg(format('%s: %s', role, views), '; ' ORDER BY role)
        FROM (SELECT role, string_agg(relname, ' ' ORDER BY relname) AS views FROM relations r, unnest('{tap_nobody,tap_user,tap_operator}'::name[]) AS role
               WHERE relkind = 'v' AND has_table_privilege(role, r.oid, 'SELECT') GROUP BY role) v),
-    'tap_operator: idem_dead_letters idem_guards idem_replicated_tables idem_stats idem_sweep_progress; tap_user: idem_guards idem_stats', 'views_are_readable_through_the_grants');
+    'tap_operator: idem_dead_letters idem_guards idem_replicated_tables idem_rings idem_stats idem_sweep_progress; tap_user: idem_guards idem_stats', 'views_are_readable_through_the_grants');
 SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0

@@ -235,7 +235,7 @@ BEGIN
 END $$;
 SELECT pg_temp.trap(proname, pg_get_function_arguments(oid), pg_get_function_result(oid))
   FROM pg_proc
- WHERE provariadic = 0 AND prokind = 'f' AND prorettype NOT IN ('trigger'::regtype, 'internal'::regtype)
+ WHERE provariadic = 0 AND prokind = 'f' AND prorettype NOT IN ('trigger'::regtype, 'internal'::regtype, 'index_am_handler'::regtype)
    AND (pronamespace = 'idem'::regnamespace AND proargmodes IS NULL
         OR pronamespace = 'pg_catalog'::regnamespace AND proargmodes IS NULL
            AND proname IN ('to_jsonb', 'jsonb_build_object', 'jsonb_populate_record', 'jsonb_object_field',

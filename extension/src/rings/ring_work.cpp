@@ -1,0 +1,309 @@
+#include "rings/ring_work.hpp"
+
+#include "rings/ring_filling.hpp"
+#include "server/arguments.hpp"
+#include "server/extension.hpp"
+#include "server/lock_patience.hpp"
+#include "server/writable.hpp"
+#include "storage/internal_sql.hpp"
+#include "storage/key_store.hpp"
+#include "storage/ring.hpp"
+#include "storage/scope_places.hpp"
+
+namespace idem {
+
+namespace {
+
+using core::Micros;
+using core::RingDue;
+using core::RingStep;
+using core::WindowState;
+
+constexpr Micros kMapPatience = 100 * 1000; // for the map's lock: claims wait behind whoever waits for it
+
+SqlArgument number_of(int window) { return {INT2OID, Int16GetDatum(static_cast<int16>(window)), false}; }
+SqlArgument time_of(Micros time) { return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false}; }
+SqlArgument generation_of(int64 generation) { return {INT8OID, Int64GetDatum(generation), false}; }
+
+// Runs a statement on the map, whose name replaces its %s.
+template <int count> void change_map(int ring, const char *statement, const SqlArgument (&arguments)[count]) {
+    (void)run_as_owner(psprintf(statement, qualified_name(map_name(ring))), arguments, count);
+}
+
+bool has_keys(RingWindow &window) {
+    Relation table = open_member(window.table, AccessShareLock);
+    const bool has_blocks = RelationGetNumberOfBlocks(table) > 0;
+    relation_close(table, AccessShareLock);
+    return has_blocks;
+}
+
+RingDue due_of(Ring &ring, const RingTries &tries) {
+    core::Window windows[kMaxWindows];
+    core::WindowUse uses[kMaxWindows] = {};
+    for (int i = 0; i < ring.windows; i++) {
+        windows[i] = ring.window[i].state;
+        uses[i].is_covered = ring.window[i].is_covered || !OidIsValid(ring.filter);
+    }
+    // A window that another session has locked is left alone: the step comes with a later sweep.
+    uses[ring.open].has_keys = has_keys(ring.window[ring.open]);
+    return core::due_step(windows, uses, ring.windows, ring.retention, clock_now(), tries.open, tries.windows);
+}
+
+bool lock_map(int ring) {
+    return within_patience(kMapPatience, [&] { (void)lock_ring(ring, ExclusiveLock); });
+}
+
+int64 greatest_generation(const Ring &ring) {
+    int64 greatest = 0;
+    for (int i = 0; i < ring.windows; i++)
+        greatest = Max(greatest, ring.window[i].state.generation);
+    return greatest;
+}
+
+bool open_next(const Ring &ring, int window) {
+    if (!lock_map(ring.id))
+        return false;
+    if (ring.window[window].state.state != WindowState::empty)
+        return false; // another session was faster
+    const Micros now = clock_now();
+    change_map(ring.id, "UPDATE %s SET state = 'sealed', closed_at = $2, until = NULL WHERE number OPERATOR(pg_catalog.=) $1",
+               {number_of(ring.open), time_of(now)});
+    change_map(ring.id,
+               "UPDATE %s SET state = 'open', opened_at = $2, closed_at = NULL, until = NULL, generation = $3"
+               " WHERE number OPERATOR(pg_catalog.=) $1",
+               {number_of(window), time_of(now), generation_of(greatest_generation(ring) + 1)});
+    adopt_ring(ring.id);
+    return true;
+}
+
+bool expire(const Ring &ring, int window) {
+    if (!lock_map(ring.id))
+        return false;
+    const core::Window &state = ring.window[window].state;
+    if (state.state != WindowState::sealed || !state.has_until() || state.until > clock_now())
+        return false;
+    change_map(ring.id, "UPDATE %s SET state = 'expired' WHERE number OPERATOR(pg_catalog.=) $1", {number_of(window)});
+    return true;
+}
+
+// Claims look in the window no more. A transaction that has claimed or read a key in it still has it locked.
+bool empty(const Ring &ring, int window) {
+    const Oid table = ring.window[window].table.relation;
+    if (!ConditionalLockRelationOid(table, AccessExclusiveLock))
+        return false;
+    (void)run_as_owner(psprintf("TRUNCATE ONLY %s", qualified_name(ring.window[window].name)), nullptr, 0);
+    change_map(ring.id,
+               "UPDATE %s SET state = 'empty', until = NULL WHERE number OPERATOR(pg_catalog.=) $1 AND state "
+               "OPERATOR(pg_catalog.=) 'expired'",
+               {number_of(window)});
+    return true;
+}
+
+bool empty_filter(const Ring &ring) {
+    if (!lock_map(ring.id))
+        return false;
+    (void)run_as_owner(psprintf("REINDEX INDEX %s", qualified_name(filter_name(ring.id))), nullptr, 0);
+    return true;
+}
+
+bool fill(const Ring &ring, int window) {
+    const int64 generation = ring.window[window].state.generation;
+    const Filled filled = fill_filter(ring, window);
+    if (filled.result == Filling::damaged)
+        return empty_filter(ring);
+    if (filled.result == Filling::blocked)
+        return false;
+    change_map(ring.id,
+               "UPDATE %s SET until = $2 WHERE number OPERATOR(pg_catalog.=) $1 AND generation OPERATOR(pg_catalog.=) $3"
+               " AND state OPERATOR(pg_catalog.=) 'sealed'",
+               {number_of(window), time_of(filled.until), generation_of(generation)});
+    return true;
+}
+
+bool take(const Ring &ring, const RingDue &due) {
+    switch (due.step) {
+    case RingStep::open:
+        return open_next(ring, due.window);
+    case RingStep::fill:
+        return fill(ring, due.window);
+    case RingStep::expire:
+        return expire(ring, due.window);
+    case RingStep::empty:
+        return empty(ring, due.window);
+    case RingStep::none:
+        break;
+    }
+    pg_unreachable();
+}
+
+// One session works on a ring at a time. False: another one does.
+bool lock_for_work(Oid map) { return ConditionalLockRelationOid(map, ShareUpdateExclusiveLock); }
+
+} // namespace
+
+bool take_ring_step(int id, RingTries *tries) {
+    Ring &ring = lock_ring(id);
+    unlock_ring(ring);
+    if (!lock_for_work(ring.map))
+        return false;
+    Ring &now = lock_ring(id);
+    const RingDue due = due_of(now, *tries);
+    unlock_ring(now);
+    if (due.step == RingStep::none)
+        return false;
+    if (!take(now, due)) {
+        tries->open |= due.step == RingStep::open;
+        if (due.step != RingStep::open)
+            tries->windows |= uint32{1} << due.window;
+    }
+    return true;
+}
+
+void adopt_ring(int id) {
+    ObjectAddress owner;
+    ObjectAddressSet(owner, ExtensionRelationId, extension().oid);
+    const auto adopt = [&](const char *name) {
+        const Oid relation = get_relname_relid(name, extension().schema);
+        if (!OidIsValid(relation) || list_member_oid(getAutoExtensionsOfObject(RelationRelationId, relation), extension().oid))
+            return;
+        ObjectAddress table;
+        ObjectAddressSet(table, RelationRelationId, relation);
+        recordDependencyOn(&table, &owner, DEPENDENCY_AUTO_EXTENSION);
+    };
+    adopt(map_name(id));
+    for (int window = 0; window < kMaxWindows; window++)
+        adopt(window_name(id, window));
+}
+
+// --- Moving a scope
+// -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void write_places(const text *scope, const ScopePlaces &places) {
+    const SqlArgument name = {TEXTOID, PointerGetDatum(scope), false};
+    const char *table = member_name(scope_places_table);
+    (void)run_as_owner(psprintf("DELETE FROM ONLY %s WHERE scope OPERATOR(pg_catalog.=) $1", table), &name, 1);
+    // Before its first move, and after its last key has left its last ring, a scope has no rows.
+    if (places.count == 1 && places.places[0].ring == kInIdemKeys)
+        return;
+    for (int i = 0; i < places.count; i++) {
+        const ScopePlace &place = places.places[i];
+        const SqlArgument values[] = {name,
+                                      {INT4OID, Int32GetDatum(place.ring), false},
+                                      {BOOLOID, BoolGetDatum(place.is_current), false},
+                                      {INT8OID, Int64GetDatum(place.through), place.ring == kInIdemKeys || place.is_current}};
+        (void)run_as_owner(psprintf("INSERT INTO %s (scope, ring, is_current, through) VALUES ($1, $2, $3, $4)", table), values,
+                           lengthof(values));
+    }
+}
+
+// The places after the move: the new one first, then those that may still have keys.
+ScopePlaces moved(const ScopePlaces &from, int ring, int64 through, const text *scope) {
+    ScopePlaces to{};
+    to.places[to.count++] = {ring, true, 0};
+    for (int i = 0; i < from.count; i++) {
+        if (from.places[i].ring == ring)
+            continue;
+        if (to.count == ScopePlaces::kMax)
+            ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                            errmsg("scope \"%s\" still has keys in too many places", text_to_cstring(scope)),
+                            errdetail("It has left %d rings and cannot leave another one.", ScopePlaces::kMax - 1),
+                            errhint("Try again when keys have expired there and the sweeper has come by.")));
+        ScopePlace left = from.places[i];
+        left.through = left.is_current ? through : left.through;
+        left.is_current = false;
+        to.places[to.count++] = left;
+    }
+    return to;
+}
+
+} // namespace
+
+void move_scope(const text *scope, int ring) {
+    relation_close(open_member(table_of(KeySpace::keys), ShareLock),
+                   NoLock); // waits for all claims, and keeps new ones waiting
+    ScopePlaces from = read_places(scope);
+    if (from.count == 0)
+        from = {{{kInIdemKeys, true, 0}}, 1};
+    if (from.current() == ring)
+        return;
+    if (ring != kInIdemKeys)
+        (void)lock_ring(ring, ExclusiveLock);
+    int64 through = 0;
+    if (from.current() != kInIdemKeys) {
+        const Ring &left = lock_ring(from.current(), ExclusiveLock);
+        through = left.window[left.open].state.generation;
+    }
+    write_places(scope, moved(from, ring, through, scope));
+}
+
+namespace {
+
+bool is_left_behind(const ScopePlace &place, const text *scope) {
+    if (place.ring == kInIdemKeys)
+        return !may_have_keys(scope);
+    const Ring &ring = lock_ring(place.ring);
+    bool is_left = true;
+    for (int i = 0; i < ring.windows; i++)
+        is_left =
+            is_left && (!core::is_looked_in(ring.window[i].state.state) || ring.window[i].state.generation > place.through);
+    unlock_ring(ring);
+    return is_left;
+}
+
+} // namespace
+
+void forget_left_places() {
+    ListCell *cell;
+    foreach (cell, scopes_with_places()) {
+        const auto *scope = static_cast<const text *>(lfirst(cell));
+        const ScopePlaces places = read_places(scope);
+        ScopePlaces kept{};
+        for (int i = 0; i < places.count; i++)
+            if (places.places[i].is_current || !is_left_behind(places.places[i], scope))
+                kept.places[kept.count++] = places.places[i];
+        if (kept.count < places.count || (kept.count == 1 && kept.current() == kInIdemKeys))
+            write_places(scope, kept);
+    }
+}
+
+} // namespace idem
+
+namespace {
+
+using namespace idem;
+
+int ring_argument(FunctionCallInfo fcinfo, int arg) {
+    const char *name = text_to_cstring(required_text(fcinfo, arg, "ring"));
+    const int id = find_ring(name);
+    if (id == 0)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("ring \"%s\" does not exist", name)));
+    return id;
+}
+
+} // namespace
+
+SQL_FUNCTION(idem_ring_adopt) {
+    adopt_ring(PG_GETARG_INT32(0));
+    PG_RETURN_VOID();
+}
+
+SQL_FUNCTION(idem_ring_rebuild_filter) {
+    const int id = ring_argument(fcinfo, 0);
+    prevent_unless_writable("idem_ring_rebuild_filter()");
+    Ring &ring = lock_ring(id);
+    unlock_ring(ring);
+    if (!lock_for_work(ring.map))
+        ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("another session is working on the ring")));
+    (void)lock_ring(id);
+    unlock_ring(ring);
+    if (!ring.filter_is_intact) {
+        (void)lock_ring(id, ExclusiveLock);
+        (void)empty_filter(ring);
+        PG_RETURN_VOID();
+    }
+    for (int i = 0; i < ring.looked_in_count; i++)
+        (void)fill(ring, ring.looked_in[i]);
+    PG_RETURN_VOID();
+}

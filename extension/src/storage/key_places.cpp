@@ -1,0 +1,126 @@
+#include "storage/key_places.hpp"
+
+namespace idem {
+
+namespace {
+
+constexpr int kMostOpened = ScopePlaces::kMax * kMaxWindows;
+
+// Runs `work` with the resource owner of open_places.
+template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
+    const ResourceOwner owner = CurrentResourceOwner;
+    CurrentResourceOwner = places.owner;
+    work();
+    CurrentResourceOwner = owner; // after an error, the end of the (sub)transaction sets it
+}
+
+void lock_maps(KeyPlaces *places) {
+    for (int i = 0; i < places->of_scope.count; i++)
+        places->rings[i] =
+            places->of_scope.places[i].ring == kInIdemKeys ? nullptr : &lock_ring(places->of_scope.places[i].ring);
+}
+
+void unlock_maps(const KeyPlaces &places) {
+    for (int i = 0; i < places.of_scope.count; i++)
+        if (places.rings[i] != nullptr)
+            unlock_ring(*places.rings[i]);
+}
+
+HeapTable open_heap_of(RingWindow &window, LOCKMODE lock) {
+    Relation relation = open_member_if_unlocked(window.table, lock);
+    return relation == nullptr ? HeapTable{} : heap_of_window(relation);
+}
+
+} // namespace
+
+KeyPlaces *open_places(const text *scope, bool is_writing) {
+    const ScopePlaces *of_scope = places_of(scope);
+    if (of_scope == nullptr)
+        return nullptr;
+    auto *places = static_cast<KeyPlaces *>(palloc0(sizeof(KeyPlaces)));
+    places->of_scope = *of_scope;
+    places->owner = CurrentResourceOwner;
+    places->is_writing = is_writing;
+    places->opened = static_cast<OpenedWindow *>(palloc(sizeof(OpenedWindow) * kMostOpened));
+    return places;
+}
+
+void close_places(KeyPlaces *places) {
+    as_opener(*places, [&] {
+        for (int i = 0; i < places->count; i++)
+            close_heap(places->opened[i].heap);
+    });
+}
+
+void begin_look(KeyPlaces *places) {
+    if (places->looks++ == 0)
+        as_opener(*places, [&] { lock_maps(places); });
+}
+
+void end_look(KeyPlaces *places) {
+    if (--places->looks == 0)
+        as_opener(*places, [&] { unlock_maps(*places); });
+}
+
+core::Micros ring_retention(KeyPlaces *places) {
+    if (places->of_scope.current() == kInIdemKeys)
+        return 0;
+    begin_look(places);
+    const core::Micros retention = places->rings[0]->retention;
+    end_look(places);
+    return retention;
+}
+
+int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock) {
+    for (int i = 0; i < places->count; i++) {
+        OpenedWindow &opened = places->opened[i];
+        if (opened.ring != ring.id || opened.window != window)
+            continue;
+        if (opened.lock >= lock)
+            return i + 1;
+        bool is_locked = false;
+        as_opener(*places, [&] { is_locked = ConditionalLockRelationOid(RelationGetRelid(opened.heap.relation), lock); });
+        if (is_locked) {
+            opened.lock = lock;
+            return i + 1;
+        }
+    }
+    if (places->count == kMostOpened)
+        elog(ERROR, "too many windows of ring %d were opened", ring.id);
+    auto &table = const_cast<RingWindow &>(ring.window[window]);
+    HeapTable heap{};
+    as_opener(*places, [&] { heap = open_heap_of(table, lock); });
+    if (heap.relation == nullptr) {
+        as_opener(*places, [&] {
+            unlock_maps(*places);
+            // The lock stays until the transaction ends, so the next attempt finds it.
+            relation_close(open_member(table.table, lock), NoLock);
+            lock_maps(places);
+        });
+        return 0;
+    }
+    places->opened[places->count++] = {heap, ring.id, window, lock};
+    return places->count;
+}
+
+void lock_window_for_writing(KeyPlaces *places, int number) {
+    OpenedWindow &opened = places->opened[number - 1];
+    if (opened.lock >= RowExclusiveLock)
+        return;
+    as_opener(*places, [&] { LockRelationOid(RelationGetRelid(opened.heap.relation), RowExclusiveLock); });
+    opened.lock = RowExclusiveLock;
+}
+
+bool is_left_behind(const KeyPlaces &places, int place) {
+    const Ring *ring = places.rings[place];
+    if (ring == nullptr || place == 0)
+        return false;
+    for (int i = 0; i < ring->windows; i++) {
+        const core::Window &window = ring->window[i].state;
+        if (core::is_looked_in(window.state) && window.generation <= places.of_scope.places[place].through)
+            return false;
+    }
+    return true;
+}
+
+} // namespace idem

@@ -1,0 +1,320 @@
+#include "storage/ring.hpp"
+
+#include "server/arguments.hpp"
+#include "server/compat.hpp"
+#include "server/extension.hpp"
+#include "storage/key_space.hpp"
+#include "storage/ring_filter_pages.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace idem {
+
+namespace {
+
+using core::WindowState;
+
+constexpr Column kRegistryColumns[] = {{"id", INT4OID}, {"ring", TEXTOID}, {"retention", INTERVALOID}};
+struct RegistryColumn {
+    enum : AttrNumber { id = 1, ring, retention, count = retention };
+};
+static_assert(lengthof(kRegistryColumns) == RegistryColumn::count);
+
+struct MapColumn {
+    enum : AttrNumber { number = 1, state, opened_at, closed_at, until, generation };
+};
+
+constexpr const char *kStateNames[] = {"empty", "open", "sealed", "expired"}; // by WindowState
+
+constinit Ring *rings = nullptr; // all that this backend has used
+
+void relation_changed(Datum, Oid relation) {
+    for (Ring *ring = rings; ring != nullptr; ring = ring->next) {
+        bool concerns = ring->is_being_read || relation == InvalidOid || relation == ring->map || relation == ring->filter ||
+                        relation == ring_registry.relation;
+        for (int i = 0; !concerns && i < ring->windows; i++)
+            concerns = relation == ring->window[i].table.relation;
+        if (concerns) {
+            ring->is_current = false;
+            ring->changes++;
+        }
+    }
+}
+
+Ring &remembered(int id) {
+    for (Ring *ring = rings; ring != nullptr; ring = ring->next)
+        if (ring->id == id)
+            return *ring;
+    auto *ring = static_cast<Ring *>(MemoryContextAllocZero(TopMemoryContext, sizeof(Ring)));
+    ring->id = id;
+    for (int i = 0; i < kMaxWindows; i++) {
+        RingWindow &window = ring->window[i];
+        snprintf(window.name, sizeof window.name, "idem_ring_%d_%d", id, i);
+        window.table = member_window(window.name);
+    }
+    ring->next = rings;
+    rings = ring;
+    return *ring;
+}
+
+[[noreturn]] void raise_not_as_created(int id, const char *why) { raise_not_as_installed(map_name(id), why); }
+
+Oid relfilenode_of(Oid relation) {
+    HeapTuple row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+    if (!HeapTupleIsValid(row))
+        return InvalidOid;
+    const Oid file = reinterpret_cast<Form_pg_class>(GETSTRUCT(row))->relfilenode;
+    ReleaseSysCache(row);
+    return file;
+}
+
+// Calls `visit(HeapTuple, TupleDesc)` for each row of the table as it is now, whatever the transaction's snapshot is.
+template <typename Visit> void for_each_row(Relation table, Visit visit) {
+    SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
+    while (HeapTuple row = systable_getnext(scan))
+        visit(row, RelationGetDescr(table));
+    systable_endscan(scan);
+}
+
+template <typename Visit> void for_each_registered(Visit visit) {
+    Relation registry = open_member(ring_registry, AccessShareLock);
+    for_each_row(registry, visit);
+    table_close(registry, AccessShareLock);
+}
+
+core::Micros read_retention(int id) {
+    core::Micros retention = 0;
+    for_each_registered([&](HeapTuple row, TupleDesc layout) {
+        bool is_null;
+        if (DatumGetInt32(heap_getattr(row, RegistryColumn::id, layout, &is_null)) == id)
+            retention = positive_span_of(DatumGetIntervalP(heap_getattr(row, RegistryColumn::retention, layout, &is_null)),
+                                         "retention");
+    });
+    if (retention == 0)
+        raise_not_as_created(id, "The ring is not in idem_ring_registry.");
+    return retention;
+}
+
+WindowState state_named(int id, const text *name) {
+    for (int i = 0; i < static_cast<int>(lengthof(kStateNames)); i++)
+        if (text_to_cstring(name) == std::string_view(kStateNames[i]))
+            return static_cast<WindowState>(i);
+    raise_not_as_created(id, "A window is in an unknown state.");
+}
+
+void read_window(Ring *ring, HeapTuple row, TupleDesc layout) {
+    bool is_null;
+    const int number = DatumGetInt16(heap_getattr(row, MapColumn::number, layout, &is_null));
+    if (number != ring->windows || number >= kMaxWindows)
+        raise_not_as_created(ring->id, "Its windows are not numbered from 0.");
+    RingWindow &window = ring->window[ring->windows++];
+    const auto time = [&](AttrNumber column) {
+        const Datum value = heap_getattr(row, column, layout, &is_null);
+        return is_null ? core::Micros{0} : DatumGetTimestampTz(value);
+    };
+    window.state.state = state_named(ring->id, DatumGetTextPP(heap_getattr(row, MapColumn::state, layout, &is_null)));
+    window.state.opened_at = time(MapColumn::opened_at);
+    window.state.closed_at = time(MapColumn::closed_at);
+    window.state.until = time(MapColumn::until);
+    window.state.generation = DatumGetInt64(heap_getattr(row, MapColumn::generation, layout, &is_null));
+    const Oid table = get_relname_relid(window.name, extension().schema);
+    if (!OidIsValid(table))
+        raise_not_as_installed(window.name, "The relation does not exist.");
+    window.table.relation = window.table.relation == table ? table : InvalidOid;
+    if (!OidIsValid(window.table.relation)) {
+        window.table.relation = table;
+        window.table.is_checked = false;
+    }
+    window.file = relfilenode_of(table);
+}
+
+int number_in_row(HeapTuple row, TupleDesc layout) {
+    bool is_null;
+    return DatumGetInt16(heap_getattr(row, MapColumn::number, layout, &is_null));
+}
+
+void check_map(Relation map, int id) {
+    static constexpr Oid kTypes[] = {INT2OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID};
+    TupleDesc layout = RelationGetDescr(map);
+    bool same = map->rd_rel->relkind == RELKIND_RELATION && !map->rd_rel->relispartition && layout->natts == lengthof(kTypes) &&
+                map->rd_rel->relowner == extension().owner && map->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+    for (int i = 0; same && i < static_cast<int>(lengthof(kTypes)); i++)
+        same = !TupleDescAttr(layout, i)->attisdropped && TupleDescAttr(layout, i)->atttypid == kTypes[i];
+    if (!same)
+        raise_not_as_created(id, "It is not the map that idem_ring_create made.");
+}
+
+void read_map(Ring *ring, Relation map) {
+    check_map(map, ring->id);
+    HeapTuple rows[kMaxWindows];
+    int count = 0;
+    for_each_row(map, [&](HeapTuple row, TupleDesc) {
+        if (count == kMaxWindows)
+            raise_not_as_created(ring->id, "It has too many windows.");
+        rows[count++] = heap_copytuple(row);
+    });
+    TupleDesc layout = RelationGetDescr(map);
+    std::sort(rows, rows + count,
+              [&](HeapTuple left, HeapTuple right) { return number_in_row(left, layout) < number_in_row(right, layout); });
+    ring->windows = 0;
+    for (int i = 0; i < count; i++)
+        read_window(ring, rows[i], layout);
+    if (ring->windows < kMinWindows)
+        raise_not_as_created(ring->id, "It has too few windows.");
+}
+
+// Sets what follows from the windows' states.
+void order_windows(Ring *ring) {
+    ring->open = -1;
+    ring->looked_in_count = 0;
+    for (int i = 0; i < ring->windows; i++) {
+        if (ring->window[i].state.state == WindowState::open) {
+            if (ring->open >= 0)
+                raise_not_as_created(ring->id, "It has more than one open window.");
+            ring->open = i;
+        } else if (ring->window[i].state.state == WindowState::sealed) {
+            ring->looked_in[ring->looked_in_count++] = i;
+        }
+    }
+    if (ring->open < 0)
+        raise_not_as_created(ring->id, "It has no open window.");
+    std::sort(ring->looked_in, ring->looked_in + ring->looked_in_count,
+              [&](int left, int right) { return ring->window[left].state.generation > ring->window[right].state.generation; });
+}
+
+bool is_filter(Relation index) {
+    const Oid method = get_am_oid("idem_filter", true);
+    return index->rd_rel->relkind == RELKIND_INDEX && OidIsValid(method) && index->rd_rel->relam == method &&
+           index->rd_index->indisvalid;
+}
+
+void read_coverage(Ring *ring) {
+    ring->filter_is_intact = false;
+    for (int i = 0; i < ring->windows; i++)
+        ring->window[i].is_covered = false;
+    ring->filter = get_relname_relid(filter_name(ring->id), extension().schema);
+    if (!OidIsValid(ring->filter))
+        return;
+    Relation filter = open_locked_relation(ring->filter);
+    if (!is_filter(filter) || filter->rd_index->indrelid != ring->map) {
+        ring->filter = InvalidOid;
+    } else {
+        const FilterState state = read_filter(filter);
+        ring->filter_is_intact = state.is_intact;
+        ring->shape = state.shape;
+        ring->seed = state.seed;
+        for (int i = 0; state.is_intact && i < Min(ring->windows, 8 * state.shape.position_bytes); i++)
+            ring->window[i].is_covered = OidIsValid(state.slices[i].file) && state.slices[i].file == ring->window[i].file;
+    }
+    relation_close(filter, NoLock);
+}
+
+// REQUIRES: the map is locked.
+void read_ring(Ring *ring) {
+    const MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem ring", ALLOCSET_SMALL_SIZES);
+    const MemoryContext outer = MemoryContextSwitchTo(memory);
+    const uint64 changes = ring->changes;
+    ring->is_being_read = true; // after an error, too: then any change makes no difference
+    ring->retention = read_retention(ring->id);
+    Relation map = open_locked_relation(ring->map);
+    read_map(ring, map);
+    relation_close(map, NoLock);
+    order_windows(ring);
+    read_coverage(ring);
+    ring->is_being_read = false;
+    ring->is_current = changes == ring->changes;
+    MemoryContextSwitchTo(outer);
+    MemoryContextDelete(memory);
+}
+
+} // namespace
+
+constinit Member ring_registry =
+    member_table("idem_ring_registry", kRegistryColumns, RegistryColumn::id, InvalidAttrNumber, kAnyChecks);
+
+char *map_name(int ring) { return psprintf("idem_ring_%d", ring); }
+char *window_name(int ring, int window) { return psprintf("idem_ring_%d_%d", ring, window); }
+char *filter_name(int ring) { return psprintf("idem_ring_%d_filter", ring); }
+
+Ring &lock_ring(int id, LOCKMODE lock) {
+    Ring &ring = remembered(id);
+    for (;; check_for_interrupts()) {
+        if (!ring.is_current)
+            ring.map = get_relname_relid(map_name(id), extension().schema);
+        if (!OidIsValid(ring.map))
+            raise_not_as_created(id, "The relation does not exist.");
+        const Oid map = ring.map;
+        LockRelationOid(map, lock);
+        AcceptInvalidationMessages(); // a lock that is already held receives none
+        if (ring.is_current)
+            return ring;
+        if (get_relname_relid(map_name(id), extension().schema) == map) {
+            read_ring(&ring);
+            return ring; // what is reported from here on is for the next call
+        }
+        UnlockRelationOid(map, lock);
+    }
+}
+
+void unlock_ring(const Ring &ring, LOCKMODE lock) { UnlockRelationOid(ring.map, lock); }
+
+uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) {
+    uint32 covered = 0, uncovered = 0;
+    for (int i = 0; i < ring.looked_in_count; i++) {
+        const int window = ring.looked_in[i];
+        (ring.window[window].is_covered ? covered : uncovered) |= uint32{1} << window;
+    }
+    if (covered == 0)
+        return uncovered;
+    Relation filter = open_locked_relation(ring.filter);
+    const uint32 maybe = windows_that_may_have(filter, ring.shape, hash_for_filter(ring.seed, scope, key));
+    relation_close(filter, NoLock);
+    return uncovered | (covered & maybe);
+}
+
+List *ring_entries() {
+    List *entries = NIL;
+    for_each_registered([&](HeapTuple row, TupleDesc layout) {
+        bool is_null;
+        auto *entry = static_cast<RingEntry *>(palloc(sizeof(RingEntry)));
+        entry->id = DatumGetInt32(heap_getattr(row, RegistryColumn::id, layout, &is_null));
+        entry->name = TextDatumGetCString(heap_getattr(row, RegistryColumn::ring, layout, &is_null));
+        entry->retention = DatumGetIntervalP(
+            datumCopy(heap_getattr(row, RegistryColumn::retention, layout, &is_null), false, sizeof(Interval)));
+        entries = lappend(entries, entry);
+    });
+    return entries;
+}
+
+int find_ring(const char *name) {
+    ListCell *cell;
+    foreach (cell, ring_entries())
+        if (strcmp(static_cast<RingEntry *>(lfirst(cell))->name, name) == 0)
+            return static_cast<RingEntry *>(lfirst(cell))->id;
+    return 0;
+}
+
+bool is_window_of_a_ring(Oid relation) {
+    HeapTuple row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+    if (!HeapTupleIsValid(row))
+        return false;
+    auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(row));
+    int ring, window, end = 0;
+    const bool is_named = sscanf(NameStr(form->relname), "idem_ring_%d_%d%n", &ring, &window, &end) == 2 &&
+                          NameStr(form->relname)[end] == '\0' && window >= 0 && window < kMaxWindows &&
+                          strcmp(NameStr(form->relname), window_name(ring, window)) == 0;
+    const bool is_ours = is_named && form->relnamespace == extension().schema && form->relowner == extension().owner;
+    ReleaseSysCache(row);
+    if (!is_ours)
+        return false;
+    ListCell *cell;
+    foreach (cell, ring_entries())
+        if (static_cast<RingEntry *>(lfirst(cell))->id == ring)
+            return true;
+    return false;
+}
+
+void rings_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
+
+} // namespace idem

@@ -1,0 +1,276 @@
+#include "storage/ring_filter_pages.hpp"
+
+#include "server/random.hpp"
+#include "storage/ring_filter_method.hpp"
+
+namespace idem {
+
+namespace {
+
+// At the end of each page.
+struct PageTag {
+    uint32 magic;
+    BlockNumber block;
+};
+constexpr uint32 kMagic = 0x1de3f117;
+constexpr int kPageBytes = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageTag));
+
+struct StoredSlice {
+    SliceState state;
+    uint64 token; // not 0: the slice is being written
+};
+
+// Page 0.
+struct Head {
+    uint32 version;
+    uint32 position_bytes;
+    uint32 pages;
+    uint64 seed;
+    StoredSlice slices[core::kMaxFilterWindows];
+};
+constexpr uint32 kVersion = 1;
+static_assert(sizeof(Head) <= kPageBytes);
+
+PageTag *tag_of(Page page) { return reinterpret_cast<PageTag *>(PageGetSpecialPointer(page)); }
+
+// The head, or the positions.
+unsigned char *contents_of(Page page) { return reinterpret_cast<unsigned char *>(PageGetContents(page)); }
+
+Head *head_of(Page page) { return reinterpret_cast<Head *>(contents_of(page)); }
+
+bool is_intact(Page page, BlockNumber block) {
+    return !PageIsNew(page) && PageGetSpecialSize(page) == MAXALIGN(sizeof(PageTag)) && tag_of(page)->magic == kMagic &&
+           tag_of(page)->block == block;
+}
+
+void init_page(Page page, BlockNumber block) {
+    PageInit(page, BLCKSZ, sizeof(PageTag));
+    *tag_of(page) = {kMagic, block};
+    // Nothing between is free, so that images of the page contain all of it.
+    reinterpret_cast<PageHeader>(page)->pd_lower = reinterpret_cast<PageHeader>(page)->pd_upper;
+}
+
+core::FilterShape shape_of(const Head &head) { return {head.pages, static_cast<int>(head.position_bytes), kPageBytes}; }
+
+bool is_valid(const Head &head) {
+    return head.version == kVersion && head.position_bytes >= 1 && head.position_bytes <= sizeof(uint32) && head.pages > 0 &&
+           head.pages <= core::kMaxFilterPages && (head.pages & (head.pages - 1)) == 0;
+}
+
+// The page's buffer, locked; a damaged page is read as one that is new.
+Buffer lock_page(Relation filter, BlockNumber block, int mode) {
+    Buffer buffer = ReadBufferExtended(filter, MAIN_FORKNUM, block, RBM_ZERO_ON_ERROR, nullptr);
+    LockBuffer(buffer, mode);
+    return buffer;
+}
+
+// A new page at the end of the filter, locked.
+Buffer add_page(Relation filter) {
+    LockRelationForExtension(filter, ExclusiveLock);
+    Buffer buffer = ReadBuffer(filter, P_NEW);
+    LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+    UnlockRelationForExtension(filter, ExclusiveLock);
+    return buffer;
+}
+
+// Changes a locked page by `change(Page)`, logs all of it, and releases it.
+template <typename Change> void change_page(Relation filter, Buffer buffer, Change change) {
+    GenericXLogState *record = GenericXLogStart(filter);
+    change(GenericXLogRegisterBuffer(record, buffer, GENERIC_XLOG_FULL_IMAGE));
+    GenericXLogFinish(record);
+    UnlockReleaseBuffer(buffer);
+}
+
+// Changes the head by `change(Head *)`, which returns false to leave it. A damaged head stays as it is.
+template <typename Change> bool change_head(Relation filter, Change change) {
+    Buffer buffer = lock_page(filter, 0, BUFFER_LOCK_EXCLUSIVE);
+    Page page = BufferGetPage(buffer);
+    if (!is_intact(page, 0) || !is_valid(*head_of(page))) {
+        UnlockReleaseBuffer(buffer);
+        return false;
+    }
+    Head head = *head_of(page);
+    if (!change(&head)) {
+        UnlockReleaseBuffer(buffer);
+        return false;
+    }
+    change_page(filter, buffer, [&](Page copy) { *head_of(copy) = head; });
+    CacheInvalidateRelcache(filter);
+    return true;
+}
+
+Head read_head(Relation filter, bool *intact) {
+    Head head{};
+    *intact = RelationGetNumberOfBlocks(filter) > 0;
+    if (!*intact)
+        return head;
+    Buffer buffer = lock_page(filter, 0, BUFFER_LOCK_SHARE);
+    Page page = BufferGetPage(buffer);
+    *intact = is_intact(page, 0) && is_valid(*head_of(page));
+    if (*intact)
+        head = *head_of(page);
+    UnlockReleaseBuffer(buffer);
+    return head;
+}
+
+uint64 random_number() {
+    uint64 number;
+    fill_random(&number, sizeof number);
+    return number | 1;
+}
+
+} // namespace
+
+void init_filter(Relation filter, int windows) {
+    change_page(filter, add_page(filter), [&](Page page) {
+        init_page(page, 0);
+        Head *head = head_of(page);
+        memset(head, 0, sizeof *head);
+        head->version = kVersion;
+        head->position_bytes = core::position_bytes_for(windows);
+        head->pages = 1;
+        head->seed = random_number();
+    });
+    change_page(filter, add_page(filter), [](Page page) {
+        init_page(page, 1);
+        memset(contents_of(page), 0, kPageBytes);
+    });
+}
+
+FilterState read_filter(Relation filter) {
+    FilterState state{};
+    const Head head = read_head(filter, &state.is_intact);
+    if (!state.is_intact)
+        return state;
+    state.is_intact = RelationGetNumberOfBlocks(filter) > head.pages;
+    state.shape = shape_of(head);
+    state.seed = head.seed;
+    for (int window = 0; state.is_intact && window < core::kMaxFilterWindows; window++)
+        if (head.slices[window].token == 0)
+            state.slices[window] = head.slices[window].state;
+    return state;
+}
+
+uint64 hash_for_filter(uint64 seed, const text *scope, const text *key) {
+    const auto hash = [](const text *value, uint64 with) {
+        return hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)),
+                                   static_cast<int>(VARSIZE_ANY_EXHDR(value)), with);
+    };
+    return hash(key, hash(scope, seed));
+}
+
+uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 hash) {
+    const core::FilterPlace place = core::place_of(shape, hash);
+    const BlockNumber block = place.page + 1;
+    Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
+    Page page = BufferGetPage(buffer);
+    const uint32 windows = is_intact(page, block) ? core::windows_at(shape, contents_of(page), place) : UINT32_MAX;
+    UnlockReleaseBuffer(buffer);
+    return windows;
+}
+
+uint64 announce_slice(Relation filter, int window) {
+    const uint64 token = random_number();
+    const bool announced = change_head(filter, [&](Head *head) {
+        head->slices[window] = {{}, token};
+        return true;
+    });
+    return announced ? token : 0;
+}
+
+namespace {
+
+// Makes page p + pages a copy of page p.
+void copy_page(Relation filter, BlockNumber from, BlockNumber to) {
+    alignas(MAXIMUM_ALIGNOF) unsigned char positions[kPageBytes];
+    Buffer source = lock_page(filter, from, BUFFER_LOCK_SHARE);
+    // The bits of a damaged page are set: its keys are not to be absent afterwards.
+    if (is_intact(BufferGetPage(source), from))
+        memcpy(positions, contents_of(BufferGetPage(source)), kPageBytes);
+    else
+        memset(positions, 0xff, kPageBytes);
+    UnlockReleaseBuffer(source);
+    Buffer target = RelationGetNumberOfBlocks(filter) > to ? lock_page(filter, to, BUFFER_LOCK_EXCLUSIVE) : add_page(filter);
+    if (BufferGetBlockNumber(target) != to)
+        elog(ERROR, "filter \"%s\" was extended by another session", RelationGetRelationName(filter));
+    change_page(filter, target, [&](Page page) {
+        init_page(page, to);
+        memcpy(contents_of(page), positions, kPageBytes);
+    });
+}
+
+} // namespace
+
+core::FilterShape grow_filter(Relation filter, uint64 keys) {
+    bool intact;
+    const core::FilterShape now = shape_of(read_head(filter, &intact));
+    if (!intact)
+        elog(ERROR, "filter \"%s\" is damaged", RelationGetRelationName(filter));
+    const core::FilterShape grown = core::grown_for(now, keys);
+    for (uint32 pages = now.pages; pages < grown.pages; pages *= 2) {
+        for (uint32 page = 0; page < pages; page++) {
+            CHECK_FOR_INTERRUPTS();
+            copy_page(filter, page + 1, page + pages + 1);
+        }
+        change_head(filter, [&](Head *head) {
+            head->pages = pages * 2;
+            return true;
+        });
+    }
+    return grown;
+}
+
+void write_slice(Relation filter, const core::FilterSlice &slice, int window) {
+    for (uint32 page = slice.first_page; page < slice.first_page + slice.page_count; page++) {
+        CHECK_FOR_INTERRUPTS();
+        const BlockNumber block = page + 1;
+        Buffer buffer = lock_page(filter, block, BUFFER_LOCK_EXCLUSIVE);
+        change_page(filter, buffer, [&](Page copy) {
+            if (!is_intact(copy, block)) {
+                init_page(copy, block);
+                memset(contents_of(copy), 0xff, kPageBytes); // of the other windows nothing is known
+            }
+            slice.write_to(contents_of(copy), page, window);
+        });
+    }
+}
+
+bool publish_slice(Relation filter, int window, uint64 token, const SliceState &state) {
+    return change_head(filter, [&](Head *head) {
+        if (head->slices[window].token != token)
+            return false;
+        head->slices[window] = {state, 0};
+        return true;
+    });
+}
+
+bool is_slice_in_use(Relation filter, int window) {
+    bool intact;
+    const Head head = read_head(filter, &intact);
+    return OidIsValid(head.slices[window].state.file) || head.slices[window].token != 0;
+}
+
+void drop_slice(Relation filter, int window) {
+    (void)change_head(filter, [&](Head *head) {
+        head->slices[window] = {};
+        return true;
+    });
+}
+
+int64 count_damaged_pages(Relation filter) {
+    bool intact;
+    const Head head = read_head(filter, &intact);
+    if (!intact)
+        return 1;
+    const BlockNumber blocks = RelationGetNumberOfBlocks(filter);
+    int64 damaged = blocks > head.pages ? 0 : int64{head.pages} + 1 - blocks;
+    for (BlockNumber block = 1; block <= head.pages && block < blocks; block++) {
+        CHECK_FOR_INTERRUPTS();
+        Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
+        damaged += !is_intact(BufferGetPage(buffer), block);
+        UnlockReleaseBuffer(buffer);
+    }
+    return damaged;
+}
+
+} // namespace idem

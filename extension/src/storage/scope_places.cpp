@@ -1,0 +1,127 @@
+#include "storage/scope_places.hpp"
+
+#include "server/compat.hpp"
+
+#include <algorithm>
+
+namespace idem {
+
+namespace {
+
+constexpr Column kColumns[] = {{"scope", TEXTOID}, {"ring", INT4OID}, {"is_current", BOOLOID}, {"through", INT8OID, kNullable}};
+
+struct PlaceColumn {
+    enum : AttrNumber { scope = 1, ring, is_current, through, count = through };
+};
+static_assert(lengthof(kColumns) == PlaceColumn::count);
+
+constexpr int kMaxScopeBytes = 255;
+constexpr long kMaxCachedScopes = 1024;
+
+struct CachedPlaces {
+    char scope[kMaxScopeBytes + 1]; // the hash key, zero-padded
+    ScopePlaces places;             // none: the scope has no rows
+};
+
+constinit HTAB *cache = nullptr;
+constinit uint64 cache_generation = 0;
+constinit bool table_is_empty = false;
+
+void reset_cache() {
+    if (cache != nullptr)
+        hash_destroy(cache);
+    cache = nullptr;
+    HASHCTL layout{};
+    layout.keysize = sizeof CachedPlaces::scope;
+    layout.entrysize = sizeof(CachedPlaces);
+    layout.hcxt = CacheMemoryContext;
+    cache = hash_create("idem places of scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+ScopePlace read_place(HeapTuple row, TupleDesc layout) {
+    bool is_null;
+    ScopePlace place{};
+    place.ring = DatumGetInt32(heap_getattr(row, PlaceColumn::ring, layout, &is_null));
+    place.is_current = DatumGetBool(heap_getattr(row, PlaceColumn::is_current, layout, &is_null));
+    const Datum through = heap_getattr(row, PlaceColumn::through, layout, &is_null);
+    place.through = is_null ? PG_INT64_MAX : DatumGetInt64(through);
+    return place;
+}
+
+ScopePlaces read_rows(Relation table, const text *scope) {
+    ScopePlaces found{};
+    const Oid index = compat_primary_key(table);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, PlaceColumn::scope, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(scope));
+    entry.sk_collation = C_COLLATION_OID;
+    SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
+    while (HeapTuple row = systable_getnext(scan)) {
+        if (found.count == ScopePlaces::kMax)
+            elog(ERROR, "scope \"%s\" has too many places", text_to_cstring(scope));
+        found.places[found.count++] = read_place(row, RelationGetDescr(table));
+    }
+    systable_endscan(scan);
+    std::stable_sort(found.places, found.places + found.count,
+                     [](const ScopePlace &left, const ScopePlace &right) { return left.is_current && !right.is_current; });
+    if (found.count > 0 && (!found.places[0].is_current || (found.count > 1 && found.places[1].is_current)))
+        elog(ERROR, "scope \"%s\" does not have exactly one current place", text_to_cstring(scope));
+    return found;
+}
+
+} // namespace
+
+constinit Member scope_places_table =
+    member_table("idem_scope_places", kColumns, PlaceColumn::scope, PlaceColumn::ring, kAnyChecks);
+
+ScopePlaces read_places(const text *scope) {
+    Relation table = open_member(scope_places_table, AccessShareLock);
+    const ScopePlaces places = read_rows(table, scope);
+    table_close(table, AccessShareLock);
+    return places;
+}
+
+List *scopes_with_places() {
+    List *scopes = NIL;
+    Relation table = open_member(scope_places_table, AccessShareLock);
+    SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
+    while (HeapTuple row = systable_getnext(scan)) {
+        bool is_null;
+        if (DatumGetBool(heap_getattr(row, PlaceColumn::is_current, RelationGetDescr(table), &is_null)))
+            scopes =
+                lappend(scopes, DatumGetTextPCopy(heap_getattr(row, PlaceColumn::scope, RelationGetDescr(table), &is_null)));
+    }
+    systable_endscan(scan);
+    table_close(table, AccessShareLock);
+    return scopes;
+}
+
+const ScopePlaces *places_of(const text *scope) {
+    const uint64 now = generation_of(scope_places_table);
+    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
+        reset_cache();
+        cache_generation = now;
+        table_is_empty = false;
+    }
+    if (table_is_empty)
+        return nullptr;
+    char name[kMaxScopeBytes + 1] = {};
+    memcpy(name, VARDATA_ANY(scope), Min(VARSIZE_ANY_EXHDR(scope), Size{kMaxScopeBytes}));
+    auto *cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_FIND, nullptr));
+    if (cached == nullptr) {
+        Relation table = open_member(scope_places_table, AccessShareLock);
+        const bool is_empty = RelationGetNumberOfBlocks(table) == 0;
+        const ScopePlaces places = is_empty ? ScopePlaces{} : read_rows(table, scope);
+        table_close(table, AccessShareLock);
+        static constinit ScopePlaces uncached{};
+        if (scope_places_table.generation != cache_generation) { // changed meanwhile
+            uncached = places;
+            return uncached.count > 0 ? &uncached : nullptr;
+        }
+        table_is_empty = is_empty;
+        cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_ENTER, nullptr));
+        cached->places = places;
+    }
+    return cached->places.count > 0 ? &cached->places : nullptr;
+}
+
+} // namespace idem
