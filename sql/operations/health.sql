@@ -64,7 +64,11 @@ BEGIN
               FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
               JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'idem'
               JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)
-             WHERE c.relkind = 'r'),
+             WHERE c.relkind = 'r'
+            UNION ALL
+            SELECT stored.oid, age(stored.relfrozenxid), mxid_age(stored.relminmxid)
+              FROM pg_inherits i JOIN pg_class c ON i.inhparent = to_regclass(home || '.idem_keys') AND c.oid = i.inhrelid
+              JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)),
         worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
         SELECT 'wraparound',
             CASE WHEN xids > current_setting('vacuum_failsafe_age')::int OR multixacts > current_setting('vacuum_multixact_failsafe_age')::int THEN 'critical'
@@ -129,6 +133,15 @@ BEGIN
     EXECUTE format('SELECT count(*) FROM (SELECT FROM %s.idem_outbox_parked LIMIT 10001) p', home) INTO shared;
     RETURN QUERY SELECT 'dead_letters', CASE WHEN shared = 0 THEN 'ok' ELSE 'warning' END,
         format('%s%s dead letters wait for idem_outbox_retry or idem_outbox_discard.', CASE WHEN shared > 10000 THEN 'More than ' END, least(shared, 10000));
+    RETURN QUERY EXECUTE format(
+        'WITH late AS (SELECT ring, format(''the open window of ring "%%s" has been open since %%s, although %%s would do'', ring, opened_at, retention / (windows - 2)) AS what '
+        'FROM %1$s.idem_rings WHERE state = ''open'' AND keys > 0 AND bytes > 3 * current_setting(''block_size'')::int AND opened_at < $1 - 2 * retention / (windows - 2) '
+        'UNION ALL SELECT ring, format(''%%s sealed windows of ring "%%s" are not in its filter'', count(*), ring) FROM %1$s.idem_rings '
+        'WHERE state = ''sealed'' AND false_positives IS NULL AND closed_at < $1 - retention / (windows - 2) GROUP BY ring '
+        'UNION ALL SELECT ring, format(''the filter of ring "%%s" is missing'', ring) FROM %1$s.idem_ring_filters() WHERE is_missing '
+        'UNION ALL SELECT ring, format(''%%s pages of the filter of ring "%%s" are damaged'', damaged_pages, ring) FROM %1$s.idem_ring_filters() WHERE damaged_pages > 0) '
+        'SELECT ''rings'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''Every ring has turned in time, and its filter is whole.'' '
+        'ELSE string_agg(what, ''; '' ORDER BY ring, what) END FROM late', home) USING clock_timestamp();
     FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         pages := pg_relation_size(to_regclass(home || '.' || space)) / current_setting('block_size')::int;
         share := least(1, most_pages::float8 / greatest(pages, 1));
@@ -143,7 +156,7 @@ BEGIN
             'WHEN k.expires_at <= $2 THEN ''expired'' WHEN k.state = ''p'' THEN ''lapsed'' END AS verdict FROM '
             || CASE WHEN space = 'idem_rates' THEN '(SELECT as_of AS created_at, expires_at, NULL::timestamptz AS lease_until, ''c''::"char" AS state, '
                                                    'scope FROM %1$s.%2$I TABLESAMPLE SYSTEM ($1)) k'
-                    ELSE '%1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
+                    ELSE 'ONLY %1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
             ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
             INTO sample USING 100 * share, clock_timestamp();
         -- Sweeps come at intervals; nobody sweeps if none has come to its end for a day.

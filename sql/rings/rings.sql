@@ -176,6 +176,10 @@ CREATE FUNCTION idem_ring_windows(OUT ring text, OUT retention interval, OUT win
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_windows() IS 'Internal: the rows of the view idem_rings. Operators.';
 
+CREATE FUNCTION idem_ring_filters(OUT ring text, OUT is_missing boolean, OUT damaged_pages bigint)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_ring_filters() IS 'Internal, for idem_health: of each ring, whether its filter is missing, and how many of its pages are damaged. Reads the whole filter.';
+
 CREATE VIEW idem_rings AS
     SELECT w.ring, w.retention, w.windows, w.number AS "window", w.state, w.opened_at, w.closed_at, w.until, w.keys, w.bytes, w.filter_bytes, w.false_positives
       FROM idem_ring_windows() w;

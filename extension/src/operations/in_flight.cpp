@@ -5,6 +5,7 @@
 #include "server/row_answer.hpp"
 #include "storage/key_store.hpp"
 #include "storage/page_rows.hpp"
+#include "storage/ring.hpp"
 
 namespace {
 
@@ -132,9 +133,7 @@ void collect_page(Collector *collector, Relation table, BlockNumber block, Buffe
     UnlockReleaseBuffer(buffer);
 }
 
-// The result is not a snapshot: a row that moves during the scan may be returned twice or not at all.
-void put_all_in_flight(const AnswerRows &result) {
-    Relation table = open_member(table_of(KeySpace::keys), AccessShareLock);
+void put_in_flight(const AnswerRows &result, Relation table) {
     Collector collector;
     collector.layout = RelationGetDescr(table);
     InitDirtySnapshot(collector.dirty);
@@ -154,7 +153,25 @@ void put_all_in_flight(const AnswerRows &result) {
     MemoryContextSwitchTo(outer);
     FreeAccessStrategy(strategy);
     MemoryContextDelete(page_memory);
+}
+
+void put_in_flight(const AnswerRows &result, Member &member) {
+    Relation table = open_member(member, AccessShareLock);
+    put_in_flight(result, table);
     table_close(table, NoLock);
+}
+
+// The result is not a snapshot: a row that moves during the scan may be returned twice or not at all.
+void put_all_in_flight(const AnswerRows &result) {
+    put_in_flight(result, table_of(KeySpace::keys));
+    ListCell *cell;
+    foreach (cell, ring_entries()) {
+        Ring &ring = lock_ring(static_cast<RingEntry *>(lfirst(cell))->id);
+        unlock_ring(ring);
+        for (int i = 0; i < ring.windows; i++)
+            if (core::is_looked_in(ring.window[i].state.state))
+                put_in_flight(result, ring.window[i].table);
+    }
 }
 
 } // namespace

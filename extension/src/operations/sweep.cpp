@@ -3,6 +3,7 @@
 #include "operations/sweep_heap.hpp"
 #include "operations/sweep_progress.hpp"
 #include "rings/ring_work.hpp"
+#include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/settings.hpp"
 #include "server/writable.hpp"
@@ -19,11 +20,14 @@ constexpr Micros kReportInterval = 10 * USECS_PER_SEC;
 // While batches change nothing, their progress is written no more often.
 constexpr Micros kIdleWriteInterval = USECS_PER_SEC;
 constexpr Micros kMaxSleep = 100 * 1000;
+// A long sweep works on rings in between.
+constexpr Micros kRingInterval = 5 * USECS_PER_SEC;
 
 // One pass through one table: from the block at which the last pass was interrupted to the end, then from block 0 to that
 // block.
 struct Pass {
-    KeySpace table;
+    Member *member;
+    SweptTable table;
     SweepProgress progress;
     bool has_begun;
     BlockNumber start;
@@ -62,7 +66,7 @@ bool complete_or_wrap(Pass *pass, BlockNumber end) {
 
 // Sweeps one batch in the current transaction. True: it was the last one.
 bool sweep_batch(Pass *pass, const SweepOptions &options, MemoryContext memory) {
-    Relation relation = open_member(table_of(pass->table), RowExclusiveLock);
+    Relation relation = open_member(*pass->member, RowExclusiveLock);
     const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
     if (!pass->has_begun)
         begin_pass(pass, relation, blocks, memory);
@@ -111,11 +115,6 @@ template <typename Work> bool in_transaction_of_its_own(const SweepCallbacks &ca
     return result;
 }
 
-bool sweep_batch_in_transaction(const SweepCallbacks &callbacks, Pass *pass, const SweepOptions &options, MemoryContext memory,
-                                MemoryContext batch_memory) {
-    return in_transaction_of_its_own(callbacks, batch_memory, [&] { return sweep_batch(pass, options, memory); });
-}
-
 // The part of a message that only a table with removed responses has.
 const char *redacted_text(const SweepProgress &progress) {
     return progress.redacted == 0 ? "" : psprintf(", %lld responses removed", static_cast<long long>(progress.redacted));
@@ -156,36 +155,33 @@ bool sleep_for(const SweepCallbacks &callbacks, Micros pause) {
     }
 }
 
-bool sweep_table(const SweepCallbacks &callbacks, KeySpace table, const SweepOptions &options, MemoryContext memory,
-                 MemoryContext batch_memory) {
-    Pass pass{};
-    pass.table = table;
-    while (!sweep_batch_in_transaction(callbacks, &pass, options, memory, batch_memory)) {
-        report_progress(callbacks, &pass);
-        if (!sleep_for(callbacks, options.pause)) {
-            release_progress(pass.progress);
-            return false;
-        }
+// A sweep of all tables.
+struct Sweep {
+    const SweepCallbacks &callbacks;
+    const SweepOptions &options;
+    MemoryContext memory;
+    MemoryContext batch_memory;
+    Micros rings_worked_on_at;
+};
+
+List *ring_ids(MemoryContext memory) {
+    List *ids = NIL;
+    ListCell *cell;
+    foreach (cell, ring_entries()) {
+        const MemoryContext own = MemoryContextSwitchTo(memory);
+        ids = lappend_int(ids, static_cast<RingEntry *>(lfirst(cell))->id);
+        MemoryContextSwitchTo(own);
     }
-    release_progress(pass.progress);
-    report_completion(callbacks, pass);
-    return !callbacks.must_stop();
+    return ids;
 }
 
-} // namespace
-
-namespace {
-
 // Opens, fills and empties windows of rings, until nothing is due that can be done at once. False: must_stop returned true.
-bool work_on_rings(const SweepCallbacks &callbacks, MemoryContext memory, MemoryContext step_memory) {
+bool work_on_rings(Sweep *sweep) {
+    const SweepCallbacks &callbacks = sweep->callbacks;
+    sweep->rings_worked_on_at = monotonic_now();
     List *rings = NIL;
-    (void)in_transaction_of_its_own(callbacks, step_memory, [&] {
-        List *entries = ring_entries();
-        const MemoryContext own = MemoryContextSwitchTo(memory);
-        ListCell *cell;
-        foreach (cell, entries)
-            rings = lappend_int(rings, static_cast<RingEntry *>(lfirst(cell))->id);
-        MemoryContextSwitchTo(own);
+    (void)in_transaction_of_its_own(callbacks, sweep->batch_memory, [&] {
+        rings = ring_ids(sweep->memory);
         if (rings != NIL)
             forget_left_places();
         return true;
@@ -193,10 +189,65 @@ bool work_on_rings(const SweepCallbacks &callbacks, MemoryContext memory, Memory
     ListCell *cell;
     foreach (cell, rings) {
         RingTries tries{};
-        while (in_transaction_of_its_own(callbacks, step_memory, [&] { return take_ring_step(lfirst_int(cell), &tries); }))
+        while (
+            in_transaction_of_its_own(callbacks, sweep->batch_memory, [&] { return take_ring_step(lfirst_int(cell), &tries); }))
             if (callbacks.must_stop())
                 return false;
     }
+    list_free(rings);
+    return !callbacks.must_stop();
+}
+
+// What is done between two batches. False: must_stop returned true.
+bool rest(Sweep *sweep) {
+    const bool rings_are_due = monotonic_now() - sweep->rings_worked_on_at >= kRingInterval;
+    return (!rings_are_due || work_on_rings(sweep)) && sleep_for(sweep->callbacks, sweep->options.pause);
+}
+
+bool sweep_table(Sweep *sweep, Member *member, const SweptTable &table) {
+    Pass pass{};
+    pass.member = member;
+    pass.table = table;
+    while (!in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory,
+                                      [&] { return sweep_batch(&pass, sweep->options, sweep->memory); })) {
+        report_progress(sweep->callbacks, &pass);
+        if (!rest(sweep)) {
+            release_progress(pass.progress);
+            return false;
+        }
+    }
+    release_progress(pass.progress);
+    report_completion(sweep->callbacks, pass);
+    return !sweep->callbacks.must_stop();
+}
+
+// The windows that may have responses to remove.
+List *windows_with_responses(Sweep *sweep) {
+    List *windows = NIL;
+    (void)in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory, [&] {
+        if (shortest_response_ttl() == core::kForever)
+            return false;
+        const List *rings = ring_ids(sweep->memory);
+        ListCell *cell;
+        foreach (cell, rings) {
+            Ring &ring = lock_ring(lfirst_int(cell));
+            unlock_ring(ring);
+            const MemoryContext own = MemoryContextSwitchTo(sweep->memory);
+            for (int i = 0; i < ring.windows; i++)
+                if (core::is_looked_in(ring.window[i].state.state))
+                    windows = lappend(windows, &ring.window[i].table);
+            MemoryContextSwitchTo(own);
+        }
+        return true;
+    });
+    return windows;
+}
+
+bool sweep_windows(Sweep *sweep) {
+    ListCell *cell;
+    foreach (cell, windows_with_responses(sweep))
+        if (!sweep_table(sweep, static_cast<Member *>(lfirst(cell)), {KeySpace::keys, true}))
+            return false;
     return true;
 }
 
@@ -205,10 +256,11 @@ bool work_on_rings(const SweepCallbacks &callbacks, MemoryContext memory, Memory
 bool sweep_all(const SweepCallbacks &callbacks, const SweepOptions &options) {
     MemoryContext memory = AllocSetContextCreate(PortalContext != nullptr ? PortalContext : TopMemoryContext, "idem sweep",
                                                  ALLOCSET_DEFAULT_SIZES);
-    MemoryContext batch_memory = AllocSetContextCreate(memory, "idem sweep batch", ALLOCSET_DEFAULT_SIZES);
-    bool is_complete = work_on_rings(callbacks, memory, batch_memory);
+    Sweep sweep{callbacks, options, memory, AllocSetContextCreate(memory, "idem sweep batch", ALLOCSET_DEFAULT_SIZES), 0};
+    bool is_complete = work_on_rings(&sweep);
     for (const KeySpace table : kKeySpaces)
-        is_complete = is_complete && sweep_table(callbacks, table, options, memory, batch_memory);
+        is_complete = is_complete && sweep_table(&sweep, &table_of(table), {table, false});
+    is_complete = is_complete && sweep_windows(&sweep);
     MemoryContextDelete(memory);
     return is_complete;
 }

@@ -53,9 +53,10 @@ const text *counted_scope(KeySpace space, TupleDesc layout, HeapTuple row) {
     return DatumGetTextPCopy(heap_getattr(row, column, layout, &is_null));
 }
 
-Due due_for(TupleDesc layout, HeapTuple row, const core::KeyFacts &facts, core::Micros now, core::Micros response_ttl) {
+Due due_for(const SweptTable &table, TupleDesc layout, HeapTuple row, const core::KeyFacts &facts, core::Micros now,
+            core::Micros response_ttl) {
     if (core::is_expired(facts, now))
-        return Due::deletion;
+        return table.is_window ? Due::nothing : Due::deletion;
     const bool may_be_redacted =
         response_ttl != core::kForever && facts.state == core::State::completed && has_response(layout, row);
     return may_be_redacted && core::is_response_expired(facts, completion_time(layout, row), response_ttl, now) ? Due::redaction
@@ -64,13 +65,13 @@ Due due_for(TupleDesc layout, HeapTuple row, const core::KeyFacts &facts, core::
 
 // Collects the rows that are due, committed and not held, as far as this can be decided under the page's lock. `response_ttl`
 // is the shortest of all scopes.
-void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now, core::Micros response_ttl,
-             Candidates *found) {
+void collect(const SweptTable &table, Relation relation, Buffer buffer, OffsetNumber from, core::Micros now,
+             core::Micros response_ttl, Candidates *found) {
     TupleDesc layout = RelationGetDescr(relation);
     const CommandId command = GetCurrentCommandId(false);
     for_each_version(relation, buffer, from, [&](HeapTuple row) {
-        const core::KeyFacts facts = facts_of_row(space, layout, row);
-        const Due due = due_for(layout, row, facts, now, response_ttl);
+        const core::KeyFacts facts = facts_of_row(table.space, layout, row);
+        const Due due = due_for(table, layout, row, facts, now, response_ttl);
         if (due == Due::nothing)
             return;
         const TM_Result version = HeapTupleSatisfiesUpdate(row, command, buffer);
@@ -78,7 +79,7 @@ void collect(KeySpace space, Relation relation, Buffer buffer, OffsetNumber from
             found->held++;
         if (version != TM_Ok)
             return;
-        const text *scope = counted_scope(space, layout, row);
+        const text *scope = counted_scope(table.space, layout, row);
         const core::Micros completed_at = due == Due::redaction ? completion_time(layout, row) : 0;
         found->rows[found->count++] = {ItemPointerGetOffsetNumber(&row->t_self), due, facts, completed_at, scope, found->held};
     });
@@ -102,28 +103,28 @@ bool delete_version(Relation relation, BlockNumber block, OffsetNumber offset) {
 }
 
 // Removes the response of a version of a key. REQUIRES: as delete_version.
-bool redact_version(BlockNumber block, OffsetNumber offset) {
-    const KeyTable table = open_keys(Access::write, KeySpace::keys, nullptr);
+bool redact_version(Relation relation, BlockNumber block, OffsetNumber offset) {
+    const KeyTable table = keys_in(relation);
     HeapTupleData stored{};
     ItemPointerSet(&stored.t_self, block, offset);
     Buffer buffer;
     bool done = false;
-    if (heap_fetch(table.relation, SnapshotAny, &stored, &buffer, false)) {
+    if (heap_fetch(relation, SnapshotAny, &stored, &buffer, false)) {
         KeyRow row;
-        heap_deform_tuple(&stored, RelationGetDescr(table.relation), row.values, row.nulls);
+        heap_deform_tuple(&stored, RelationGetDescr(relation), row.values, row.nulls);
         remove_response(&row);
         KeyVersion version = {stored.t_self, 0};
         done = replace_key(table, &version, row, false) == Write::done;
         ReleaseBuffer(buffer);
     }
-    close_keys(table);
+    close_index(table.primary_key);
     return done;
 }
 
 // False: another transaction holds the row.
 bool sweep_row(Relation relation, BlockNumber block, const Candidate &row, Batch *batch) {
     if (row.due == Due::redaction) {
-        if (!redact_version(block, row.offset))
+        if (!redact_version(relation, block, row.offset))
             return false;
         batch->redacted++;
         return true;
@@ -138,7 +139,7 @@ bool sweep_row(Relation relation, BlockNumber block, const Candidate &row, Batch
 
 // Sweeps one page from the position's row on, with at most `max_rows` changes. It checks `until` before each change but the
 // first, as the deletion of one large response also deletes hundreds of TOAST rows. Advances the position.
-void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64 max_rows, core::Micros until,
+void sweep_page(const SweptTable &table, Relation relation, HeapPosition *position, int64 max_rows, core::Micros until,
                 core::Micros response_ttl, Batch *batch, BufferAccessStrategy strategy) {
     const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
@@ -147,7 +148,7 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
     found.count = 0;
     found.held = 0;
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
-    collect(space, relation, buffer, position->offset, now, response_ttl, &found);
+    collect(table, relation, buffer, position->offset, now, response_ttl, &found);
     LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
     for (int i = 0; i < found.count; i++) {
         const Candidate &row = found.rows[i];
@@ -158,7 +159,7 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
             ReleaseBuffer(buffer);
             return;
         }
-        if (!is_due_by_policy(space, row, now))
+        if (!is_due_by_policy(table.space, row, now))
             continue;
         if (sweep_row(relation, position->block, row, batch))
             max_rows--;
@@ -173,15 +174,15 @@ void sweep_page(KeySpace space, Relation relation, HeapPosition *position, int64
 
 } // namespace
 
-Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
-                   BufferAccessStrategy strategy) {
+Batch sweep_blocks(const SweptTable &table, Relation relation, HeapPosition *position, BlockNumber end,
+                   const BatchLimits &limits, BufferAccessStrategy strategy) {
     Batch batch{};
-    const core::Micros response_ttl = space == KeySpace::keys ? shortest_response_ttl() : core::kForever;
+    const core::Micros response_ttl = table.space == KeySpace::keys ? shortest_response_ttl() : core::kForever;
     do {
         if (position->block >= end)
             break;
         CHECK_FOR_INTERRUPTS();
-        sweep_page(space, relation, position, limits.rows - batch.changed(), limits.until, response_ttl, &batch, strategy);
+        sweep_page(table, relation, position, limits.rows - batch.changed(), limits.until, response_ttl, &batch, strategy);
     } while (batch.changed() < limits.rows && monotonic_now() < limits.until);
     return batch;
 }

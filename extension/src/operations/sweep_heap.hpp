@@ -32,9 +32,14 @@ struct Batch {
     int64 changed() const { return deleted + redacted; }
 };
 
+struct SweptTable {
+    KeySpace space;
+    bool is_window; // of a ring: it is emptied as a whole, so its rows are not deleted
+};
+
 // Deletes expired rows, and removes expired responses, from `position` up to, but not including, block `end` in the current
 // transaction. Advances `position`. REQUIRES: an active snapshot; `end` is not beyond the relation.
-Batch sweep_blocks(KeySpace space, Relation relation, HeapPosition *position, BlockNumber end, const BatchLimits &limits,
-                   BufferAccessStrategy strategy);
+Batch sweep_blocks(const SweptTable &table, Relation relation, HeapPosition *position, BlockNumber end,
+                   const BatchLimits &limits, BufferAccessStrategy strategy);
 
 } // namespace idem

@@ -113,3 +113,25 @@ SQL_FUNCTION(idem_ring_windows) {
     }
     return Datum{0};
 }
+
+SQL_FUNCTION(idem_ring_filters) {
+    constexpr Oid kFilterTypes[] = {TEXTOID, BOOLOID, INT8OID};
+    const AnswerRows rows = begin_answer_rows(fcinfo, kFilterTypes);
+    ListCell *cell;
+    foreach (cell, ring_entries()) {
+        const auto *entry = static_cast<const RingEntry *>(lfirst(cell));
+        const Ring &ring = lock_ring(entry->id);
+        unlock_ring(ring);
+        int64 damaged = 0;
+        if (OidIsValid(ring.filter)) {
+            Relation filter = index_open(ring.filter, AccessShareLock);
+            damaged = count_damaged_pages(filter);
+            index_close(filter, AccessShareLock);
+        }
+        const Datum values[] = {CStringGetTextDatum(entry->name), BoolGetDatum(!OidIsValid(ring.filter)),
+                                Int64GetDatum(damaged)};
+        const bool nulls[lengthof(values)] = {};
+        put_answer_row(rows, values, nulls);
+    }
+    return Datum{0};
+}

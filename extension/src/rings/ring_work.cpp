@@ -8,6 +8,7 @@
 #include "storage/internal_sql.hpp"
 #include "storage/key_store.hpp"
 #include "storage/ring.hpp"
+#include "storage/ring_filter_pages.hpp"
 #include "storage/scope_places.hpp"
 
 namespace idem {
@@ -91,6 +92,11 @@ bool empty(const Ring &ring, int window) {
     const Oid table = ring.window[window].table.relation;
     if (!ConditionalLockRelationOid(table, AccessExclusiveLock))
         return false;
+    if (OidIsValid(ring.filter)) {
+        Relation filter = index_open(ring.filter, AccessShareLock);
+        drop_slice(filter, window);
+        index_close(filter, NoLock);
+    }
     (void)run_as_owner(psprintf("TRUNCATE ONLY %s", qualified_name(ring.window[window].name)), nullptr, 0);
     change_map(ring.id,
                "UPDATE %s SET state = 'empty', until = NULL WHERE number OPERATOR(pg_catalog.=) $1 AND state "
@@ -136,22 +142,23 @@ bool take(const Ring &ring, const RingDue &due) {
     pg_unreachable();
 }
 
+Oid map_of(int ring) { return get_relname_relid(map_name(ring), extension().schema); }
+
 // One session works on a ring at a time. False: another one does.
 bool lock_for_work(Oid map) { return ConditionalLockRelationOid(map, ShareUpdateExclusiveLock); }
 
 } // namespace
 
 bool take_ring_step(int id, RingTries *tries) {
+    const Oid map = map_of(id);
+    if (!OidIsValid(map) || !lock_for_work(map) || map_of(id) != map)
+        return false; // another session works on the ring, or has dropped it
     Ring &ring = lock_ring(id);
+    const RingDue due = due_of(ring, *tries);
     unlock_ring(ring);
-    if (!lock_for_work(ring.map))
-        return false;
-    Ring &now = lock_ring(id);
-    const RingDue due = due_of(now, *tries);
-    unlock_ring(now);
     if (due.step == RingStep::none)
         return false;
-    if (!take(now, due)) {
+    if (!take(ring, due)) {
         tries->open |= due.step == RingStep::open;
         if (due.step != RingStep::open)
             tries->windows |= uint32{1} << due.window;

@@ -202,6 +202,8 @@ KeyTable open_keys(Access access, KeySpace space, const text *scope) {
     return table;
 }
 
+KeyTable keys_in(Relation table) { return {heap_of_window(table), KeySpace::keys, nullptr}; }
+
 void close_keys(const KeyTable &table) {
     if (table.places != nullptr)
         close_places(table.places);
@@ -769,7 +771,8 @@ bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text 
     const int number = table_for_new_keys(*inserter.table);
     if (number < 0)
         return false;
-    const HeapTable &heap = heap_of(*inserter.table, {{}, number});
+    const KeyVersion place{{}, number};
+    const HeapTable &heap = heap_of(*inserter.table, place);
     const MemoryContext outer = MemoryContextSwitchTo(inserter.memory);
     HeapTuple rows[kMaxInsertedKeys];
     KeyRow row = pattern;

@@ -41,6 +41,9 @@ enum class Access { read, write };
 KeyTable open_keys(Access access, KeySpace space, const text *scope);
 void close_keys(const KeyTable &table);
 
+// The keys of an open table, locked for writing, whatever their scope. The caller closes the index.
+KeyTable keys_in(Relation table);
+
 // How long the keys of a scope in a ring are retained, from the claim on; 0: as long as the claim says.
 core::Micros fixed_retention(const KeyTable &table);
 

@@ -200,6 +200,7 @@ void read_coverage(Ring *ring) {
     if (!is_filter(filter) || filter->rd_index->indrelid != ring->map) {
         ring->filter = InvalidOid;
     } else {
+        ring->filter_file = filter->rd_rel->relfilenode;
         const FilterState state = read_filter(filter);
         ring->filter_is_intact = state.is_intact;
         ring->shape = state.shape;
@@ -268,6 +269,10 @@ uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) 
     if (covered == 0)
         return uncovered;
     Relation filter = open_locked_relation(ring.filter);
+    if (filter->rd_rel->relfilenode != ring.filter_file) { // REINDEX has replaced it since
+        relation_close(filter, NoLock);
+        return uncovered | covered;
+    }
     const uint32 maybe = windows_that_may_have(filter, ring.shape, hash_for_filter(ring.seed, scope, key));
     relation_close(filter, NoLock);
     return uncovered | (covered & maybe);

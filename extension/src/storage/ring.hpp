@@ -32,7 +32,8 @@ struct RingWindow {
 struct Ring {
     int id;
     Oid map;
-    Oid filter; // InvalidOid: it is missing
+    Oid filter;      // InvalidOid: it is missing
+    Oid filter_file; // its relfilenode, when what follows from its page 0 was read
     bool filter_is_intact;
     core::Micros retention;
     int windows;

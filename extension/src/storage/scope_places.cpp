@@ -96,6 +96,9 @@ List *scopes_with_places() {
 }
 
 const ScopePlaces *places_of(const text *scope) {
+    // The caller has just received the changes of other sessions.
+    if (table_is_empty && cache_generation == scope_places_table.generation)
+        return nullptr;
     const uint64 now = generation_of(scope_places_table);
     if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
         reset_cache();

@@ -28,7 +28,8 @@ struct ScopePlaces {
     int current() const { return places[0].ring; }
 };
 
-// nullptr: all of the scope's keys are in idem_keys. Valid until the next call.
+// nullptr: all of the scope's keys are in idem_keys. Valid until the next call. REQUIRES: the changes of other sessions were
+// received, as open_member does.
 const ScopePlaces *places_of(const text *scope);
 
 // As the current transaction sees them, without the cache.

@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT
 
 SELECT results_eq(
     $$ SELECT check_name FROM idem_health() ORDER BY check_name COLLATE "C" $$,
-    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,scope_owners,statistics,sweep_lag_of_idem_keys,
+    $$ SELECT unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,rings,scope_owners,statistics,sweep_lag_of_idem_keys,
                        sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
 SELECT is((SELECT count(*)::int FROM idem_health() WHERE level IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_level_and_a_detail');
