@@ -1,6 +1,6 @@
 -- Logical replication: the relations that another server needs before applications switch to it.
 
--- Derived from the extension's members. A dump and a switchover carry the same tables, but for the leases of the outbox: after a
+-- Derived from the extension's members, and from the tables of rings, which only depend on it. A dump and a switchover carry the same tables, but for the leases of the outbox: after a
 -- restore every message is given out again, after a switchover relays go on with the fences that they have.
 CREATE VIEW idem_replicated_tables AS
     SELECT CASE WHEN c.relkind = 'S' THEN 2 ELSE 1 END AS step,
@@ -11,10 +11,10 @@ CREATE VIEW idem_replicated_tables AS
                 ELSE 'publish inserts' END AS action
       FROM pg_catalog.pg_extension e
       JOIN pg_catalog.pg_depend d
-        ON d.refclassid = e.tableoid AND d.refobjid = e.oid AND d.deptype = 'e'
+        ON d.refclassid = e.tableoid AND d.refobjid = e.oid AND d.deptype IN ('e', 'x')
       JOIN pg_catalog.pg_class c ON c.tableoid = d.classid AND c.oid = d.objid
      WHERE e.extname = 'idem' AND c.relkind IN ('r', 'S')
-       AND (c.oid = ANY (e.extconfig) OR c.relname = 'idem_outbox_leases')
+       AND (c.oid = ANY (e.extconfig) OR c.relname = 'idem_outbox_leases' OR d.deptype = 'x')
      ORDER BY 1, c.relname;
 COMMENT ON VIEW idem_replicated_tables IS
 'What a switchover by logical replication has to carry to the other server, in this order. Secrets and the progress of sweeps are not in it: each server has its own.';

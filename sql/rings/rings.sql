@@ -98,7 +98,7 @@ BEGIN
     FOR number IN 0 .. coalesce(windows, 8) - 1 LOOP
         EXECUTE format('CREATE TABLE %1$s_%2$s (PRIMARY KEY (scope, key)) INHERITS (%3$s.idem_keys) '
                        'WITH (fillfactor = 85, autovacuum_vacuum_insert_scale_factor = 0.1)', map, number, home);
-        EXECUTE format('CREATE TRIGGER idem_ring_row_arrived BEFORE INSERT OR UPDATE OF scope, key ON %s_%s FOR EACH ROW '
+        EXECUTE format('CREATE TRIGGER idem_ring_row_arrived BEFORE INSERT OR UPDATE OF scope, key, expires_at ON %s_%s FOR EACH ROW '
                        'EXECUTE FUNCTION %s.idem_ring_row_arrived()', map, number, home);
         EXECUTE format('ALTER TABLE %s_%s ENABLE ALWAYS TRIGGER idem_ring_row_arrived', map, number);
         EXECUTE format('COMMENT ON TABLE %s_%s IS %L', map, number,
@@ -123,13 +123,17 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home   text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     id     integer;
-    scope  text;
-    place  record;
-    number integer;
-    live   boolean;
+    map     text;
+    numbers integer[];
+    scope   text;
+    number  integer;
+    live    boolean;
 BEGIN
     IF ring IS NULL THEN
         RAISE EXCEPTION 'ring must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        -- An older snapshot does not see who uses the ring by now.
+        RAISE EXCEPTION 'idem_ring_drop() needs the isolation level READ COMMITTED' USING ERRCODE = 'invalid_transaction_state';
     END IF;
     EXECUTE format('LOCK TABLE ONLY %s.idem_ring_registry IN SHARE ROW EXCLUSIVE MODE', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_keys IN SHARE MODE', home);
@@ -137,33 +141,40 @@ BEGIN
     IF id IS NULL THEN
         RAISE EXCEPTION 'ring "%" does not exist', ring USING ERRCODE = 'undefined_object';
     END IF;
-    EXECUTE format('LOCK TABLE ONLY %s.idem_ring_%s IN ACCESS EXCLUSIVE MODE', home, id);
-    EXECUTE format('SELECT p.scope FROM ONLY %s.idem_scope_places p WHERE p.ring = $1 AND p.is_current ORDER BY p.scope LIMIT 1', home) INTO scope USING id;
-    IF scope IS NOT NULL THEN
-        RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = format('Scope "%s" lives in it.', scope),
-            HINT = format('Take it out first: SELECT idem_scope_reset(%L, ''ring'').', scope);
+    map := format('%s.idem_ring_%s', home, id);
+    IF to_regclass(map) IS NOT NULL THEN
+        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', map);
+        EXECUTE format('SELECT array_agg(w.number ORDER BY w.number) FROM ONLY %s w WHERE w.state IN (''open'', ''sealed'')', map) INTO numbers;
     END IF;
-    FOR number IN EXECUTE format('SELECT w.number FROM ONLY %s.idem_ring_%s w WHERE w.state IN (''open'', ''sealed'') ORDER BY 1', home, id) LOOP
-        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s.idem_ring_%s_%s k WHERE k.expires_at > clock_timestamp())', home, id, number) INTO live;
-        IF live THEN
-            RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = 'It holds keys that have not expired.',
-                HINT = 'Wait for the end of their retention.';
+    -- Without a map, or with an empty one as after the restore of a schema without its data, no window can have a key.
+    IF numbers IS NOT NULL THEN
+        EXECUTE format('SELECT p.scope FROM ONLY %s.idem_scope_places p WHERE p.ring = $1 AND p.is_current ORDER BY p.scope LIMIT 1', home) INTO scope USING id;
+        IF scope IS NOT NULL THEN
+            RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = format('Scope "%s" lives in it.', scope),
+                HINT = format('Take it out first: SELECT idem_scope_reset(%L, ''ring'').', scope);
         END IF;
-    END LOOP;
+        FOREACH number IN ARRAY numbers LOOP
+            EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s_%s k WHERE k.expires_at > clock_timestamp())', map, number) INTO live;
+            IF live THEN
+                RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = 'It holds keys that have not expired.',
+                    HINT = 'Wait for the end of their retention.';
+            END IF;
+        END LOOP;
+    END IF;
     EXECUTE format('DELETE FROM ONLY %s.idem_scope_places p WHERE p.ring = $1', home) USING id;
     -- A scope that has all of its keys in idem_keys again needs no row.
-    EXECUTE format('DELETE FROM ONLY %1$s.idem_scope_places p WHERE p.ring = 0 AND p.is_current AND NOT EXISTS '
+    EXECUTE format('DELETE FROM ONLY %1$s.idem_scope_places p WHERE p.ring = 0 AND NOT EXISTS '
                    '(SELECT FROM ONLY %1$s.idem_scope_places o WHERE o.scope = p.scope AND o.ring <> 0)', home);
-    FOR number IN EXECUTE format('SELECT w.number FROM ONLY %s.idem_ring_%s w ORDER BY 1', home, id) LOOP
-        EXECUTE format('DROP TABLE %s.idem_ring_%s_%s', home, id, number);
+    FOR number IN 0 .. 31 LOOP
+        EXECUTE format('DROP TABLE IF EXISTS %s_%s', map, number);
     END LOOP;
-    EXECUTE format('DROP TABLE %s.idem_ring_%s', home, id);
+    EXECUTE format('DROP TABLE IF EXISTS %s', map);
     EXECUTE format('DELETE FROM ONLY %s.idem_ring_registry r WHERE r.id = $1', home) USING id;
 END
 $$;
 COMMENT ON FUNCTION idem_ring_drop(text) IS
 'Drops a ring that no scope lives in and that holds no live key. Waits for transactions that have claimed keys of any scope. Operators.
-Errors: 22004 ring is null; 42704 there is no such ring; 55006 a scope lives in it, or it holds live keys.';
+Errors: 22004 ring is null; 25000 in a transaction that is REPEATABLE READ or SERIALIZABLE; 42704 there is no such ring; 55006 a scope lives in it, or it holds live keys.';
 
 CREATE FUNCTION idem_ring_rebuild_filter(ring text) RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_rebuild_filter(text) IS

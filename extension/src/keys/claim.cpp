@@ -80,6 +80,8 @@ class Claim {
             require_in_snapshot(table_, found);
             const Write write = replace(found.version, changed_key_row(stored, decision.write, request_, now), decision, now);
             end_look(table_);
+            if (write == Write::busy && patience_.blocks_on_rows())
+                return wait_for_locker(found.version);
             return write == Write::done ||
                    (write == Write::busy && !patience_.wait_for_row() && decide(outcome_of(Outcome::in_flight, now)));
         }
@@ -106,6 +108,17 @@ class Claim {
         const KeyRow row = new_key_row(request_, now);
         KeyVersion version;
         return insert_key(table_, row, &version) && decide(outcome_with(Outcome::acquired, row, version, now));
+    }
+
+    // Always false: the caller tries again.
+    bool wait_for_locker(const KeyVersion &version) {
+        Probe busy{};
+        busy.presence = Presence::busy;
+        busy.holder = locker_of(table_, version);
+        busy.version = version;
+        if (TransactionIdIsValid(busy.holder))
+            wait_for_holder(table_, busy);
+        return false;
     }
 
     Write replace(KeyVersion version, const KeyRow &row, const core::ClaimDecision &decision, core::Micros now) {
@@ -162,6 +175,13 @@ void settle_retention(const KeyTable &table, ClaimRequest *request) {
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a key in a ring cannot have a lease"),
                         errdetail("Scope \"%s\" lives in a ring.", text_to_cstring(request->scope)),
                         errhint("Claim without a lease, or take the scope out of the ring.")));
+    if (retention < request->least_ttl)
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("the retention of the scope's ring is too short"),
+                 errdetail("%s has to keep a key for at least %lld seconds, and the ring of scope \"%s\" keeps it for %lld.",
+                           request->function, static_cast<long long>(request->least_ttl / USECS_PER_SEC),
+                           text_to_cstring(request->scope), static_cast<long long>(retention / USECS_PER_SEC)),
+                 errhint("Put the scope into a ring with a longer retention, or into none.")));
     if (request->ttl_is_given && request->ttl != retention)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ttl must be the retention of the scope's ring"),
                         errdetail("Scope \"%s\" lives in a ring, whose keys are all kept for the same time.",

@@ -157,6 +157,7 @@ class BatchClaim {
         begin_look(table_);
         if (table_.places != nullptr)
             group_ = nullptr; // it was looked at during the last look
+        uint64 look = look_number(table_);
         Prober prober;
         prober.table = nullptr;
         while (chunk.seen < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.odd == nullptr) {
@@ -164,6 +165,12 @@ class BatchClaim {
             const Candidate *next = candidates + chunk.seen;
             if (group_ == nullptr || next >= group_ + group_size_)
                 glance_at(&prober, next, Min(count - chunk.seen, kKeysPerGroup), now);
+            if (look_number(table_) != look) { // begin again: what was absent may be there now
+                look = look_number(table_);
+                chunk = {};
+                group_ = nullptr;
+                continue;
+            }
             add_group(next, &chunk);
         }
         end_probing(&prober);

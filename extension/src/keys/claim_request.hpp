@@ -18,6 +18,7 @@ struct ClaimRequest {
     const text *owner;        // or nullptr
     core::Micros ttl;         // core::kForever: never expires
     bool ttl_is_given;        // by the call, not by the scope
+    core::Micros least_ttl;   // a shorter retention would be wrong; 0: any will do
     core::Micros lease;       // 0: transactional mode
     bool manual_policy;
     bool wants_row;                    // the caller reads the row of a key that is done

@@ -30,6 +30,16 @@ void check_member(Member &member) {
     relation_close(open_member(member, AccessShareLock), AccessShareLock);
 }
 
+void check_rings() {
+    ListCell *cell;
+    foreach (cell, ring_entries()) {
+        Ring &ring = lock_ring(static_cast<RingEntry *>(lfirst(cell))->id);
+        unlock_ring(ring);
+        for (int i = 0; i < ring.windows; i++)
+            check_member(ring.window[i].table);
+    }
+}
+
 void check_types() {
     for (EnumType *type : {&outcome_enum, &token_outcome_enum, &request_outcome_enum, &webhook_outcome_enum})
         check_enum(*type);
@@ -47,6 +57,7 @@ void check_members() {
                               &id_high_water, &fence_high_water, &ring_registry,  &scope_places_table};
     for (Member *member : others)
         check_member(*member);
+    check_rings();
     check_types();
 }
 

@@ -6,6 +6,7 @@
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/settings.hpp"
+#include "server/subtransaction.hpp"
 #include "server/writable.hpp"
 #include "storage/ring.hpp"
 
@@ -20,6 +21,8 @@ constexpr Micros kReportInterval = 10 * USECS_PER_SEC;
 // While batches change nothing, their progress is written no more often.
 constexpr Micros kIdleWriteInterval = USECS_PER_SEC;
 constexpr Micros kMaxSleep = 100 * 1000;
+// More steps of a ring come with the next visit: one with a very short retention always has some.
+constexpr int kMaxRingSteps = 64;
 // A long sweep works on rings in between.
 constexpr Micros kRingInterval = 5 * USECS_PER_SEC;
 
@@ -175,6 +178,25 @@ List *ring_ids(MemoryContext memory) {
     return ids;
 }
 
+// Takes a ring's next step in a transaction of its own. A ring that is not as it was created, or whose tables are locked, keeps
+// nothing else from being swept. False: there is none.
+bool take_step(Sweep *sweep, int ring, RingTries *tries) {
+    return in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory, [&] {
+        bool is_taken = false;
+        ErrorData *error = try_in_subtransaction([&] {
+            is_taken = take_ring_step(ring, tries);
+            return true;
+        });
+        if (error == nullptr)
+            return is_taken;
+        if (error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+            ReThrowError(error);
+        ereport(WARNING, (errmsg("a ring was left alone: %s", error->message),
+                          errdetail_internal("%s", error->detail != nullptr ? error->detail : "")));
+        return false;
+    });
+}
+
 // Opens, fills and empties windows of rings, until nothing is due that can be done at once. False: must_stop returned true.
 bool work_on_rings(Sweep *sweep) {
     const SweepCallbacks &callbacks = sweep->callbacks;
@@ -189,8 +211,7 @@ bool work_on_rings(Sweep *sweep) {
     ListCell *cell;
     foreach (cell, rings) {
         RingTries tries{};
-        while (
-            in_transaction_of_its_own(callbacks, sweep->batch_memory, [&] { return take_ring_step(lfirst_int(cell), &tries); }))
+        for (int steps = 0; steps < kMaxRingSteps && take_step(sweep, lfirst_int(cell), &tries); steps++)
             if (callbacks.must_stop())
                 return false;
     }

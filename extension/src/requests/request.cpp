@@ -76,7 +76,8 @@ RequestOutcome claim_nonce(const SignedRequest &signed_request, const text *name
     request.function = "idem_verify_request()";
     request.key = name;
     request.scope = scope;
-    request.ttl = policy.keep_forever ? core::kForever : 2 * allowed + USECS_PER_SEC;
+    request.least_ttl = 2 * allowed + USECS_PER_SEC;
+    request.ttl = policy.keep_forever ? core::kForever : request.least_ttl;
     request.waits_for_commit = true;
     const Claimed claimed = claim_key(request);
     raise_if_held(claimed, request.key);

@@ -173,11 +173,8 @@ WebhookOutcome claim_id(const text *source, const text *id, const text *scope, c
     request.key = composite_key(source, id);
     request.scope = scope;
     apply_policy(&request, policy, nullptr);
-    const Micros least = 2 * webhook.tolerance + USECS_PER_SEC;
-    if (request.ttl < least) {
-        request.ttl = least;
-        request.ttl_is_given = true;
-    }
+    request.least_ttl = 2 * webhook.tolerance + USECS_PER_SEC;
+    request.ttl = Max(request.ttl, request.least_ttl);
     request.waits_for_commit = true;
     const KeyTable table = open_keys(Access::write, request.space, request.scope);
     Claimed claimed = claim_key(table, request);

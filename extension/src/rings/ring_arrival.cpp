@@ -13,8 +13,10 @@ namespace {
 using namespace idem;
 
 void take_out_of_filter(Ring &ring, int window) {
-    if (!OidIsValid(ring.filter))
+    if (!OidIsValid(ring.filter)) {
+        (void)lock_ring(ring.id, ExclusiveLock); // a session may be reading the window
         return;
+    }
     Relation filter = index_open(ring.filter, AccessShareLock);
     const bool is_in_use = is_slice_in_use(filter, window);
     if (is_in_use) {

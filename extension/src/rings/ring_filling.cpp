@@ -109,7 +109,7 @@ float4 write_slices(Relation filter, Relation table, const FilterShape &shape, u
         });
         MemoryContextSwitchTo(outer);
         MemoryContextDelete(rows);
-        write_slice(filter, slice, window);
+        write_slice(filter, seed, slice, window);
         false_positives +=
             measure_false_positives(slice) * static_cast<float4>(slice.page_count) / static_cast<float4>(shape.pages);
         first += slice.page_count;
@@ -122,12 +122,15 @@ float4 write_slices(Relation filter, Relation table, const FilterShape &shape, u
 
 Filled fill_filter(const Ring &ring, int window) {
     auto &member = const_cast<RingWindow &>(ring.window[window]).table;
-    Relation table = open_member(member, AccessShareLock);
+    Relation table = open_member_if_unlocked(member, AccessShareLock);
+    if (table == nullptr)
+        return {Filling::blocked, 0};
     const Oid file = table->rd_rel->relfilenode;
     Filled filled{Filling::blocked, 0};
     if (!OidIsValid(ring.filter)) {
+        (void)lock_ring(ring.id); // until the commit: rows that come other than by a claim wait for it
         if (has_no_writers(table))
-            filled = {Filling::done, read_window(table).until};
+            filled = {Filling::done, Max(read_window(table).until, core::Micros{1})};
         relation_close(table, NoLock);
         return filled;
     }
@@ -135,7 +138,7 @@ Filled fill_filter(const Ring &ring, int window) {
     const FilterState state = read_filter(filter);
     if (!state.is_intact || window >= 8 * state.shape.position_bytes) {
         filled.result = Filling::damaged;
-    } else {
+    } else if (has_no_writers(table)) {
         const uint64 token = announce_slice(filter, window);
         // Whoever writes from here on, other than by a claim, finds the announcement, and takes it back.
         if (has_no_writers(table)) {

@@ -26,13 +26,18 @@ SqlArgument number_of(int window) { return {INT2OID, Int16GetDatum(static_cast<i
 SqlArgument time_of(Micros time) { return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false}; }
 SqlArgument generation_of(int64 generation) { return {INT8OID, Int64GetDatum(generation), false}; }
 
+Oid map_of(int ring) { return get_relname_relid(map_name(ring), extension().schema); }
+
 // Runs a statement on the map, whose name replaces its %s.
 template <int count> void change_map(int ring, const char *statement, const SqlArgument (&arguments)[count]) {
     (void)run_as_owner(psprintf(statement, qualified_name(map_name(ring))), arguments, count);
+    CacheInvalidateRelcacheByRelid(map_of(ring)); // as the map's trigger does, if it is there
 }
 
 bool has_keys(RingWindow &window) {
-    Relation table = open_member(window.table, AccessShareLock);
+    Relation table = open_member_if_unlocked(window.table, AccessShareLock);
+    if (table == nullptr)
+        return true;
     const bool has_blocks = RelationGetNumberOfBlocks(table) > 0;
     relation_close(table, AccessShareLock);
     return has_blocks;
@@ -45,13 +50,15 @@ RingDue due_of(Ring &ring, const RingTries &tries) {
         windows[i] = ring.window[i].state;
         uses[i].is_covered = ring.window[i].is_covered || !OidIsValid(ring.filter);
     }
-    // A window that another session has locked is left alone: the step comes with a later sweep.
     uses[ring.open].has_keys = has_keys(ring.window[ring.open]);
     return core::due_step(windows, uses, ring.windows, ring.retention, clock_now(), tries.open, tries.windows);
 }
 
 bool lock_map(int ring) {
-    return within_patience(kMapPatience, [&] { (void)lock_ring(ring, ExclusiveLock); });
+    bool is_locked = false;
+    // A shorter lock_timeout of the caller's is as good a reason to try again later.
+    return without_waiting([&] { is_locked = within_patience(kMapPatience, [&] { (void)lock_ring(ring, ExclusiveLock); }); }) &&
+           is_locked;
 }
 
 int64 greatest_generation(const Ring &ring) {
@@ -62,6 +69,7 @@ int64 greatest_generation(const Ring &ring) {
 }
 
 bool open_next(const Ring &ring, int window) {
+    adopt_ring(ring.id);
     if (!lock_map(ring.id))
         return false;
     if (ring.window[window].state.state != WindowState::empty)
@@ -73,7 +81,6 @@ bool open_next(const Ring &ring, int window) {
                "UPDATE %s SET state = 'open', opened_at = $2, closed_at = NULL, until = NULL, generation = $3"
                " WHERE number OPERATOR(pg_catalog.=) $1",
                {number_of(window), time_of(now), generation_of(greatest_generation(ring) + 1)});
-    adopt_ring(ring.id);
     return true;
 }
 
@@ -108,7 +115,11 @@ bool empty(const Ring &ring, int window) {
 bool empty_filter(const Ring &ring) {
     if (!lock_map(ring.id))
         return false;
-    (void)run_as_owner(psprintf("REINDEX INDEX %s", qualified_name(filter_name(ring.id))), nullptr, 0);
+    const char *statement = OidIsValid(ring.filter)
+                                ? psprintf("REINDEX INDEX %s", qualified_name(filter_name(ring.id)))
+                                : psprintf("CREATE INDEX %s ON %s USING idem_filter (number)",
+                                           quote_identifier(filter_name(ring.id)), qualified_name(map_name(ring.id)));
+    (void)run_as_owner(statement, nullptr, 0);
     return true;
 }
 
@@ -142,10 +153,13 @@ bool take(const Ring &ring, const RingDue &due) {
     pg_unreachable();
 }
 
-Oid map_of(int ring) { return get_relname_relid(map_name(ring), extension().schema); }
-
-// One session works on a ring at a time. False: another one does.
-bool lock_for_work(Oid map) { return ConditionalLockRelationOid(map, ShareUpdateExclusiveLock); }
+// One session works on a ring at a time, until its transaction ends. False: another one does. It is a lock of its own: whoever
+// waits for the map does not wait for the work.
+bool lock_for_work(Oid map) {
+    LOCKTAG work;
+    SET_LOCKTAG_OBJECT(work, MyDatabaseId, RelationRelationId, map, 1);
+    return LockAcquire(&work, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
 
 } // namespace
 
@@ -191,6 +205,7 @@ void write_places(const text *scope, const ScopePlaces &places) {
     const SqlArgument name = {TEXTOID, PointerGetDatum(scope), false};
     const char *table = member_name(scope_places_table);
     (void)run_as_owner(psprintf("DELETE FROM ONLY %s WHERE scope OPERATOR(pg_catalog.=) $1", table), &name, 1);
+    invalidate_member(scope_places_table);
     // Before its first move, and after its last key has left its last ring, a scope has no rows.
     if (places.count == 1 && places.places[0].ring == kInIdemKeys)
         return;
@@ -227,20 +242,32 @@ ScopePlaces moved(const ScopePlaces &from, int ring, int64 through, const text *
 
 } // namespace
 
+namespace {
+
+ScopePlaces places_now(const text *scope) {
+    const ScopePlaces places = read_places(scope);
+    return places.count > 0 ? places : ScopePlaces{{{kInIdemKeys, true, 0}}, 1};
+}
+
+} // namespace
+
 void move_scope(const text *scope, int ring) {
+    if (places_now(scope).current() == ring)
+        return;
     relation_close(open_member(table_of(KeySpace::keys), ShareLock),
                    NoLock); // waits for all claims, and keeps new ones waiting
-    ScopePlaces from = read_places(scope);
-    if (from.count == 0)
-        from = {{{kInIdemKeys, true, 0}}, 1};
-    if (from.current() == ring)
+    relation_close(open_member(scope_places_table, ShareRowExclusiveLock), NoLock);
+    const ScopePlaces from = places_now(scope);
+    const int left = from.current();
+    if (left == ring)
         return;
-    if (ring != kInIdemKeys)
-        (void)lock_ring(ring, ExclusiveLock);
+    for (const int id : {Min(left, ring), Max(left, ring)})
+        if (id != kInIdemKeys)
+            (void)lock_ring(id, ExclusiveLock);
     int64 through = 0;
-    if (from.current() != kInIdemKeys) {
-        const Ring &left = lock_ring(from.current(), ExclusiveLock);
-        through = left.window[left.open].state.generation;
+    if (left != kInIdemKeys) {
+        const Ring &locked = lock_ring(left, ExclusiveLock);
+        through = locked.window[locked.open].state.generation;
     }
     write_places(scope, moved(from, ring, through, scope));
 }
@@ -262,6 +289,10 @@ bool is_left_behind(const ScopePlace &place, const text *scope) {
 } // namespace
 
 void forget_left_places() {
+    Relation table = open_member_if_unlocked(scope_places_table, ShareRowExclusiveLock);
+    if (table == nullptr)
+        return; // a scope is being moved
+    relation_close(table, NoLock);
     ListCell *cell;
     foreach (cell, scopes_with_places()) {
         const auto *scope = static_cast<const text *>(lfirst(cell));
@@ -299,11 +330,9 @@ SQL_FUNCTION(idem_ring_adopt) {
 SQL_FUNCTION(idem_ring_rebuild_filter) {
     const int id = ring_argument(fcinfo, 0);
     prevent_unless_writable("idem_ring_rebuild_filter()");
-    Ring &ring = lock_ring(id);
-    unlock_ring(ring);
-    if (!lock_for_work(ring.map))
+    if (!lock_for_work(map_of(id)))
         ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("another session is working on the ring")));
-    (void)lock_ring(id);
+    Ring &ring = lock_ring(id);
     unlock_ring(ring);
     if (!ring.filter_is_intact) {
         (void)lock_ring(id, ExclusiveLock);

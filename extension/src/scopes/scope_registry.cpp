@@ -313,7 +313,7 @@ SQL_FUNCTION(idem_scope_drop) {
     check_scope_access(name);
     prevent_unless_writable("idem_scope_drop()");
     const bool is_dropped = change_row(name, psprintf(kDrop, member_name(scopes_table)));
-    if (places_of(name) != nullptr)
+    if (read_places(name).count > 0)
         move_scope(name, kInIdemKeys);
     PG_RETURN_BOOL(is_dropped);
 }

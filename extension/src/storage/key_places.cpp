@@ -14,10 +14,20 @@ template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
     CurrentResourceOwner = owner; // after an error, the end of the (sub)transaction sets it
 }
 
+// In the order of their ids, as whoever moves a scope does.
 void lock_maps(KeyPlaces *places) {
-    for (int i = 0; i < places->of_scope.count; i++)
-        places->rings[i] =
-            places->of_scope.places[i].ring == kInIdemKeys ? nullptr : &lock_ring(places->of_scope.places[i].ring);
+    const ScopePlaces &of_scope = places->of_scope;
+    places->times_locked++;
+    for (int locked = 0, last = kInIdemKeys; locked < of_scope.count; locked++) {
+        int next = -1;
+        for (int i = 0; i < of_scope.count; i++)
+            if (of_scope.places[i].ring > last && (next < 0 || of_scope.places[i].ring < of_scope.places[next].ring))
+                next = i;
+        if (next < 0)
+            break;
+        last = of_scope.places[next].ring;
+        places->rings[next] = &lock_ring(last);
+    }
 }
 
 void unlock_maps(const KeyPlaces &places) {
@@ -91,16 +101,22 @@ int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock) 
     HeapTable heap{};
     as_opener(*places, [&] { heap = open_heap_of(table, lock); });
     if (heap.relation == nullptr) {
-        as_opener(*places, [&] {
-            unlock_maps(*places);
-            // The lock stays until the transaction ends, so the next attempt finds it.
-            relation_close(open_member(table.table, lock), NoLock);
-            lock_maps(places);
-        });
+        places->awaited = &table;
+        places->awaited_lock = lock;
         return 0;
     }
     places->opened[places->count++] = {heap, ring.id, window, lock};
     return places->count;
+}
+
+void await_window(KeyPlaces *places) {
+    as_opener(*places, [&] {
+        unlock_maps(*places);
+        // The lock stays until the transaction ends, so the next attempt finds it.
+        relation_close(open_member(places->awaited->table, places->awaited_lock), NoLock);
+        lock_maps(places);
+    });
+    places->awaited = nullptr;
 }
 
 void lock_window_for_writing(KeyPlaces *places, int number) {

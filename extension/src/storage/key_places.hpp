@@ -26,6 +26,9 @@ struct KeyPlaces {
     ScopePlaces of_scope;
     ResourceOwner owner;
     bool is_writing;
+    uint64 times_locked; // the maps: another number, another look
+    RingWindow *awaited; // the window that open_window could not lock
+    LOCKMODE awaited_lock;
     int looks;                      // how many are nested
     Ring *rings[ScopePlaces::kMax]; // by place; nullptr: idem_keys. Valid during a look
     OpenedWindow *opened;
@@ -42,9 +45,12 @@ void end_look(KeyPlaces *places);
 // The retention of the scope's keys. 0: it lives in idem_keys.
 core::Micros ring_retention(KeyPlaces *places);
 
-// Opens a window, or returns the number that it has already. 0: it was locked and was waited for; the look is over and another
-// one has begun.
+// Opens a window, or returns the number that it has already. 0: another session has locked it; the caller gives up what it has
+// pinned, and calls await_window.
 int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock);
+
+// Waits for the window that open_window could not lock. The look is over, and another one has begun.
+void await_window(KeyPlaces *places);
 
 // Locks a window for writing that was opened for reading. May wait. REQUIRES: no look.
 void lock_window_for_writing(KeyPlaces *places, int number);

@@ -125,13 +125,17 @@ const HeapTable &writable_heap_of(const KeyTable &table, const KeyVersion &versi
 
 bool puts_keys_in_ring(const KeyTable &table) { return table.places != nullptr && table.places->rings[0] != nullptr; }
 
-// The number of the table that takes new keys. -1: its window was waited for, and the caller begins again. REQUIRES: a look.
+// The number of the table that takes new keys. -1: its window was waited for, and the caller begins again. REQUIRES: a look,
+// and no pinned page.
 int table_for_new_keys(const KeyTable &table) {
     if (!puts_keys_in_ring(table))
         return 0;
     const Ring &ring = *table.places->rings[0];
     const int number = open_window(table.places, ring, ring.open, RowExclusiveLock);
-    return number == 0 ? -1 : number;
+    if (number > 0)
+        return number;
+    await_window(table.places);
+    return -1;
 }
 
 // A table in which keys are looked for.
@@ -222,6 +226,8 @@ void end_look(const KeyTable &table) {
         end_look(table.places);
 }
 
+uint64 look_number(const KeyTable &table) { return table.places == nullptr ? 0 : table.places->times_locked; }
+
 // --- Looking for a key -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -251,6 +257,7 @@ bool fetch_version(Prober *prober, ItemPointerData entry) {
 }
 
 Probe probe_entries(Prober *prober, const IndexEntries &entries, const text *scope, const text *key) {
+    prober->has_entries = entries.overflow || entries.count > 0;
     if (entries.overflow)
         return probe_by_scan(*prober->table, &prober->dirty, scope, key);
     for (int i = 0; i < entries.count; i++)
@@ -298,12 +305,33 @@ core::Micros expires_at(const HeapTable &table, const Probe &found) {
     return DatumGetTimestampTz(heap_getattr(found.row, KeyColumn::expires_at, RelationGetDescr(table.relation), &is_null));
 }
 
+// The row that the active snapshot sees.
+Probe probe_visible(const HeapTable &table, const text *scope, const text *key) {
+    const Probe visible = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    // A transaction's snapshot still sees a row that others have deleted since, even if this transaction has replaced it.
+    Probe own;
+    if (IsolationUsesXactSnapshot() && visible.presence == Presence::found && !visible.own_transaction &&
+        may_have_been_deleted(visible) && probe_own(table, scope, key, &own))
+        return own;
+    return visible;
+}
+
+// Whether no committed version of the key exists, and none did when the call began. A scan by a snapshot cannot miss a row that
+// moves: the version that it sees stays in place.
+bool is_settled_absent(const HeapTable &table, const text *scope, const text *key) {
+    PushActiveSnapshot(GetLatestSnapshot());
+    const Probe settled = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    PopActiveSnapshot();
+    return settled.presence == Presence::absent;
+}
+
 // What one table shows of a key. `expired`: as done, but its retention is over.
-enum class Seen { absent, done, expired, other };
+// `gone`: absent, but the index has entries of the key, whose rows may just have moved.
+enum class Seen { absent, gone, done, expired, other };
 
 Seen seen_of(const Prober &prober, const Probe &found, core::Micros now) {
     if (found.presence == Presence::absent)
-        return Seen::absent;
+        return prober.has_entries ? Seen::gone : Seen::absent;
     const HeapTable &table = *prober.table;
     if (found.presence != Presence::found || !found.in_snapshot || !is_completed(table, found) || !is_wanted_row(prober, found))
         return Seen::other;
@@ -360,7 +388,17 @@ void look_at_group(Prober *prober, const text *scope, const text *const *keys, i
 }
 
 Glance glance_of(Seen seen) {
-    return seen == Seen::absent ? Glance::absent : seen == Seen::done ? Glance::done : Glance::other;
+    if (seen == Seen::absent || seen == Seen::gone)
+        return Glance::absent; // the index decides when the key is inserted
+    return seen == Seen::done ? Glance::done : Glance::other;
+}
+
+// As glance_of, for a table that takes no new keys, so that its index decides nothing. An expired key is as good as absent
+// there.
+Glance glance_elsewhere(const HeapTable &table, const text *scope, const text *key, Seen seen) {
+    if (seen == Seen::expired)
+        return Glance::absent;
+    return seen == Seen::gone && !is_settled_absent(table, scope, key) ? Glance::other : glance_of(seen);
 }
 
 // The keys of a group that were not found yet.
@@ -370,8 +408,7 @@ struct Remaining {
     int count;
 };
 
-// Looks at the remaining keys in one table. An expired key is as good as absent, unless the table takes new keys: its row is
-// then replaced.
+// Looks at the remaining keys in one table.
 void look_at_remaining(Prober *prober, const text *scope, const Remaining &keys, bool takes_new_keys, core::Micros now,
                        Glance *glances) {
     Seen seen[kKeysPerGroup];
@@ -380,7 +417,8 @@ void look_at_remaining(Prober *prober, const text *scope, const Remaining &keys,
     else if (keys.count > 1)
         look_at_group(prober, scope, keys.keys, keys.count, now, seen);
     for (int i = 0; i < keys.count; i++)
-        glances[keys.indexes[i]] = seen[i] == Seen::expired && !takes_new_keys ? Glance::absent : glance_of(seen[i]);
+        glances[keys.indexes[i]] =
+            takes_new_keys ? glance_of(seen[i]) : glance_elsewhere(*prober->table, scope, keys.keys[i], seen[i]);
 }
 
 // As glance_at_group, for a scope that has a ring. `prober` stays at the table that takes new keys. False: begin again.
@@ -427,8 +465,10 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
 
 void glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
                       core::Micros now, Glance *glances) {
-    while (!try_glance_at_places(prober, table, scope, keys, count, now, glances))
+    while (!try_glance_at_places(prober, table, scope, keys, count, now, glances)) {
         end_probing(prober);
+        await_window(table.places);
+    }
 }
 
 } // namespace
@@ -472,17 +512,6 @@ Probe probe_dirty(const HeapTable &table, const text *scope, const text *key) {
     return result;
 }
 
-// The row that the active snapshot sees.
-Probe probe_visible(const HeapTable &table, const text *scope, const text *key) {
-    const Probe visible = probe_by_scan(table, GetActiveSnapshot(), scope, key);
-    // A transaction's snapshot still sees a row that others have deleted since, even if this transaction has replaced it.
-    Probe own;
-    if (IsolationUsesXactSnapshot() && visible.presence == Presence::found && !visible.own_transaction &&
-        may_have_been_deleted(visible) && probe_own(table, scope, key, &own))
-        return own;
-    return visible;
-}
-
 using ProbeOne = Probe (*)(const HeapTable &table, const text *scope, const text *key);
 
 // Whether the row decides what becomes of the key, wherever it is. A row in idem_keys that is not completed may be in doubt.
@@ -496,18 +525,27 @@ bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *sco
     *result = Probe{};
     const core::Micros now = clock_now();
     const Candidates candidates = candidates_for(*table.places, scope, key);
-    return visit_places(
+    bool has_moved = false;
+    const bool is_over = visit_places(
         table, [&](int place, int window) { return candidates.contain(place, window); },
         [&](const HeapTable &heap, const Visited &visited) {
             Probe found = probe_one(heap, scope, key);
-            if (found.presence == Presence::absent)
-                return true;
+            if (found.presence == Presence::absent) {
+                // Where the key is not inserted, no index finds out that its row was only moving.
+                has_moved =
+                    has_moved || (!visited.takes_new_keys && probe_one == probe_dirty && !is_settled_absent(heap, scope, key));
+                return !has_moved;
+            }
             found.version.table = visited.number;
             const bool is_decisive = decides(heap, found, now);
-            if (is_decisive || visited.takes_new_keys)
+            if ((is_decisive || visited.takes_new_keys) && (result->presence == Presence::absent || found.own_transaction))
                 *result = found;
-            return !is_decisive;
+            // A row that others have deleted since the snapshot, and this transaction may have inserted anew, is not the last
+            // word.
+            return !is_decisive || (IsolationUsesXactSnapshot() && found.presence == Presence::found &&
+                                    !found.own_transaction && may_have_been_deleted(found));
         });
+    return is_over && !has_moved;
 }
 
 Probe probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key) {
@@ -515,8 +553,11 @@ Probe probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope,
         return probe_one(table, scope, key);
     Probe result;
     begin_look(table);
-    while (!try_probe_places(table, probe_one, scope, key, &result))
+    while (!try_probe_places(table, probe_one, scope, key, &result)) {
         check_for_interrupts();
+        if (table.places->awaited != nullptr)
+            await_window(table.places);
+    }
     end_look(table);
     return result;
 }

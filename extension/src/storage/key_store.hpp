@@ -52,6 +52,10 @@ core::Micros fixed_retention(const KeyTable &table);
 void begin_look(const KeyTable &table);
 void end_look(const KeyTable &table);
 
+// Another number than before: the look has ended since, and another one begun, to wait for a window. What was found absent
+// before is a hint only.
+uint64 look_number(const KeyTable &table);
+
 // A version of a row: in which table (0: idem_keys, or the window's number in `places`), and where.
 struct KeyVersion {
     ItemPointerData tid;
@@ -82,6 +86,7 @@ struct Prober {
     Buffer heap_page; // pinned, not locked; or InvalidBuffer
     HeapTupleData row;
     SnapshotData dirty;
+    bool has_entries; // the index has entries of the last key
 };
 void end_probing(Prober *prober);
 

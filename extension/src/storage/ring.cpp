@@ -134,11 +134,14 @@ int number_in_row(HeapTuple row, TupleDesc layout) {
     return DatumGetInt16(heap_getattr(row, MapColumn::number, layout, &is_null));
 }
 
+// A restore gives the tables their former owner, and the extension that of the session.
+bool is_ours(Oid owner) { return owner == extension().owner || superuser_arg(owner); }
+
 void check_map(Relation map, int id) {
     static constexpr Oid kTypes[] = {INT2OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID};
     TupleDesc layout = RelationGetDescr(map);
     bool same = map->rd_rel->relkind == RELKIND_RELATION && !map->rd_rel->relispartition && layout->natts == lengthof(kTypes) &&
-                map->rd_rel->relowner == extension().owner && map->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+                is_ours(map->rd_rel->relowner) && map->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
     for (int i = 0; same && i < static_cast<int>(lengthof(kTypes)); i++)
         same = !TupleDescAttr(layout, i)->attisdropped && TupleDescAttr(layout, i)->atttypid == kTypes[i];
     if (!same)
@@ -273,7 +276,7 @@ uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) 
         relation_close(filter, NoLock);
         return uncovered | covered;
     }
-    const uint32 maybe = windows_that_may_have(filter, ring.shape, hash_for_filter(ring.seed, scope, key));
+    const uint32 maybe = windows_that_may_have(filter, ring.shape, ring.seed, hash_for_filter(ring.seed, scope, key));
     relation_close(filter, NoLock);
     return uncovered | (covered & maybe);
 }
@@ -309,9 +312,9 @@ bool is_window_of_a_ring(Oid relation) {
     const bool is_named = sscanf(NameStr(form->relname), "idem_ring_%d_%d%n", &ring, &window, &end) == 2 &&
                           NameStr(form->relname)[end] == '\0' && window >= 0 && window < kMaxWindows &&
                           strcmp(NameStr(form->relname), window_name(ring, window)) == 0;
-    const bool is_ours = is_named && form->relnamespace == extension().schema && form->relowner == extension().owner;
+    const bool is_created = is_named && form->relnamespace == extension().schema && is_ours(form->relowner);
     ReleaseSysCache(row);
-    if (!is_ours)
+    if (!is_created)
         return false;
     ListCell *cell;
     foreach (cell, ring_entries())

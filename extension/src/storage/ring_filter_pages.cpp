@@ -7,17 +7,20 @@ namespace idem {
 
 namespace {
 
-// At the end of each page.
+// At the end of each page. `pages` and `seed`: the filter's, when the page was last written. Who remembers fewer pages, or
+// another seed, would look for a key in the wrong place.
 struct PageTag {
     uint32 magic;
     BlockNumber block;
+    uint32 pages;
+    uint32 seed;
 };
 constexpr uint32 kMagic = 0x1de3f117;
 constexpr int kPageBytes = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageTag));
 
 struct StoredSlice {
     SliceState state;
-    uint64 token; // not 0: the slice is being written
+    uint64 token; // not 0: the slice is being written, or was taken out
 };
 
 // Page 0.
@@ -43,9 +46,9 @@ bool is_intact(Page page, BlockNumber block) {
            tag_of(page)->block == block;
 }
 
-void init_page(Page page, BlockNumber block) {
+void init_page(Page page, BlockNumber block, uint32 pages, uint64 seed) {
     PageInit(page, BLCKSZ, sizeof(PageTag));
-    *tag_of(page) = {kMagic, block};
+    *tag_of(page) = {kMagic, block, pages, static_cast<uint32>(seed)};
     // Nothing between is free, so that images of the page contain all of it.
     reinterpret_cast<PageHeader>(page)->pd_lower = reinterpret_cast<PageHeader>(page)->pd_upper;
 }
@@ -122,17 +125,18 @@ uint64 random_number() {
 } // namespace
 
 void init_filter(Relation filter, int windows) {
+    const uint64 seed = random_number();
     change_page(filter, add_page(filter), [&](Page page) {
-        init_page(page, 0);
+        init_page(page, 0, 1, seed);
         Head *head = head_of(page);
         memset(head, 0, sizeof *head);
         head->version = kVersion;
         head->position_bytes = core::position_bytes_for(windows);
         head->pages = 1;
-        head->seed = random_number();
+        head->seed = seed;
     });
-    change_page(filter, add_page(filter), [](Page page) {
-        init_page(page, 1);
+    change_page(filter, add_page(filter), [&](Page page) {
+        init_page(page, 1, 1, seed);
         memset(contents_of(page), 0, kPageBytes);
     });
 }
@@ -159,12 +163,14 @@ uint64 hash_for_filter(uint64 seed, const text *scope, const text *key) {
     return hash(key, hash(scope, seed));
 }
 
-uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 hash) {
+uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 seed, uint64 hash) {
     const core::FilterPlace place = core::place_of(shape, hash);
     const BlockNumber block = place.page + 1;
     Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
     Page page = BufferGetPage(buffer);
-    const uint32 windows = is_intact(page, block) ? core::windows_at(shape, contents_of(page), place) : UINT32_MAX;
+    const bool is_known =
+        is_intact(page, block) && tag_of(page)->pages <= shape.pages && tag_of(page)->seed == static_cast<uint32>(seed);
+    const uint32 windows = is_known ? core::windows_at(shape, contents_of(page), place) : UINT32_MAX;
     UnlockReleaseBuffer(buffer);
     return windows;
 }
@@ -181,7 +187,7 @@ uint64 announce_slice(Relation filter, int window) {
 namespace {
 
 // Makes page p + pages a copy of page p.
-void copy_page(Relation filter, BlockNumber from, BlockNumber to) {
+void copy_page(Relation filter, BlockNumber from, BlockNumber to, uint32 pages, uint64 seed) {
     alignas(MAXIMUM_ALIGNOF) unsigned char positions[kPageBytes];
     Buffer source = lock_page(filter, from, BUFFER_LOCK_SHARE);
     // The bits of a damaged page are set: its keys are not to be absent afterwards.
@@ -194,7 +200,7 @@ void copy_page(Relation filter, BlockNumber from, BlockNumber to) {
     if (BufferGetBlockNumber(target) != to)
         elog(ERROR, "filter \"%s\" was extended by another session", RelationGetRelationName(filter));
     change_page(filter, target, [&](Page page) {
-        init_page(page, to);
+        init_page(page, to, pages, seed);
         memcpy(contents_of(page), positions, kPageBytes);
     });
 }
@@ -203,33 +209,35 @@ void copy_page(Relation filter, BlockNumber from, BlockNumber to) {
 
 core::FilterShape grow_filter(Relation filter, uint64 keys) {
     bool intact;
-    const core::FilterShape now = shape_of(read_head(filter, &intact));
+    const Head head = read_head(filter, &intact);
+    const core::FilterShape now = shape_of(head);
     if (!intact)
         elog(ERROR, "filter \"%s\" is damaged", RelationGetRelationName(filter));
     const core::FilterShape grown = core::grown_for(now, keys);
     for (uint32 pages = now.pages; pages < grown.pages; pages *= 2) {
         for (uint32 page = 0; page < pages; page++) {
             CHECK_FOR_INTERRUPTS();
-            copy_page(filter, page + 1, page + pages + 1);
+            copy_page(filter, page + 1, page + pages + 1, pages * 2, head.seed);
         }
-        change_head(filter, [&](Head *head) {
-            head->pages = pages * 2;
+        change_head(filter, [&](Head *stored) {
+            stored->pages = pages * 2;
             return true;
         });
     }
     return grown;
 }
 
-void write_slice(Relation filter, const core::FilterSlice &slice, int window) {
+void write_slice(Relation filter, uint64 seed, const core::FilterSlice &slice, int window) {
     for (uint32 page = slice.first_page; page < slice.first_page + slice.page_count; page++) {
         CHECK_FOR_INTERRUPTS();
         const BlockNumber block = page + 1;
         Buffer buffer = lock_page(filter, block, BUFFER_LOCK_EXCLUSIVE);
         change_page(filter, buffer, [&](Page copy) {
             if (!is_intact(copy, block)) {
-                init_page(copy, block);
+                init_page(copy, block, slice.shape.pages, seed);
                 memset(contents_of(copy), 0xff, kPageBytes); // of the other windows nothing is known
             }
+            tag_of(copy)->pages = slice.shape.pages;
             slice.write_to(contents_of(copy), page, window);
         });
     }
@@ -252,7 +260,7 @@ bool is_slice_in_use(Relation filter, int window) {
 
 void drop_slice(Relation filter, int window) {
     (void)change_head(filter, [&](Head *head) {
-        head->slices[window] = {};
+        head->slices[window] = {{}, random_number()};
         return true;
     });
 }

@@ -6,7 +6,8 @@
 //
 // Page 0 says which windows the filter covers, each by its table's relfilenode: a table that was emptied, restored or rewritten
 // has another one. What a session remembers of page 0 may be stale, and no claim is wrong for it: a window that was covered
-// stays so while its file is the same, on the pages that the filter had then.
+// stays so while its file is the same, and a page that was written after the filter had grown says "maybe" to those who do not
+// know it.
 //
 // All changes are logged as generic WAL, the slices of a window before the page that names it. So the filter is right after a
 // crash, on a standby, and at any point that a recovery ends at.
@@ -37,22 +38,23 @@ FilterState read_filter(Relation filter);
 
 // The hash of a key, and the windows that may have it, as bits. Bits of windows that are not covered mean nothing.
 uint64 hash_for_filter(uint64 seed, const text *scope, const text *key);
-uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 hash);
+uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 seed, uint64 hash);
 
 // Writes the filter for one window:
 //
 //     const uint64 token = announce_slice(filter, window);     from now on, foreign_row_arrives stops it
 //     grow_filter(filter, keys);
-//     write_slice(filter, slice, window);                      for some pages after the others
+//     write_slice(filter, seed, slice, window);                for some pages after the others
 //     publish_slice(filter, window, token, state);             false: it was stopped
 //
 // REQUIRES: one caller at a time.
 uint64 announce_slice(Relation filter, int window);
 core::FilterShape grow_filter(Relation filter, uint64 keys);
-void write_slice(Relation filter, const core::FilterSlice &slice, int window);
+void write_slice(Relation filter, uint64 seed, const core::FilterSlice &slice, int window);
 bool publish_slice(Relation filter, int window, uint64 token, const SliceState &state);
 
-// Whether the filter covers the window, or is about to.
+// Whether the filter covers the window or is about to, or a session may believe that it does: after drop_slice, until the slice
+// is written again, because the change is there at once and other sessions learn of it when the transaction commits.
 bool is_slice_in_use(Relation filter, int window);
 // Makes the filter cover the window no longer.
 void drop_slice(Relation filter, int window);
