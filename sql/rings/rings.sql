@@ -166,9 +166,13 @@ BEGIN
     EXECUTE format('DELETE FROM ONLY %1$s.idem_scope_places p WHERE p.ring = 0 AND NOT EXISTS '
                    '(SELECT FROM ONLY %1$s.idem_scope_places o WHERE o.scope = p.scope AND o.ring <> 0)', home);
     FOR number IN 0 .. 31 LOOP
-        EXECUTE format('DROP TABLE IF EXISTS %s_%s', map, number);
+        IF to_regclass(format('%s_%s', map, number)) IS NOT NULL THEN
+            EXECUTE format('DROP TABLE %s_%s', map, number);
+        END IF;
     END LOOP;
-    EXECUTE format('DROP TABLE IF EXISTS %s', map);
+    IF to_regclass(map) IS NOT NULL THEN
+        EXECUTE format('DROP TABLE %s', map);
+    END IF;
     EXECUTE format('DELETE FROM ONLY %s.idem_ring_registry r WHERE r.id = $1', home) USING id;
 END
 $$;
