@@ -6,6 +6,7 @@
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
 #   make bench GROWTH=50             the group growth goes on to that many million keys: minutes more, and some 35 GB of disk
+#   make bench RINGS=50              the group rings goes on to that many million keys: the better part of an hour, and some 60 GB of disk
 #   ROUNDS=9 and RUN_SECONDS=3       replace the number of rounds and the length of a run
 #   SWEEP=5000000                    so many expired keys for the group sweep
 #
@@ -22,7 +23,7 @@ source bench/plots.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # What takes its time.
 if [ -n "$QUICK" ]; then slow=(); else slow=(contention instructions); fi
-all_groups=(claim replay request http storm once batch pipeline growth try rows transition tokens rates hits ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
+all_groups=(claim replay request http storm once batch pipeline growth rings try rows transition tokens rates hits ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"
@@ -32,7 +33,7 @@ done
 rounds=5 run_seconds=0.5 prefill=20000
 if [ -n "$QUICK" ]; then rounds=3 run_seconds=0.3 loads_without_flush=(); fi
 rounds=${ROUNDS:-$rounds} run_seconds=${RUN_SECONDS:-$run_seconds}
-kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}${GROWTH:+ GROWTH=$GROWTH}"
+kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}${GROWTH:+ GROWTH=$GROWTH}${RINGS:+ RINGS=$RINGS}"
 command_line="make bench${ONLY:+ ONLY=$ONLY}$kind"
 
 commit=$(commit)

@@ -1,0 +1,1 @@
+SELECT count(*) FROM key_batches, idem_claim_many(keys);

@@ -1,0 +1,1 @@
+SELECT idem_claim(md5(:n)::uuid::text);

@@ -1,0 +1,289 @@
+# A ring whose sealed windows hold so many keys (`RINGS=50`: 1, 10 and 50 million), beside a ring that has only the keys of these calls
+# (`empty_ring`), idem without a ring, raw ON CONFLICT, and raw ON CONFLICT on a table that is partitioned by day, with a look into each partition.
+# The ring has 8 windows and the table 8 partitions: seven are full, one takes new keys. The other tables hold the same keys. A key is the hash of a
+# number, as a UUID's 36 characters; the clients make it in their statement. Fresh claims begin when the last window has just been opened. Later it is
+# filled to half of what the others hold, which is its mean. synchronous_commit is off, except where a window is emptied. The filter's cost is that
+# of a look-up of an absent key in the ring, less that in the empty one, in one statement; false positives are included. The window that is emptied is full,
+# and 8 clients claim meanwhile: a claim counts as "beside" when it overlaps with an emptying, and as "quiet" in the half second before.
+# shellcheck shell=bash
+
+rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
+rings_all=(ring empty_ring no_ring raw_on_conflict raw_partitioned)
+rings_sealed=7
+
+run_rings() {
+    local sizes=(0.2 2) size case keys=0 old rounds=${ROUNDS:-3} lookups=100000 PGOPTIONS='-c synchronous_commit=off'
+    if [ -n "$QUICK" ]; then sizes=(2) rounds=${ROUNDS:-2} lookups=50000; fi
+    if [ -n "${RINGS:-}" ]; then read -r -a sizes < <(rings_sizes "$RINGS"); fi
+    export PGOPTIONS
+    sql -c 'TRUNCATE idem_keys, raw_keys' -f bench/contenders/rings/schema.sql >/dev/null
+    for size in "${sizes[@]}"; do
+        case="$size M keys"
+        fill_rings "$(awk -v size="$size" 'BEGIN {printf "%d", size * 1000000}')"
+        rings_space
+        rings_filter
+        rings_wal 'open window new'
+        rings_fresh 'fresh claims/s' '1 client, one processor' 4000 "${rings_all[@]}"
+        rings_fresh 'fresh claims/s' '8 clients' 1000 "${rings_all[@]}"
+        rings_batches
+        rings_duplicates '1 client, one processor' 8000
+        rings_duplicates '8 clients' 4000
+        fill_open_window
+        rings_fresh 'fresh claims/s, open window half full' '1 client, one processor' 4000 "${rings_all[@]}"
+        rings_wal 'open window half full'
+        expect_rings
+    done
+    empty_rings
+    drop_rings
+    sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'TRUNCATE idem_keys, raw_keys'
+}
+
+# rings_sizes MILLIONS: the sizes up to it.
+rings_sizes() {
+    local size
+    for size in 1 10 50; do if [ "$size" -lt "$1" ]; then printf '%s ' "$size"; fi; done
+    echo "$1"
+}
+
+# fill_rings KEYS: the keys numbered from 1. The ring and the partitions begin anew, for sealed windows take no keys; the others are added to.
+fill_rings() {
+    local started=$SECONDS
+    old=$1
+    drop_rings
+    sql -c "SELECT idem_ring_create('full', '100 days')" -c "SELECT idem_ring_create('empty', '100 days')" \
+        -c "SELECT idem_scope_set('f', ring => 'full')" -c "SELECT idem_scope_set('e', ring => 'empty')" -c 'TRUNCATE partitioned_keys' >/dev/null
+    in_parallel fill_sealed_windows fill_partitions
+    in_parallel "rings_fill no_ring $((keys + 1)) $old" "rings_fill raw_on_conflict $((keys + 1)) $old"
+    keys=$old
+    settle_rings
+    expect $rings_sealed 'sealed windows in the filter' "SELECT count(*) FROM idem_rings WHERE ring = 'full' AND state = 'sealed' AND false_positives >= 0"
+    expect 2 'scopes in rings alone' 'SELECT count(*) FROM idem_scope_places'
+    progress "  $case: filled in $((SECONDS - started)) s"
+}
+
+# in_parallel COMMAND...: each is words without blanks inside.
+in_parallel() {
+    local command fillers=() filler
+    for command in "$@"; do
+        $command &
+        fillers+=($!)
+    done
+    children+=("${fillers[@]}")
+    for filler in "${fillers[@]}"; do wait "$filler" || die 'the keys could not be filled in'; done
+}
+
+# share NUMBER: the last key of so many sealed windows.
+share() { echo $((old * $1 / rings_sealed)); }
+
+fill_sealed_windows() {
+    local number
+    for ((number = 0; number < rings_sealed; number++)); do
+        rings_fill ring $(($(share $number) + 1)) "$(share $((number + 1)))"
+        sql -f bench/contenders/rings/rotate.sql
+    done
+}
+
+fill_partitions() {
+    local number
+    for ((number = 0; number < rings_sealed; number++)); do
+        sql -v number=$number -v first=$(($(share $number) + 1)) -v last="$(share $((number + 1)))" -f bench/contenders/rings/fill_raw_partitioned.sql
+    done
+}
+
+# rings_fill CONTENDER FIRST LAST
+rings_fill() {
+    local file=bench/contenders/rings/fill_$1.sql
+    case $1 in
+        no_ring) file=bench/contenders/growth/fill_idem_claim.sql ;;
+        raw_on_conflict) file=bench/contenders/growth/fill_raw_on_conflict.sql ;;
+    esac
+    sql -v number=$rings_sealed -v first="$2" -v last="$3" -f "$file"
+}
+
+# To half of what a sealed window has. The empty ring stays as it is.
+fill_open_window() {
+    local last=$((keys + old / rings_sealed / 2 - (keys - old)))
+    if [ "$last" -le "$keys" ]; then return; fi
+    in_parallel "rings_fill ring $((keys + 1)) $last" "rings_fill raw_partitioned $((keys + 1)) $last"
+    in_parallel "rings_fill no_ring $((keys + 1)) $last" "rings_fill raw_on_conflict $((keys + 1)) $last"
+    keys=$last
+    settle_rings
+}
+
+# A vacuum would note that a new partition is empty, and plans would scan it from then on.
+settle_rings() {
+    sql -c "SELECT format('VACUUM (ANALYZE) %s;', relid::regclass) FROM pg_stat_user_tables
+        WHERE (relname ~ '^(idem_keys|raw_keys|idem_ring_|partitioned_keys_)') AND pg_relation_size(relid) > 0" | sql
+    sql -c CHECKPOINT
+}
+
+# rings_bytes CONTENDER
+rings_bytes() {
+    case $1 in
+        ring) sql -c "SELECT sum(bytes) + max(filter_bytes) FROM idem_rings WHERE ring = 'full'" ;;
+        no_ring) sql -c "SELECT pg_total_relation_size('idem_keys')" ;;
+        raw_on_conflict) sql -c "SELECT pg_total_relation_size('raw_keys')" ;;
+        raw_partitioned) sql -c "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('partitioned_keys') WHERE isleaf" ;;
+    esac
+}
+
+rings_space() {
+    local contender
+    for contender in "${rings_filled[@]}"; do
+        sample 'bytes per key, tables, indexes and filter' "$case" "$contender" 1 \
+            "$(awk -v bytes="$(rings_bytes "$contender")" -v keys="$keys" 'BEGIN {printf "%.1f", bytes / keys}')"
+    done
+    sample 'bytes per key, filter' "$case" ring 1 "$(sql -c "SELECT round(max(filter_bytes)::numeric / $keys, 3) FROM idem_rings WHERE ring = 'full'")"
+}
+
+# Each window is a round.
+rings_filter() {
+    local window share round full empty
+    while IFS='|' read -r window share; do
+        sample 'share of false positives in a sealed window' "$case" ring $((window + 1)) "$share"
+    done < <(sql -c "SELECT \"window\", false_positives FROM idem_rings WHERE ring = 'full' AND state = 'sealed'")
+    place '1 client, one processor'
+    for ((round = 0; round <= rounds; round++)); do
+        empty=$(lookup_time e)
+        full=$(lookup_time f)
+        if [ $round -eq 0 ]; then continue; fi # brings the filter into memory
+        sample 'µs per look-up of an absent key' "$case" ring $round "$full"
+        sample 'µs per look-up of an absent key' "$case" empty_ring $round "$empty"
+        sample 'µs that sealed windows add to a look-up' "$case" ring $round "$(awk -v full="$full" -v empty="$empty" 'BEGIN {printf "%.3f", full - empty}')"
+    done
+    progress "  $case: filter"
+}
+
+# lookup_time SCOPE: µs per look-up.
+lookup_time() {
+    sql -v scope="$1" -v lookups="$lookups" -v first=$((round * lookups)) -c '\timing on' -f bench/contenders/rings/lookups.sql |
+        awk -v n="$lookups" '/^Time: / {ms = $2; printf "%.3f\n", ms * 1000 / n} END {exit !ms}'
+}
+
+# rings_calls CONTENDER KEYS_FILE LAST_KEY
+rings_calls() {
+    run_pgbench --transactions="$calls" --client="$clients" --jobs="$((clients < cores ? clients : cores))" --define=clients="$clients" \
+        --define=keys="$3" -- "bench/keys/$2.sql" "bench/contenders/rings/$1.sql"
+    [ "$(pgbench_transactions)" -eq $((clients * calls)) ] || die "$1 did not make its $((clients * calls)) calls"
+}
+
+# rings_fresh MEASURE LOAD CALLS_PER_CLIENT CONTENDER...: a fixed number of calls, so that all claim the same keys.
+rings_fresh() {
+    local measure=$1 load=$2 calls=$3 round contender
+    shift 3
+    place "$load"
+    for ((round = 1; round <= rounds; round++)); do
+        for contender in "$@"; do
+            rings_calls "$contender" numbered_fresh "$keys"
+            sample "$measure, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
+        done
+        keys=$((keys + clients * calls))
+    done
+    progress "  $case: $measure, $load"
+}
+
+rings_duplicates() {
+    local load=$1 calls=$2 round contender
+    place "$load"
+    for ((round = 1; round <= rounds; round++)); do
+        for contender in "${rings_filled[@]}"; do
+            rings_calls "$contender" numbered_present "$old"
+            sample "duplicate claims/s, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
+        done
+    done
+    progress "  $case: duplicate claims/s, $load"
+}
+
+# Two calls a round.
+rings_batches() {
+    local size=10000 round contender
+    place '1 client, one processor'
+    for ((round = 1; round <= rounds; round++)); do
+        sql -c 'TRUNCATE key_batches' -c "INSERT INTO key_batches SELECT array_agg(md5(n::text)::uuid::text ORDER BY random())
+            FROM generate_series($keys + 1, $keys + 2 * $size) AS n GROUP BY n % 2" -c 'ANALYZE key_batches'
+        for contender in "${rings_all[@]}"; do
+            sample "fresh keys/s, $size keys a call" "$case" "$contender" "$round" "$(sql -c '\timing on' -f "bench/contenders/rings/batch_$contender.sql" |
+                awk -v n=$((2 * size)) '/^Time: / {ms = $2; printf "%.0f\n", n / (ms / 1000)} END {exit !ms}')"
+        done
+        keys=$((keys + 2 * size))
+    done
+    progress "  $case: batches"
+}
+
+# rings_wal SUFFIX
+rings_wal() {
+    local calls=1000 contender before
+    place '8 clients'
+    for contender in "${rings_filled[@]}"; do
+        sql -c CHECKPOINT
+        before=$(wal_position)
+        rings_calls "$contender" numbered_fresh "$keys"
+        sample "WAL bytes per fresh key after a checkpoint, $1" "$case" "$contender" 1 \
+            "$(awk -v before="$before" -v after="$(wal_position)" -v n=$((clients * calls)) 'BEGIN {printf "%.1f\n", (after - before) / n}')"
+    done
+    # The empty ring has to know them as well.
+    rings_calls empty_ring numbered_fresh "$keys"
+    keys=$((keys + clients * calls))
+}
+
+wal_position() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
+
+expect_rings() {
+    expect "$keys" 'keys in the ring' "SELECT count(*) FROM idem_keys WHERE scope = 'f'"
+    expect "$keys" 'keys without a ring' "SELECT count(*) FROM ONLY idem_keys"
+    expect "$keys" 'keys of raw_on_conflict' 'SELECT count(*) FROM raw_keys'
+    expect "$keys" 'keys of raw_partitioned' 'SELECT count(*) FROM partitioned_keys'
+}
+
+# Empties all sealed windows of the last ring. The other tables are empty then, for a sweep goes through them, too.
+empty_rings() {
+    local claims=$scratch/rings_claims number pgbench
+    sql -c 'TRUNCATE ONLY idem_keys'
+    place '8 clients'
+    mkdir -p "$claims"
+    cat bench/keys/fresh.sql >"$claims/claim.sql"
+    echo "SELECT idem_claim(:key, scope => 'f');" >>"$claims/claim.sql"
+    PGOPTIONS='' "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --client=8 --jobs="$cores" --time=600 \
+        --file="$claims/claim.sql" --log --log-prefix="$claims/log" >"$claims/pgbench.out" 2>&1 &
+    pgbench=$!
+    children+=("$pgbench")
+    sleep 0.5
+    for ((number = 1; number <= rings_sealed; number++)); do empty_window; done
+    kill "$pgbench" 2>/dev/null || { cat "$claims/pgbench.out" >&2; die 'the claims failed'; }
+    wait "$pgbench" 2>/dev/null || true
+    sample 'ms until a claim is committed, p99' "$case" beside_an_emptying 1 "$(claims_overlapping_p99 beside)"
+    sample 'ms until a claim is committed, p99' "$case" quiet 1 "$(claims_overlapping_p99 quiet)"
+    rm -r "$claims"
+    progress "  $case: emptied"
+}
+
+# The time is that of all sweeps that it takes: one that meets a claim in the window leaves it for the next.
+empty_window() {
+    local start middle end ms=0 sweeps=0
+    start=$EPOCHREALTIME
+    sleep 0.5
+    sql -f bench/contenders/rings/expire.sql
+    middle=$EPOCHREALTIME end=$EPOCHREALTIME
+    until [ "$(sql -c "SELECT count(*) FROM idem_rings WHERE ring = 'full' AND state = 'empty'")" -eq "$number" ]; do
+        [ $((++sweeps)) -le 100 ] || die 'the window is not emptied'
+        ms=$(sql -c 'SET client_min_messages = warning' -c '\timing on' -c 'CALL idem_sweep()' | awk -v before="$ms" '/^Time: / {print before + $2}')
+        end=$EPOCHREALTIME
+    done
+    printf 'quiet\t%s\t%s\nbeside\t%s\t%s\n' "$start" "$middle" "$middle" "$end" >>"$claims/times"
+    sample 's until a full window is empty' "$case" ring "$number" "$(awk -v ms="$ms" 'BEGIN {printf "%.4f", ms / 1000}')"
+}
+
+# claims_overlapping_p99 KIND: of the transactions that overlapped with a time of that kind.
+claims_overlapping_p99() {
+    awk -v kind="$1" 'FILENAME ~ /times$/ {if ($1 == kind) {start[++times] = $2; end[times] = $3}; next}
+        {at = $5 + $6 / 1e6; for (i = 1; i <= times; i++) if (at >= start[i] && at - $3 / 1e6 < end[i]) {print $3; next}}' "$claims/times" "$claims"/log.* |
+        sort --numeric-sort | awk '{times[NR] = $1} END {printf "%.3f\n", times[int(NR * 0.99)] / 1000}'
+}
+
+# Those that there are.
+drop_rings() {
+    local ring
+    for ring in $(sql -c 'SELECT ring FROM idem_ring_registry'); do
+        sql -v ring="$ring" -v scope="${ring:0:1}" -f bench/contenders/rings/drop.sql >/dev/null
+    done
+}
