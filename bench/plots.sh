@@ -15,6 +15,7 @@ make_plots() {
     draw_panels claim bars 'claims/s' '' "$plots/claim.svg"
     draw_panels batch bars 'keys/s' '' "$plots/batch.svg"
     draw_panels growth lines '/s(,|$)|p99' 'live keys' "$plots/growth.svg"
+    draw_panels rings lines '/s(,|$)|WAL' 'live keys' "$plots/rings.svg"
 }
 
 # draw_panels GROUP bars|lines MEASURES AXIS FILE: a panel for each measure of the group that matches.

@@ -147,6 +147,6 @@ publish() {
     mkdir -p docs/plots
     cp "$scratch/report.md" docs/performance.md
     cp "$figures" "$figures_before"
-    rm -f docs/plots/{targets,claim,growth}.svg
+    rm -f docs/plots/{targets,claim,growth,rings}.svg
     if compgen -G "$plots/*.svg" >/dev/null; then cp "$plots"/*.svg docs/plots; fi
 }
