@@ -1,12 +1,13 @@
 # pg_upgrade takes everything along: from each older server on this machine that idem is installed for, by way of those between, and
-# from this very version to itself. Nothing is dumped but the catalog: tables, secrets and the marks of fences and numbers are the
-# old files.
+# from this very version to itself. Nothing is dumped but the catalog: tables, secrets, the marks of fences and numbers and the filters of
+# rings are the old files.
 
 use strict;
 use warnings;
 
 use IdemCluster;
 use IdemData;
+use IdemRings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -85,6 +86,7 @@ WAY: foreach my $i (0 .. $#servers)
     $node->start;
     $node->safe_psql('postgres', 'CREATE DATABASE shop; CREATE ROLE tenant; CREATE ROLE stranger');
     $node->safe_psql('shop', q{CREATE EXTENSION idem; SELECT idem_grant('tenant'), idem_grant('stranger')});
+    my $keys = fill_ring($node, 'shop');
     my $data = fill($node, 'shop');
     my @options = column_options($node);
     $node->stop;
@@ -100,12 +102,18 @@ WAY: foreach my $i (0 .. $#servers)
         upgrade($node, $from, $new, $to, "$name: pg_upgrade to " . major($to));
         $new->start;
         is($new->safe_psql('shop', q{SELECT idem_try_claim('claimed'), idem_try_claim('leased')}), 'completed|in_flight', "$name: it knows its keys");
+        are_kept($new, "$name: the ring", $keys, 'shop');
+        like(states($new, 'shop'), major($to) >= 15 ? qr/^sealed\+ sealed\+ open empty$/ : qr/^sealed\+? sealed\+? open empty$/,
+            "$name: the windows of the ring");
         $new->stop;
         ($node, $from) = ($new, $to);
     }
 
     $node->start;
     check_data($node, 'shop', $data, 1);
+    rotate($node, 'shop');
+    is(states($node, 'shop'), 'sealed+ sealed+ sealed+ open', "$name: the ring goes on");
+    are_kept($node, "$name: the ring, rotated", $keys, 'shop');
     is($node->safe_psql('shop', q{SELECT string_agg(check_name, ',') FILTER (WHERE level <> 'ok') FROM idem_health()}), '',
         "$name: all is well");
     check_indexes($node, $_, "$name: the indexes of $_", 'shop') foreach qw(idem_keys idem_tokens idem_locks);
