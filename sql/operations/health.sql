@@ -43,7 +43,7 @@ BEGIN
         concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
                   'triggers that make sessions read definitions and secrets again are not enabled: ' ||
                       string_agg(format('%s on %s', tgname, tgrelid::regclass), ', ' ORDER BY tgrelid, tgname))
-        FROM pg_trigger WHERE tgfoid = to_regproc(home || '.idem_definitions_changed') AND tgenabled <> 'A';
+        FROM pg_trigger WHERE tgfoid IN (to_regproc(home || '.idem_definitions_changed'), to_regproc(home || '.idem_ring_row_arrived')) AND tgenabled <> 'A';
     RETURN QUERY EXECUTE format(
         'SELECT ''privileges'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''No role has more than idem_grant gives.'' '
         'ELSE format(''%%s privileges that neither the installation nor idem_grant gives: %%s'', count(*), '

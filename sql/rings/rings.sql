@@ -137,6 +137,7 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE ONLY %s.idem_ring_registry IN SHARE ROW EXCLUSIVE MODE', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_keys IN SHARE MODE', home);
+    EXECUTE format('LOCK TABLE ONLY %s.idem_scope_places IN SHARE ROW EXCLUSIVE MODE', home);
     EXECUTE format('SELECT r.id FROM ONLY %s.idem_ring_registry r WHERE r.ring = $1', home) INTO id USING ring;
     IF id IS NULL THEN
         RAISE EXCEPTION 'ring "%" does not exist', ring USING ERRCODE = 'undefined_object';

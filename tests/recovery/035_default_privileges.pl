@@ -72,7 +72,7 @@ sub health { return $node->safe_psql($_[0], q{SELECT level, detail FROM idem_hea
 $node->safe_psql('postgres', 'CREATE DATABASE plain');
 $node->safe_psql('plain', 'CREATE EXTENSION idem');
 is(differences('plain'), '', 'without defaults');
-is($node->safe_psql('plain', "$privileges SELECT string_agg(DISTINCT classid::regclass::text, ',') FROM members"), 'pg_class,pg_proc,pg_type',
+is($node->safe_psql('plain', "$privileges SELECT string_agg(DISTINCT classid::regclass::text, ',') FROM members"), 'pg_am,pg_class,pg_opclass,pg_opfamily,pg_proc,pg_type',
     'no member is of another kind');
 
 my %kinds = (

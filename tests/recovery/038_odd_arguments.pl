@@ -82,7 +82,7 @@ SQL
 my @functions = split /\n/, $node->safe_psql('model', <<'SQL');
 SELECT p.oid::regproc, array_to_string(p.proargnames[1:p.pronargs], ','), (SELECT string_agg(format_type(t, NULL), ',' ORDER BY n) FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a (t, n))
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem')
-WHERE p.prorettype <> 'trigger'::regtype AND p.prokind = 'f' AND p.pronargs > 0 AND NOT '"any"'::regtype = ANY (p.proargtypes) ORDER BY 1
+WHERE p.prorettype NOT IN ('trigger'::regtype, 'index_am_handler'::regtype) AND p.prokind = 'f' AND p.pronargs > 0 AND NOT '"any"'::regtype = ANY (p.proargtypes) ORDER BY 1
 SQL
 my %odd;
 for (split /\n/, $node->safe_psql('model', 'SELECT type, value FROM battery.odd ORDER BY 1, 2')) { my ($type, $value) = split /\|/, $_, 2; push @{ $odd{$type} }, $value }

@@ -33,7 +33,7 @@ my @damages = (
     { name => 'no page', lost => 1, change => sub { my ($file) = @_; $$file = '' } },
     { name => 'zeros as page 0', lost => 1, change => sub { my ($file) = @_; substr($$file, 0, $page_size) = "\0" x $page_size } },
     { name => 'garbage as page 0', lost => 1, change => sub { my ($file) = @_; substr($$file, 0, $page_size) = garbage($page_size) } },
-    { name => 'half of page 0', lost => 1, change => sub { my ($file) = @_; substr($$file, $page_size / 2, $page_size / 2) = "\0" x ($page_size / 2) } });
+    { name => 'a sector of page 0', lost => 1, change => sub { my ($file) = @_; substr($$file, 512, 512) = garbage(512) } });
 
 sub path_of_filter
 {
@@ -50,12 +50,12 @@ sub write_file
     return;
 }
 
-# The numbers of the pages that do not end with the tag of a filter's page.
+# The numbers of the pages that do not begin with the tag of a filter's page.
 sub damaged_pages
 {
     my ($file) = @_;
     my @pages = unpack "(a$page_size)*", $file;
-    return grep { index(substr($pages[$_], -32), pack('LL', 0x1de3f117, $_)) < 0 } 0 .. $#pages;
+    return grep { index(substr($pages[$_], 0, 64), pack('LL', 0x1de3f117, $_)) < 0 } 0 .. $#pages;
 }
 
 foreach my $checksums (1, 0)

@@ -24,7 +24,7 @@ sub calls_of
     }
 }
 
-my $keys = 'idem_keys idem_scopes';
+my $keys = 'idem_keys idem_scopes idem_scope_places';
 my $leases = "$keys idem_fence_high_water";
 my $locks = 'idem_locks idem_scopes idem_fence_high_water';
 my $tokens = 'idem_tokens idem_token_secrets idem_scopes';
@@ -91,8 +91,13 @@ calls_of($keys,
     'step' => [ q{SELECT idem_step('leased', battery.fence('leased'), 'charged', '{"id": 7}')}, q{SELECT steps::text FROM idem_lookup('leased')} ],
     'complete with a fence' => [ q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased'))}, q{SELECT (state, response)::text FROM idem_lookup('leased')} ],
     'complete with a stale fence' => q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased') - 1)::text},
-    'release' => [ q{SELECT idem_release('leased', battery.fence('leased'))}, q{SELECT state FROM idem_lookup('leased')} ],
-    'keys in flight' => q{SELECT string_agg(key || ' ' || mode, ',' ORDER BY key) FROM idem_in_flight()});
+    'release' => [ q{SELECT idem_release('leased', battery.fence('leased'))}, q{SELECT state FROM idem_lookup('leased')} ]);
+
+calls_of("$keys idem_ring_registry",
+    'keys in flight' => q{SELECT string_agg(key || ' ' || mode, ',' ORDER BY key) FROM idem_in_flight()},
+    'claim in a ring' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_scope_set('ringed', ring => 'ring')}, q{SELECT (idem_claim('k', scope => 'ringed'), idem_claim('k', scope => 'ringed'))::text} ],
+    'rebuild a filter' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_rebuild_filter('ring')}, q{SELECT count(*)::text FROM idem_rings} ],
+    'drop a ring' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_drop('ring')}, q{SELECT count(*)::text FROM idem_rings} ]);
 
 calls_of('idem_scopes', 'serialize' => q{SELECT idem_serialize('k')::text});
 
@@ -226,7 +231,7 @@ calls_of('*', 'version of the library' => q{SELECT (version IS NOT NULL)::text F
 calls_of('*', 'health' => q{SELECT (count(*) FILTER (WHERE check_name IN ('version', 'tables')))::text FROM idem_health()});
 
 # Called by a CALL of its own, by other functions, and by the events that fire them.
-my @called_elsewhere = qw(idem_sweep idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
+my @called_elsewhere = qw(idem_filter_handler idem_ring_adopt idem_ring_filters idem_ring_row_arrived idem_ring_windows idem_sweep idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
 
 # The extension in a schema of its own, data of every kind, and the calls in the schema "battery".
 sub install_calls

@@ -12,15 +12,25 @@ namespace {
 
 using namespace idem;
 
-void take_out_of_filter(Ring &ring, int window) {
-    if (!OidIsValid(ring.filter)) {
-        (void)lock_ring(ring.id, ExclusiveLock); // a session may be reading the window
+// Each transaction tells the other sessions, whether the window is in the filter or not: one that was rolled back may have
+// taken it out and told nobody. REQUIRES: the window is sealed, or the ring is not registered.
+void tell_sessions(Oid map) {
+    LockRelationOid(map, ExclusiveLock);
+    CacheInvalidateRelcacheByRelid(map);
+}
+
+void take_out_of_filter(int ring, int window, bool is_sealed) {
+    const Oid map = get_relname_relid(map_name(ring), extension().schema);
+    const Oid index = get_relname_relid(filter_name(ring), extension().schema);
+    if (!OidIsValid(map))
         return;
-    }
-    Relation filter = index_open(ring.filter, AccessShareLock);
-    const bool is_in_use = is_slice_in_use(filter, window);
-    if (is_in_use) {
-        (void)lock_ring(ring.id, ExclusiveLock);
+    if (is_sealed)
+        tell_sessions(map);
+    if (!OidIsValid(index))
+        return;
+    Relation filter = index_open(index, AccessShareLock);
+    if (is_slice_in_use(filter, window)) {
+        tell_sessions(map);
         drop_slice(filter, window);
     }
     index_close(filter, NoLock);
@@ -45,14 +55,19 @@ SQL_FUNCTION(idem_ring_row_arrived) {
     auto *call = reinterpret_cast<TriggerData *>(fcinfo->context);
     const char *name = RelationGetRelationName(call->tg_relation);
     int id, number;
-    if (!is_window_of_a_ring(RelationGetRelid(call->tg_relation)) || sscanf(name, "idem_ring_%d_%d", &id, &number) != 2)
+    if (!is_named_as_window(RelationGetRelid(call->tg_relation), &id, &number))
         raise_not_as_installed(name, "It is not a window of a ring.");
+    const Datum row = PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(call->tg_event) ? call->tg_newtuple : call->tg_trigtuple);
+    if (!is_registered(id)) { // a restore that has not come to the registry yet; no claim looks here before it has
+        take_out_of_filter(id, number, true);
+        return row;
+    }
     Ring &ring = lock_ring(id);
     unlock_ring(ring);
     if (number >= ring.windows || !core::is_looked_in(ring.window[number].state.state))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("window \"%s\" is not in use", name),
                         errdetail("No claim would find a row that is inserted there.")));
-    take_out_of_filter(ring, number);
+    take_out_of_filter(id, number, ring.window[number].state.state == core::WindowState::sealed);
     forget_until(ring, number);
-    return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(call->tg_event) ? call->tg_newtuple : call->tg_trigtuple);
+    return row;
 }

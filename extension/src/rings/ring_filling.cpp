@@ -1,5 +1,6 @@
 #include "rings/ring_filling.hpp"
 
+#include "server/compat.hpp"
 #include "server/random.hpp"
 #include "storage/key_space.hpp"
 #include "storage/page_rows.hpp"
@@ -131,6 +132,10 @@ Filled fill_filter(const Ring &ring, int window) {
         (void)lock_ring(ring.id); // until the commit: rows that come other than by a claim wait for it
         if (has_no_writers(table))
             filled = {Filling::done, Max(read_window(table).until, core::Micros{1})};
+        relation_close(table, NoLock);
+        return filled;
+    }
+    if (compat_has_new_file(table)) { // a rollback would bring its rows back, and leave the filter as it is
         relation_close(table, NoLock);
         return filled;
     }

@@ -83,6 +83,16 @@ inline void compat_search_forward(BTScanInsert key) {
 #endif
 }
 
+// Whether a rollback of the current transaction would give the relation another file. 16 renamed the field.
+inline bool compat_has_new_file(Relation relation) {
+#if PG_VERSION_NUM >= 160000
+    return relation->rd_createSubid != InvalidSubTransactionId ||
+           relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+#else
+    return relation->rd_createSubid != InvalidSubTransactionId || relation->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+#endif
+}
+
 // 17 moved the id into a struct.
 inline LocalTransactionId compat_local_transaction() {
 #if PG_VERSION_NUM >= 170000

@@ -192,6 +192,23 @@ bool is_filter(Relation index) {
            index->rd_index->indisvalid;
 }
 
+// Whether the window's trigger takes it out of the filter for each row that comes other than by a claim. A window that somebody
+// has locked may be changing.
+bool tells_of_arrivals(Oid table) {
+    if (!ConditionalLockRelationOid(table, AccessShareLock))
+        return false;
+    Relation relation = try_relation_open(table, NoLock);
+    const TriggerDesc *triggers = relation == nullptr ? nullptr : relation->trigdesc;
+    const Oid function = member_trigger_function("idem_ring_row_arrived");
+    bool tells = false;
+    for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
+        tells = tells || (triggers->triggers[i].tgfoid == function && triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS);
+    if (relation != nullptr)
+        relation_close(relation, NoLock);
+    UnlockRelationOid(table, AccessShareLock);
+    return tells;
+}
+
 void read_coverage(Ring *ring) {
     ring->filter_is_intact = false;
     for (int i = 0; i < ring->windows; i++)
@@ -209,7 +226,8 @@ void read_coverage(Ring *ring) {
         ring->shape = state.shape;
         ring->seed = state.seed;
         for (int i = 0; state.is_intact && i < Min(ring->windows, 8 * state.shape.position_bytes); i++)
-            ring->window[i].is_covered = OidIsValid(state.slices[i].file) && state.slices[i].file == ring->window[i].file;
+            ring->window[i].is_covered = OidIsValid(state.slices[i].file) && state.slices[i].file == ring->window[i].file &&
+                                         tells_of_arrivals(ring->window[i].table.relation);
     }
     relation_close(filter, NoLock);
 }
@@ -303,24 +321,31 @@ int find_ring(const char *name) {
     return 0;
 }
 
-bool is_window_of_a_ring(Oid relation) {
+bool is_named_as_window(Oid relation, int *ring, int *window) {
     HeapTuple row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
     if (!HeapTupleIsValid(row))
         return false;
     auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(row));
-    int ring, window, end = 0;
-    const bool is_named = sscanf(NameStr(form->relname), "idem_ring_%d_%d%n", &ring, &window, &end) == 2 &&
-                          NameStr(form->relname)[end] == '\0' && window >= 0 && window < kMaxWindows &&
-                          strcmp(NameStr(form->relname), window_name(ring, window)) == 0;
+    int end = 0;
+    const bool is_named = sscanf(NameStr(form->relname), "idem_ring_%d_%d%n", ring, window, &end) == 2 &&
+                          NameStr(form->relname)[end] == '\0' && *window >= 0 && *window < kMaxWindows &&
+                          strcmp(NameStr(form->relname), window_name(*ring, *window)) == 0;
     const bool is_created = is_named && form->relnamespace == extension().schema && is_ours(form->relowner);
     ReleaseSysCache(row);
-    if (!is_created)
-        return false;
+    return is_created;
+}
+
+bool is_registered(int ring) {
     ListCell *cell;
     foreach (cell, ring_entries())
         if (static_cast<RingEntry *>(lfirst(cell))->id == ring)
             return true;
     return false;
+}
+
+bool is_window_of_a_ring(Oid relation) {
+    int ring, window;
+    return is_named_as_window(relation, &ring, &window) && is_registered(ring);
 }
 
 void rings_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }

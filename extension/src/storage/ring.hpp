@@ -4,9 +4,9 @@
 // idem_ring_<id>_<window> for each window, which inherits from idem_keys, and the filter, which is an index on the map. None
 // but the first belongs to the extension, so that pg_dump writes them; they are dropped with it all the same.
 //
-// The map's relation lock keeps its contents as they are. Whoever looks for a key or inserts one holds RowShareLock on it
-// meanwhile, and waits for nobody. Whoever changes the map holds ExclusiveLock until the commit. Sessions cache the map and
-// read it again when the relation cache reports a change, which every change does.
+// The map's relation lock keeps its contents as they are. Whoever looks for a key or inserts one holds RowExclusiveLock on it
+// meanwhile, and waits for nobody; a REINDEX of the filter waits for that lock. Whoever changes the map holds ExclusiveLock
+// until the commit. Sessions cache the map and read it again when the relation cache reports a change, which every change does.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -51,8 +51,8 @@ struct Ring {
 
 // Locks the map and returns the ring as it is then. 55000: it is not as idem_ring_create made it. The lock belongs to the
 // current resource owner.
-Ring &lock_ring(int id, LOCKMODE lock = RowShareLock);
-void unlock_ring(const Ring &ring, LOCKMODE lock = RowShareLock);
+Ring &lock_ring(int id, LOCKMODE lock = RowExclusiveLock);
+void unlock_ring(const Ring &ring, LOCKMODE lock = RowExclusiveLock);
 
 // The windows that may have the key, as bits: those that the filter says "maybe" of, and those that it does not cover. The open
 // window is not among them. REQUIRES: the map is locked.
@@ -71,6 +71,9 @@ List *ring_entries();
 
 // Whether the relation is named and owned as a window of a ring that exists.
 bool is_window_of_a_ring(Oid relation);
+// The same, whether the ring is registered or not: a restore may write windows before the registry.
+bool is_named_as_window(Oid relation, int *ring, int *window);
+bool is_registered(int ring);
 
 // The names of a ring's relations, without the schema.
 char *map_name(int ring);

@@ -7,16 +7,21 @@ namespace idem {
 
 namespace {
 
-// At the end of each page. `pages` and `seed`: the filter's, when the page was last written. Who remembers fewer pages, or
-// another seed, would look for a key in the wrong place.
+// At the start of each page, so that one look at the processor's memory has it all. `pages` and `seed`: the filter's, when the
+// page was last written. Who remembers fewer pages, or another seed, would look for a key in the wrong place. `checksums`: of
+// each block of positions, CRC-32C; on page 0, of the head.
 struct PageTag {
+    static constexpr int kMostBlocks = 15;
     uint32 magic;
     BlockNumber block;
     uint32 pages;
     uint32 seed;
+    pg_crc32c checksums[kMostBlocks];
 };
 constexpr uint32 kMagic = 0x1de3f117;
-constexpr int kPageBytes = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(PageTag));
+constexpr int kContentsAt = MAXALIGN(MAXALIGN(SizeOfPageHeaderData) + sizeof(PageTag));
+constexpr int kPageBytes = BLCKSZ - kContentsAt;
+static_assert(kPageBytes / core::kPositionsPerBlock <= PageTag::kMostBlocks);
 
 struct StoredSlice {
     SliceState state;
@@ -34,21 +39,55 @@ struct Head {
 constexpr uint32 kVersion = 1;
 static_assert(sizeof(Head) <= kPageBytes);
 
-PageTag *tag_of(Page page) { return reinterpret_cast<PageTag *>(PageGetSpecialPointer(page)); }
+PageTag *tag_of(Page page) { return reinterpret_cast<PageTag *>(PageGetContents(page)); }
 
 // The head, or the positions.
-unsigned char *contents_of(Page page) { return reinterpret_cast<unsigned char *>(PageGetContents(page)); }
+unsigned char *contents_of(Page page) { return reinterpret_cast<unsigned char *>(page) + kContentsAt; }
 
 Head *head_of(Page page) { return reinterpret_cast<Head *>(contents_of(page)); }
 
-bool is_intact(Page page, BlockNumber block) {
-    return !PageIsNew(page) && PageGetSpecialSize(page) == MAXALIGN(sizeof(PageTag)) && tag_of(page)->magic == kMagic &&
-           tag_of(page)->block == block;
+pg_crc32c checksum_of(const unsigned char *bytes, int size) {
+    pg_crc32c checksum;
+    INIT_CRC32C(checksum);
+    COMP_CRC32C(checksum, bytes, static_cast<size_t>(size));
+    FIN_CRC32C(checksum);
+    return checksum;
+}
+
+bool has_tag(Page page, BlockNumber block) {
+    return !PageIsNew(page) && tag_of(page)->magic == kMagic && tag_of(page)->block == block;
+}
+
+bool is_block_intact(Page page, const core::FilterShape &shape, int block) {
+    const int bytes = core::kPositionsPerBlock * shape.position_bytes;
+    return checksum_of(contents_of(page) + static_cast<Size>(block) * bytes, bytes) == tag_of(page)->checksums[block];
+}
+
+// Whether all of a page of positions is as it was written.
+bool is_intact(Page page, const core::FilterShape &shape, BlockNumber block) {
+    bool intact = has_tag(page, block);
+    for (int i = 0; intact && i < shape.blocks_per_page(); i++)
+        intact = is_block_intact(page, shape, i);
+    return intact;
+}
+
+void set_checksums(Page page, const core::FilterShape &shape) {
+    const int bytes = core::kPositionsPerBlock * shape.position_bytes;
+    for (int i = 0; i < shape.blocks_per_page(); i++)
+        tag_of(page)->checksums[i] = checksum_of(contents_of(page) + static_cast<Size>(i) * bytes, bytes);
+}
+
+bool is_head_intact(Page page) {
+    return has_tag(page, 0) && tag_of(page)->checksums[0] == checksum_of(contents_of(page), static_cast<int>(sizeof(Head)));
+}
+
+void set_head_checksum(Page page) {
+    tag_of(page)->checksums[0] = checksum_of(contents_of(page), static_cast<int>(sizeof(Head)));
 }
 
 void init_page(Page page, BlockNumber block, uint32 pages, uint64 seed) {
-    PageInit(page, BLCKSZ, sizeof(PageTag));
-    *tag_of(page) = {kMagic, block, pages, static_cast<uint32>(seed)};
+    PageInit(page, BLCKSZ, 0);
+    *tag_of(page) = {kMagic, block, pages, static_cast<uint32>(seed), {}};
     // Nothing between is free, so that images of the page contain all of it.
     reinterpret_cast<PageHeader>(page)->pd_lower = reinterpret_cast<PageHeader>(page)->pd_upper;
 }
@@ -88,7 +127,7 @@ template <typename Change> void change_page(Relation filter, Buffer buffer, Chan
 template <typename Change> bool change_head(Relation filter, Change change) {
     Buffer buffer = lock_page(filter, 0, BUFFER_LOCK_EXCLUSIVE);
     Page page = BufferGetPage(buffer);
-    if (!is_intact(page, 0) || !is_valid(*head_of(page))) {
+    if (!is_head_intact(page) || !is_valid(*head_of(page))) {
         UnlockReleaseBuffer(buffer);
         return false;
     }
@@ -97,7 +136,10 @@ template <typename Change> bool change_head(Relation filter, Change change) {
         UnlockReleaseBuffer(buffer);
         return false;
     }
-    change_page(filter, buffer, [&](Page copy) { *head_of(copy) = head; });
+    change_page(filter, buffer, [&](Page copy) {
+        *head_of(copy) = head;
+        set_head_checksum(copy);
+    });
     CacheInvalidateRelcache(filter);
     return true;
 }
@@ -109,7 +151,7 @@ Head read_head(Relation filter, bool *intact) {
         return head;
     Buffer buffer = lock_page(filter, 0, BUFFER_LOCK_SHARE);
     Page page = BufferGetPage(buffer);
-    *intact = is_intact(page, 0) && is_valid(*head_of(page));
+    *intact = is_head_intact(page) && is_valid(*head_of(page));
     if (*intact)
         head = *head_of(page);
     UnlockReleaseBuffer(buffer);
@@ -134,10 +176,12 @@ void init_filter(Relation filter, int windows) {
         head->position_bytes = core::position_bytes_for(windows);
         head->pages = 1;
         head->seed = seed;
+        set_head_checksum(page);
     });
     change_page(filter, add_page(filter), [&](Page page) {
         init_page(page, 1, 1, seed);
         memset(contents_of(page), 0, kPageBytes);
+        set_checksums(page, {1, core::position_bytes_for(windows), kPageBytes});
     });
 }
 
@@ -168,8 +212,9 @@ uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, ui
     const BlockNumber block = place.page + 1;
     Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
     Page page = BufferGetPage(buffer);
-    const bool is_known =
-        is_intact(page, block) && tag_of(page)->pages <= shape.pages && tag_of(page)->seed == static_cast<uint32>(seed);
+    const int part = place.positions[0] / core::kPositionsPerBlock;
+    const bool is_known = has_tag(page, block) && tag_of(page)->pages <= shape.pages &&
+                          tag_of(page)->seed == static_cast<uint32>(seed) && is_block_intact(page, shape, part);
     const uint32 windows = is_known ? core::windows_at(shape, contents_of(page), place) : UINT32_MAX;
     UnlockReleaseBuffer(buffer);
     return windows;
@@ -187,11 +232,11 @@ uint64 announce_slice(Relation filter, int window) {
 namespace {
 
 // Makes page p + pages a copy of page p.
-void copy_page(Relation filter, BlockNumber from, BlockNumber to, uint32 pages, uint64 seed) {
+void copy_page(Relation filter, const core::FilterShape &shape, BlockNumber from, BlockNumber to, uint32 pages, uint64 seed) {
     alignas(MAXIMUM_ALIGNOF) unsigned char positions[kPageBytes];
     Buffer source = lock_page(filter, from, BUFFER_LOCK_SHARE);
     // The bits of a damaged page are set: its keys are not to be absent afterwards.
-    if (is_intact(BufferGetPage(source), from))
+    if (is_intact(BufferGetPage(source), shape, from))
         memcpy(positions, contents_of(BufferGetPage(source)), kPageBytes);
     else
         memset(positions, 0xff, kPageBytes);
@@ -202,6 +247,7 @@ void copy_page(Relation filter, BlockNumber from, BlockNumber to, uint32 pages, 
     change_page(filter, target, [&](Page page) {
         init_page(page, to, pages, seed);
         memcpy(contents_of(page), positions, kPageBytes);
+        set_checksums(page, shape);
     });
 }
 
@@ -217,7 +263,7 @@ core::FilterShape grow_filter(Relation filter, uint64 keys) {
     for (uint32 pages = now.pages; pages < grown.pages; pages *= 2) {
         for (uint32 page = 0; page < pages; page++) {
             CHECK_FOR_INTERRUPTS();
-            copy_page(filter, page + 1, page + pages + 1, pages * 2, head.seed);
+            copy_page(filter, now, page + 1, page + pages + 1, pages * 2, head.seed);
         }
         change_head(filter, [&](Head *stored) {
             stored->pages = pages * 2;
@@ -233,12 +279,13 @@ void write_slice(Relation filter, uint64 seed, const core::FilterSlice &slice, i
         const BlockNumber block = page + 1;
         Buffer buffer = lock_page(filter, block, BUFFER_LOCK_EXCLUSIVE);
         change_page(filter, buffer, [&](Page copy) {
-            if (!is_intact(copy, block)) {
+            if (!is_intact(copy, slice.shape, block)) {
                 init_page(copy, block, slice.shape.pages, seed);
                 memset(contents_of(copy), 0xff, kPageBytes); // of the other windows nothing is known
             }
             tag_of(copy)->pages = slice.shape.pages;
             slice.write_to(contents_of(copy), page, window);
+            set_checksums(copy, slice.shape);
         });
     }
 }
@@ -275,7 +322,7 @@ int64 count_damaged_pages(Relation filter) {
     for (BlockNumber block = 1; block <= head.pages && block < blocks; block++) {
         CHECK_FOR_INTERRUPTS();
         Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
-        damaged += !is_intact(BufferGetPage(buffer), block);
+        damaged += !is_intact(BufferGetPage(buffer), shape_of(head), block);
         UnlockReleaseBuffer(buffer);
     }
     return damaged;
