@@ -106,6 +106,54 @@ TEST(Effects, of_nobody) {
     EXPECT_EQ(broken(script.history), kHolders);
 }
 
+// Claimed at 0 with a retention of 100, completed at 90; asked again at 150, when it is a duplicate.
+Script asked_after_the_claims_retention(bool in_ring, bool with_response) {
+    Script script;
+    script.transaction().begin("k", 0, 1, "acquired").effect("k");
+    script.last().retention = ms(100);
+    script.last().in_ring = in_ring;
+    if (with_response) {
+        script.complete("k", 90, 91, 0, "{}");
+        script.last().in_ring = in_ring;
+    }
+    script.ends(92);
+    script.transaction().begin("k", 150, 151, "completed");
+    script.last().retention = ms(100);
+    script.last().in_ring = in_ring;
+    if (with_response)
+        script.replies("{}");
+    return script;
+}
+
+TEST(Retention, counts_from_the_completion) {
+    EXPECT_EQ(broken(asked_after_the_claims_retention(false, false).history), "");
+    EXPECT_EQ(broken(asked_after_the_claims_retention(false, true).history), "");
+}
+
+TEST(Retention, counts_from_the_claim_in_a_ring) {
+    EXPECT_EQ(broken(asked_after_the_claims_retention(true, false).history), kExplained);
+    EXPECT_EQ(broken(asked_after_the_claims_retention(true, true).history), kExplained);
+}
+
+TEST(Retention, is_over_in_a_ring_when_the_claims_is) {
+    auto script = asked_after_the_claims_retention(true, true);
+    script.last().outcome = "acquired";
+    script.last().response_given.reset();
+    script.effect("k");
+    EXPECT_EQ(broken(script.history), "");
+}
+
+TEST(Retention, is_not_over_in_a_ring_before) {
+    auto script = asked_after_the_claims_retention(true, true);
+    script.last().outcome = "acquired";
+    script.last().response_given.reset();
+    script.last().sent = script.now().begun = ms(93);
+    script.last().received = ms(94);
+    EXPECT_EQ(broken(script.history), kKept);
+    script.effect("k");
+    EXPECT_NE(broken(script.history), "");
+}
+
 TEST(Claims, whose_effect_is_lost) {
     auto script = claimed();
     script.history.final_state.effects.clear();

@@ -130,6 +130,7 @@ void write_step(std::ostream &out, const Step &step) {
     line.text("call", to_string(step.call)).text_unless_empty("key", step.key);
     line.number("sent", step.sent).time("received", step.received);
     line.number_unless_zero("undone", step.undone).number_unless_zero("leased", step.leased);
+    line.text_unless_empty("scope", step.scope).number_unless_zero("in_ring", step.in_ring);
     line.text_unless_empty("owner", step.owner).text_unless_empty("fingerprint", step.fingerprint);
     line.number_unless_zero("lease", step.lease).number_unless_zero("retention", step.retention);
     line.number_unless_zero("fence", step.fence).text_unless_empty("response", step.response);
@@ -157,6 +158,8 @@ Step read_step(const Fields &fields) {
     step.received = fields.number<Nanoseconds>("received", kNever);
     step.undone = fields.flag("undone");
     step.leased = fields.flag("leased");
+    step.scope = fields.text("scope");
+    step.in_ring = fields.flag("in_ring");
     step.owner = fields.text("owner");
     step.fingerprint = fields.text("fingerprint");
     step.lease = fields.number<Nanoseconds>("lease");

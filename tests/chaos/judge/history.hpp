@@ -53,6 +53,8 @@ struct Step {
     bool undone = false;
 
     // Arguments; those that the call lacks stay as they are here.
+    std::string scope;    // of a key; names are unique across scopes
+    bool in_ring = false; // the scope lives in a ring all the time: the retention counts from the claim alone
     bool leased = false;
     std::string owner;
     std::string fingerprint;

@@ -40,7 +40,8 @@ TEST(History, keeps_every_field) {
     step.key = "a key = with 100% of\neverything\t";
     step.sent = 1;
     step.received = 2;
-    step.undone = step.leased = true;
+    step.undone = step.leased = step.in_ring = true;
+    step.scope = "scope";
     step.owner = "owner";
     step.fingerprint = "fingerprint";
     step.lease = 3;
@@ -60,7 +61,8 @@ TEST(History, keeps_every_field) {
     History history;
     history.setup = {18'446'744'073'709'551'615U, {{"article", 5}}, {{"", "created"}}};
     history.transactions.push_back({9, 10, "ser", true, 11, 12, Fate::unknown, {step, Step{}}, {{"k", 9, 13}}});
-    history.final_state = {{{"k", 9, 13}}, {{"order", "", "created"}}, {{"article", -1}}, {{"order", "created"}}, {{"dedup", 17}}};
+    history.final_state = {
+        {{"k", 9, 13}}, {{"order", "", "created"}}, {{"article", -1}}, {{"order", "created"}}, {{"dedup", 17}}};
 
     const auto again = reread(written(history));
     EXPECT_EQ(again.setup.seed, history.setup.seed);
@@ -78,6 +80,8 @@ TEST(History, keeps_every_field) {
     ASSERT_EQ(transaction.steps.size(), 2U);
     const auto &its = transaction.steps[0];
     EXPECT_EQ(its.call, step.call);
+    EXPECT_EQ(its.scope, step.scope);
+    EXPECT_TRUE(its.in_ring);
     EXPECT_EQ(its.key, step.key);
     EXPECT_EQ(its.sent, 1);
     EXPECT_EQ(its.received, 2);

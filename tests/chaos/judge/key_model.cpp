@@ -80,8 +80,10 @@ KeyRow held(const KeyRow *old, const KeyCall &call) {
         row.phase = Phase::completed;
         row.own = Own::transactional;
         row.response = call.response;
-        // From the claim, or from the commit, at which it is completed.
-        row.expires.high = std::max(row.expires.high, later(later(call.committed_by, call.retention), slack(call.retention)));
+        // From the claim, or from the commit, at which it is completed; in a ring from the claim alone.
+        if (!call.in_ring)
+            row.expires.high =
+                std::max(row.expires.high, later(later(call.committed_by, call.retention), slack(call.retention)));
     }
     return row;
 }
@@ -204,7 +206,8 @@ void change(const During &now, Outcomes &outcomes) {
     if (call.fence == 0 && row.own == Own::transactional) {
         auto attached = row;
         attached.response = call.response;
-        attached.expires = hull(row.expires, from_now(call, row.retention.high));
+        if (!call.in_ring)
+            attached.expires = hull(row.expires, from_now(call, row.retention.high));
         outcomes.push_back({attached, true});
         // Whether a second, different one replaces it is open.
         if (row.response != 0 && !now.same_response())

@@ -73,6 +73,7 @@ struct KeyCall {
     Verb verb{};
     Answer answer{};
     bool leased = false;
+    bool in_ring = false; // the retention counts from the claim, whatever comes after it
     std::uint32_t owner = 0;
     std::uint32_t fingerprint = 0;
     std::int64_t fence = 0;

@@ -137,6 +137,7 @@ class KeyTranslation {
         call.verb = key_verb(step.call);
         call.answer = *answer;
         call.leased = step.leased && step.call == Call::begin;
+        call.in_ring = step.in_ring;
         call.owner = owners_.number(step.owner);
         call.fingerprint = fingerprints_.number(step.fingerprint);
         call.fence = step.fence;

@@ -28,6 +28,7 @@ std::string question(const Step &step) {
         if (!value.empty())
             text += ", " + name + " " + value;
     };
+    add("scope", step.scope);
     add("step", step.step_name);
     add("to", step.to_state);
     add("delta", step.delta == 0 ? "" : std::to_string(step.delta));
