@@ -2,7 +2,9 @@
 // somebody was given (and that others, wrongly, use), tokens.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "clock.hpp"
 #include "random.hpp"
+#include "rings.hpp"
 
 namespace chaos {
 
@@ -39,6 +42,37 @@ class HotNames {
     int next_ = 0;
     std::vector<Hot> hot_;
     std::vector<int> cold_;
+};
+
+// Keys that are claimed by one call. Each batch is asked for again until it is too old to be of interest. Thread-safe.
+class Batches {
+  public:
+    Batches(std::string prefix, Nanoseconds age) : prefix_(std::move(prefix)), age_(age) {}
+    // A new batch, or some keys of an earlier one.
+    std::vector<std::string> pick(Random &random);
+
+  private:
+    struct Batch {
+        int number;
+        std::int64_t size;
+        Nanoseconds until;
+    };
+
+    const std::string prefix_;
+    const Nanoseconds age_;
+    std::mutex lock_; // guards what follows
+    int next_ = 0;
+    std::deque<Batch> batches_;
+};
+
+// The keys of a scope that lives in a ring.
+struct RingKeys {
+    RingKeys(const std::string &prefix, const RingScope &of);
+
+    const RingScope &scope;
+    HotNames lasting; // nobody forgets them: they expire
+    HotNames forgettable;
+    Batches batches;
 };
 
 struct Grant {
@@ -84,6 +118,7 @@ class Board {
     HotNames forgettable; // keys that operators delete
     HotNames leased;      // keys as the first ones, wanted mostly under leases
     HotNames locks, orders, articles, messages;
+    std::array<RingKeys, kRingScopes.size()> ring_keys;
     Recent<Grant> grants{48};
     Recent<Token> tokens{3};
     std::string name_token() { return prefix_ + "-token" + std::to_string(next_token_++); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 namespace chaos {
@@ -29,16 +30,17 @@ bool is_any_of(std::string_view what, std::initializer_list<std::string_view> th
 Question question_of(const Step &step, const Manner &manner) {
     switch (step.call) {
     case Call::claim:
-        return {"SELECT idem_claim($1, $2)", {step.key, interval(step.retention)}};
+        return {"SELECT idem_claim($1, $2, $3)", {step.key, interval(step.retention), step.scope}};
     case Call::try_claim:
-        return {"SELECT idem_try_claim($1, $2)", {step.key, interval(step.retention)}};
+        return {"SELECT idem_try_claim($1, $2, $3)", {step.key, interval(step.retention), step.scope}};
     case Call::begin:
         return {"SELECT outcome, fence, attempt, response, steps "
-                "FROM idem_begin($1, CASE WHEN $2 <> '' THEN idem_fingerprint_text($2) END, $3, $4, $5, $6)",
+                "FROM idem_begin($1, CASE WHEN $2 <> '' THEN idem_fingerprint_text($2) END, $3, $4, $5, $6, $7)",
                 {step.key, unless_empty(step.fingerprint), interval(step.retention), interval(step.lease),
-                 unless_empty(step.owner), manner.wait}};
+                 unless_empty(step.owner), manner.wait, step.scope}};
     case Call::complete:
-        return {"SELECT idem_complete($1, $2, NULL, $3)", {step.key, unless_empty(step.response), fence_of(step)}};
+        return {"SELECT idem_complete($1, $2, NULL, $3, $4)",
+                {step.key, unless_empty(step.response), fence_of(step), step.scope}};
     case Call::release:
         return {"SELECT idem_release($1, $2)", {step.key, fence_of(step)}};
     case Call::renew:
@@ -46,9 +48,9 @@ Question question_of(const Step &step, const Manner &manner) {
     case Call::step:
         return {"SELECT idem_step($1, $2, $3, $4)", {step.key, fence_of(step), step.step_name, unless_empty(step.response)}};
     case Call::lookup:
-        return {"SELECT state, attempt, response, steps FROM idem_lookup($1)", {step.key}};
+        return {"SELECT state, attempt, response, steps FROM idem_lookup($1, $2)", {step.key, step.scope}};
     case Call::forget:
-        return {"SELECT idem_forget($1)", {step.key}};
+        return {"SELECT idem_forget($1, $2)", {step.key, step.scope}};
     case Call::redeem:
         return {"SELECT idem_token_redeem($1)", {manner.token}};
     case Call::lock:
@@ -73,15 +75,37 @@ Question question_of(const Step &step, const Manner &manner) {
     return {};
 }
 
-void take_answer(Step *step, const Answer &answer) {
-    if (!answer.sqlstate.empty()) {
-        step->sqlstate = answer.sqlstate;
-        return;
-    }
-    if (answer.lost) {
+Question question_of_batch(const std::vector<Step> &claims) {
+    std::string keys;
+    for (const Step &claim : claims)
+        keys += (keys.empty() ? "{" : ",") + claim.key;
+    return {"SELECT idem_claim_many($1, $2, $3)", {keys + "}", interval(claims.front().retention), claims.front().scope}};
+}
+
+namespace {
+
+// False: there is no answer, or it is an error.
+bool take_success(Step *step, const Answer &answer) {
+    step->sqlstate = answer.sqlstate;
+    if (answer.lost && answer.sqlstate.empty())
         step->received = kNever;
+    return answer.ok();
+}
+
+} // namespace
+
+void take_answer_of_batch(std::vector<Step> *claims, const Answer &answer) {
+    std::set<std::string> granted;
+    for (const auto &row : answer.rows)
+        granted.insert(row[0].value_or(""));
+    for (Step &claim : *claims)
+        if (take_success(&claim, answer))
+            claim.outcome.assign(1, granted.contains(claim.key) ? 't' : 'f');
+}
+
+void take_answer(Step *step, const Answer &answer) {
+    if (!take_success(step, answer))
         return;
-    }
     switch (step->call) {
     case Call::begin:
         step->outcome = answer.field().value_or("");

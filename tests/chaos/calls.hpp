@@ -22,6 +22,10 @@ Question question_of(const Step &step, const Manner &manner);
 // Fills in what the step was answered.
 void take_answer(Step *step, const Answer &answer);
 
+// One idem_claim_many for claims of one scope and retention, each of which is recorded by itself. REQUIRES: there is one.
+Question question_of_batch(const std::vector<Step> &claims);
+void take_answer_of_batch(std::vector<Step> *claims, const Answer &answer);
+
 // Whether the contract lets the call raise this, cancels and lost servers included.
 bool is_foreseen(const Step &step, const std::string &sqlstate);
 

@@ -54,8 +54,10 @@ void Client::work_once() {
         return;
     }
     const std::int64_t lot = random.between(0, 99);
-    if (lot < 25)
+    if (lot < 22)
         do_in_one_transaction(*this);
+    else if (lot < 26)
+        claim_a_batch(*this);
     else if (lot < 48)
         take_leased(*this);
     else if (lot < 55)

@@ -116,6 +116,14 @@ void prepare_database(Server &server) {
     desk.ask("CREATE TABLE chaos_stock (id text PRIMARY KEY, stock bigint NOT NULL)");
     desk.ask("SELECT idem_machine_define('chaos', $1)", {kMachine});
     desk.ask("SELECT idem_machine_attach('chaos_orders', 'state', 'chaos', log => true)");
+    const auto microseconds = [](Nanoseconds span) { return std::to_string(span / kMicrosecond) + " microseconds"; };
+    for (const ChaosRing &ring : kRings)
+        desk.ask("SELECT idem_ring_create($1, $2, $3)",
+                 {ring.name, microseconds(ring.retention), std::to_string(ring.windows)});
+    // The ttl is for the time that a scope is in no ring.
+    for (const RingScope &scope : kRingScopes)
+        desk.ask("SELECT idem_scope_set($1, ttl => $2, ring => $3)",
+                 {scope.name, microseconds(scope.ring.retention), scope.ring.name});
 }
 
 History play(Round &round, Nanoseconds length) {

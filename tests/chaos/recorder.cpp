@@ -49,18 +49,10 @@ void Recorder::finding(const Step &step, const Answer &answer) {
         client_.round.findings.add("unexpected_error", step.key, answer.sqlstate + ": " + answer.message, seen_in);
 }
 
-Step Recorder::put(Step step, const Manner &manner, bool is_alone) {
-    client_.maybe_cut(0.004, 6);
-    const Question question = question_of(step, manner);
-    step.sent = now();
-    const Answer answer = client_.connection.run(question.sql, question.values);
-    step.received = now();
-    take_answer(&step, answer);
-    finding(step, answer);
+void Recorder::follow(const Answer &answer, bool is_alone) {
     const bool is_lost = answer.lost || is_farewell(answer.sqlstate);
     if (is_lost)
         client_.connection.close();
-    transaction_.steps.push_back(step);
     if (is_alone) {
         end(is_lost ? Fate::unknown : answer.ok() ? Fate::committed : Fate::aborted, !is_lost);
     } else if (is_lost) {
@@ -71,7 +63,38 @@ Step Recorder::put(Step step, const Manner &manner, bool is_alone) {
         else
             roll_back();
     }
+}
+
+Step Recorder::put(Step step, const Manner &manner, bool is_alone) {
+    client_.maybe_cut(0.004, 6);
+    const Question question = question_of(step, manner);
+    step.sent = now();
+    const Answer answer = client_.connection.run(question.sql, question.values);
+    step.received = now();
+    take_answer(&step, answer);
+    finding(step, answer);
+    transaction_.steps.push_back(step);
+    follow(answer, is_alone);
     return step;
+}
+
+std::vector<Step> Recorder::ask_batch(std::vector<Step> claims) {
+    if (!open_ || claims.empty())
+        return {};
+    client_.maybe_cut(0.004, 6);
+    const Question question = question_of_batch(claims);
+    const Nanoseconds sent = now();
+    const Answer answer = client_.connection.run(question.sql, question.values);
+    const Nanoseconds received = now();
+    for (Step &claim : claims) {
+        claim.sent = sent;
+        claim.received = received;
+    }
+    take_answer_of_batch(&claims, answer);
+    finding(claims.front(), answer);
+    transaction_.steps.insert(transaction_.steps.end(), claims.begin(), claims.end());
+    follow(answer, false);
+    return claims;
 }
 
 Step Recorder::ask(Step step, const Manner &manner) {
@@ -108,6 +131,18 @@ void Recorder::leave_effect(const std::string &key, std::int64_t fence) {
     if (control("INSERT INTO chaos_effects (key, transaction, fence) VALUES ($1, $2, $3)",
                 {key, std::to_string(transaction_.id), std::to_string(fence)}))
         transaction_.effects.push_back({key, transaction_.id, fence});
+}
+
+void Recorder::leave_effects(const std::vector<std::string> &keys) {
+    if (keys.empty())
+        return;
+    std::string list;
+    for (const std::string &key : keys)
+        list += (list.empty() ? "{" : ",") + key;
+    if (control("INSERT INTO chaos_effects (key, transaction, fence) SELECT key, $2, 0 FROM unnest($1::text[]) key",
+                {list + "}", std::to_string(transaction_.id)}))
+        for (const std::string &key : keys)
+            transaction_.effects.push_back({key, transaction_.id, 0});
 }
 
 void Recorder::savepoint() {

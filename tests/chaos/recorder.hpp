@@ -24,7 +24,10 @@ class Recorder {
 
     // An error within a savepoint goes back to it; any other ends the transaction.
     Step ask(Step step, const Manner &manner = {});
+    // Claims of one scope and retention, by one call.
+    std::vector<Step> ask_batch(std::vector<Step> claims);
     void leave_effect(const std::string &key, std::int64_t fence = 0);
+    void leave_effects(const std::vector<std::string> &keys);
 
     // One at a time.
     void savepoint();
@@ -47,6 +50,8 @@ class Recorder {
     struct Alone {};
     Recorder(Client &client, Alone);
     Step put(Step step, const Manner &manner, bool is_alone);
+    // What an answer to a call does to the transaction.
+    void follow(const Answer &answer, bool is_alone);
     bool control(const std::string &sql, const std::vector<Value> &values = {});
     void finding(const Step &step, const Answer &answer);
     void end(Fate fate, bool certain_when);

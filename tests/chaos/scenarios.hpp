@@ -8,7 +8,9 @@ namespace chaos {
 
 // scenarios_keys.cpp
 void do_in_one_transaction(Client &client);
-// From time to time all clients that are free claim the same new key at the same moment. Is it about to begin?
+// Claims many keys of a ring by one call.
+void claim_a_batch(Client &client);
+// From time to time all clients that are free claim the same new key, or batch, at the same moment. Is it about to begin?
 bool rush_comes();
 void rush(Client &client);
 void take_leased(Client &client);

@@ -8,13 +8,24 @@ namespace chaos {
 namespace {
 
 constexpr Nanoseconds kLong = 3600 * kSecond;
-constexpr Nanoseconds kRush = 60 * kMillisecond;
 constexpr Nanoseconds kRushNotice = 6 * kMillisecond;
+
+constexpr std::int64_t kKeysOfOneClient = 80, kKeysOfAll = 16;
 
 struct Key {
     std::string name;
-    Nanoseconds retention;
+    Nanoseconds retention = kLong;
+    std::string scope{};
+    bool in_ring = false;
 };
+
+Key key_in(const RingScope &scope, std::string name) {
+    return {std::move(name), scope.ring.retention, scope.name, !scope.moves};
+}
+
+RingKeys &some_ring_keys(Client &client) {
+    return client.round.board.ring_keys[static_cast<std::size_t>(client.random.between(0, kRingScopes.size() - 1))];
+}
 
 Nanoseconds short_or_long(Random &random) { return random.chance(0.7) ? random.between(30, 400) * kMillisecond : kLong; }
 
@@ -22,13 +33,17 @@ Key some_key(Client &client, bool wants_lease = false) {
     Random &random = client.random;
     Board &board = client.round.board;
     const std::int64_t lot = random.between(0, 9);
+    if (!wants_lease && random.chance(0.3)) { // a ring takes no leases
+        RingKeys &keys = some_ring_keys(client);
+        return key_in(keys.scope, random.chance(0.8) ? keys.lasting.pick(random) : keys.forgettable.pick(random));
+    }
     if (random.chance(wants_lease ? 0.75 : 0.1))
-        return {board.leased.pick(random), kLong};
+        return {.name = board.leased.pick(random)};
     if (lot < 6)
-        return {board.lasting.pick(random), kLong};
+        return {.name = board.lasting.pick(random)};
     if (lot < 9)
-        return {board.brief.pick(random), short_or_long(random)};
-    return {board.forgettable.pick(random), kLong};
+        return {.name = board.brief.pick(random), .retention = short_or_long(random)};
+    return {.name = board.forgettable.pick(random)};
 }
 
 Manner some_wait(Random &random) {
@@ -38,19 +53,23 @@ Manner some_wait(Random &random) {
     return manner;
 }
 
-Step key_step(Call call, const std::string &key) {
+Step key_step(Call call, const Key &key) {
     Step step;
     step.call = call;
-    step.key = key;
+    step.key = key.name;
+    step.scope = key.scope;
+    step.in_ring = key.in_ring;
     return step;
 }
+
+Step key_step(Call call, const std::string &key) { return key_step(call, Key{.name = key}); }
 
 std::string some_fingerprint(Random &random) { return random.chance(0.3) ? "" : random.chance(0.93) ? "request" : "another"; }
 
 Step claim_step(Client &client, const Key &key) {
     Random &random = client.random;
     const Call call = random.chance(0.45) ? Call::claim : random.chance(0.4) ? Call::try_claim : Call::begin;
-    Step step = key_step(call, key.name);
+    Step step = key_step(call, key);
     step.retention = key.retention;
     if (call == Call::begin)
         step.fingerprint = some_fingerprint(random);
@@ -66,12 +85,55 @@ void claim_in(Recorder &tx, Client &client, const Key &key) {
         return;
     tx.leave_effect(key.name);
     if (random.chance(0.3)) {
-        Step complete = key_step(Call::complete, key.name);
+        Step complete = key_step(Call::complete, key);
         complete.response = response_of(tx);
         tx.ask(complete);
     }
     if (random.chance(0.05)) // the same again: a duplicate of our own
         tx.ask(claim_step(client, key), manner);
+}
+
+void claim_batch_in(Recorder &tx, const RingScope &scope, const std::vector<std::string> &names) {
+    std::vector<Step> claims;
+    for (const std::string &name : names) {
+        const Key key = key_in(scope, name);
+        claims.push_back(key_step(Call::claim, key));
+        claims.back().retention = key.retention;
+    }
+    std::vector<std::string> granted;
+    for (const Step &claim : tx.ask_batch(std::move(claims)))
+        if (is_granted(claim))
+            granted.push_back(claim.key);
+    tx.leave_effects(granted);
+}
+
+// Mostly one of those in the brief ring, where windows are opened more often.
+const RingScope &rushed_scope(std::int64_t number) {
+    return kRingScopes[static_cast<std::size_t>(number / kRushesPerRotation) % 5 / 2];
+}
+
+Key rushed_key(std::int64_t number, const std::string &name) {
+    return is_rush_in_ring(number) ? key_in(rushed_scope(number), name) : Key{.name = name};
+}
+
+// The keys that all clients claim come after the client's own in the order of the index, so that they are inserted long after
+// they were looked for: a window that is opened in between would take the same keys.
+void rush_a_batch(Client &client, std::int64_t number) {
+    const std::string name = client.round.board.name_rush(number);
+    const std::string own = name + "-a" + std::to_string(client.number) + "-", shared = name + "-b";
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < kKeysOfOneClient; i++)
+        names.push_back(own + std::to_string(i));
+    for (std::int64_t i = 0; i < kKeysOfAll; i++)
+        if (client.random.chance(0.3))
+            names.push_back(shared + std::to_string(i));
+    Recorder tx(client);
+    // The nemesis opens a window between the early clients and the late ones.
+    const std::int64_t delay = client.random.chance(0.5) ? client.random.between(0, 800) : client.random.between(2500, 5000);
+    const Nanoseconds at = number * kRush + delay * kMicrosecond;
+    sleep_for(std::max<Nanoseconds>(at - now(), 0));
+    claim_batch_in(tx, rushed_scope(number), names);
+    tx.end_somehow();
 }
 
 void note_grant(Client &client, const Step &step) {
@@ -82,7 +144,7 @@ void note_grant(Client &client, const Step &step) {
 }
 
 Step leased_step(Client &client, const Key &key) {
-    Step step = key_step(Call::begin, key.name);
+    Step step = key_step(Call::begin, key);
     step.leased = true;
     step.lease = some_lease(client.random);
     step.retention = key.retention;
@@ -154,15 +216,40 @@ void do_in_one_transaction(Client &client) {
             sleep_for(random.between(1, 30) * kMillisecond);
     }
     if (random.chance(0.05) && tx.is_open())
-        tx.ask(key_step(Call::lookup, some_key(client).name));
+        tx.ask(key_step(Call::lookup, some_key(client)));
     tx.end_somehow();
 }
 
-bool rush_comes() { return now() % kRush > kRush - kRushNotice; }
+void claim_a_batch(Client &client) {
+    Random &random = client.random;
+    Recorder tx(client);
+    for (std::int64_t left = random.chance(0.8) ? 1 : 2; left > 0 && tx.is_open(); left--) {
+        RingKeys &keys = some_ring_keys(client);
+        const bool in_savepoint = random.chance(0.1);
+        if (in_savepoint)
+            tx.savepoint();
+        claim_batch_in(tx, keys.scope, keys.batches.pick(random));
+        if (in_savepoint && random.chance(0.4))
+            tx.roll_back_to_savepoint();
+        else if (in_savepoint)
+            tx.release_savepoint();
+    }
+    tx.end_somehow();
+}
+
+bool rush_comes() {
+    const Nanoseconds notice = is_rush_of_batches(now() / kRush + 1) ? 2 * kRushNotice : kRushNotice;
+    return now() % kRush > kRush - notice;
+}
 
 void rush(Client &client) {
     const Nanoseconds number = now() / kRush + 1;
-    const Key one{client.round.board.name_rush(number), kLong}, other{one.name + "b", kLong};
+    if (is_rush_of_batches(number)) {
+        rush_a_batch(client, number);
+        return;
+    }
+    const std::string name = client.round.board.name_rush(number);
+    const Key one = rushed_key(number, name), other = rushed_key(number, name + "b");
     const bool swapped = client.random.chance(0.3), takes_both = client.random.chance(0.3);
     Recorder tx(client);
     sleep_for(std::max<Nanoseconds>(number * kRush - now(), 0));
@@ -257,11 +344,11 @@ void act_with_a_fence_that_was_seen(Client &client) {
 
 void look_up(Client &client) {
     if (client.random.chance(0.8)) {
-        Recorder::alone(client, key_step(Call::lookup, some_key(client).name));
+        Recorder::alone(client, key_step(Call::lookup, some_key(client)));
         return;
     }
     // The same question twice in one transaction.
-    const Step step = key_step(Call::lookup, some_key(client).name);
+    const Step step = key_step(Call::lookup, some_key(client));
     Recorder tx(client);
     tx.ask(step);
     sleep_for(client.random.between(0, 5) * kMillisecond);
@@ -270,8 +357,12 @@ void look_up(Client &client) {
 }
 
 void forget(Client &client) {
-    const Step step = key_step(Call::forget, client.round.board.forgettable.pick(client.random));
-    if (client.random.chance(0.7)) {
+    Random &random = client.random;
+    RingKeys &keys = some_ring_keys(client);
+    const Key key = random.chance(0.6) ? Key{.name = client.round.board.forgettable.pick(random)}
+                                       : key_in(keys.scope, keys.forgettable.pick(random));
+    const Step step = key_step(Call::forget, key);
+    if (random.chance(0.7)) {
         Recorder::alone(client, step);
         return;
     }
