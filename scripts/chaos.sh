@@ -69,7 +69,7 @@ find_break() {
 CREATE EXTENSION idem;
 UPDATE pg_proc SET probin = :'library' WHERE probin = '$libdir/idem';
 SQL
-    run_program --seconds 60 --round 4 --nemeses cut,cancel,terminate,prepared ${SEED:+--seed "$SEED"} >"$kept/$name.log" 2>&1 || status=$?
+    run_program --seconds 60 --round 4 --nemeses cut,cancel,terminate,prepared,rings ${SEED:+--seed "$SEED"} >"$kept/$name.log" 2>&1 || status=$?
     scripts/cluster.sh stop "$cluster"
     rm -rf "$broken"
     broken=

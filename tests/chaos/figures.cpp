@@ -41,8 +41,9 @@ std::ostream &operator<<(std::ostream &out, const Figures &figures) {
                << figures.unknown - figures.unknown_committed - figures.unknown_undone
                << " left no trace); nemesis: " << figures.crashes << " server kills, " << figures.backend_kills
                << " backend kills, " << figures.terminations << " terminations, " << figures.cancels << " cancels, "
-               << figures.cuts << " cuts, " << figures.checkpoints << " checkpoints, " << figures.vacuums << " vacuums; "
-               << figures.violations << " violations, " << figures.undecided << " undecided";
+               << figures.cuts << " cuts, " << figures.checkpoints << " checkpoints, " << figures.vacuums << " vacuums, "
+               << figures.rotations << " rotations, " << figures.moves << " scopes moved; " << figures.violations
+               << " violations, " << figures.undecided << " undecided";
 }
 
 } // namespace chaos

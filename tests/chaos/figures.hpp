@@ -15,7 +15,8 @@ struct Figures {
     std::uint64_t unknown = 0, unknown_committed = 0, unknown_undone = 0; // the rest left no trace by which to tell
     std::uint64_t undecided = 0, violations = 0;
     // By the nemesis and the clients, while they are at it.
-    std::atomic<std::uint64_t> cuts{0}, cancels{0}, terminations{0}, crashes{0}, backend_kills{0}, checkpoints{0}, vacuums{0};
+    std::atomic<std::uint64_t> cuts{0}, cancels{0}, terminations{0}, crashes{0}, backend_kills{0}, checkpoints{0}, vacuums{0},
+        rotations{0}, moves{0};
 
     void add(const History &history);
 };

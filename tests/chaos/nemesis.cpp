@@ -9,12 +9,13 @@ namespace chaos {
 namespace {
 
 constexpr std::uint64_t kStream = 1'000'002;
+const std::vector<std::string> kVacuumed{"idem_keys", "idem_locks", "idem_ring_1_0", "idem_ring_2_3"};
 
 } // namespace
 
 const std::vector<std::string> &Nemesis::names() {
-    static const std::vector<std::string> kNames{"cancel", "terminate",  "cut",    "crash",
-                                                 "kill",   "checkpoint", "vacuum", "prepared"};
+    static const std::vector<std::string> kNames{"cancel",     "terminate", "cut",      "crash", "kill",
+                                                 "checkpoint", "vacuum",    "prepared", "rings"};
     return kNames;
 }
 
@@ -32,9 +33,11 @@ Nemesis::Nemesis(Round &round) : round_(round), random_(round.seed, kStream) {
     add("checkpoint", 200 * kMillisecond, 2500 * kMillisecond,
         [this, &figures] { figures.checkpoints += ask("CHECKPOINT").ok(); });
     add("vacuum", 300 * kMillisecond, 3000 * kMillisecond,
-        [this, &figures] { figures.vacuums += ask(random_.chance(0.5) ? "VACUUM idem_keys" : "VACUUM idem_locks").ok(); });
+        [this, &figures] { figures.vacuums += ask("VACUUM " + random_.pick(kVacuumed)).ok(); });
     add("crash", 3000 * kMillisecond, 8000 * kMillisecond, [this] { crash(); });
     add("kill", 4000 * kMillisecond, 12000 * kMillisecond, [this] { kill_backend(); });
+    if (round_.options.has("rings"))
+        rings_.emplace(round_);
     thread_ = std::thread([this] { work(); });
 }
 

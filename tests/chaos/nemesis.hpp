@@ -1,14 +1,16 @@
 // What goes wrong around the clients: statements canceled, sessions thrown out, backends and the whole server killed,
-// checkpoints and vacuums at odd moments. (Cuts are made by the clients' proxies, prepared transactions left over by the
-// coordinator.)
+// checkpoints and vacuums at odd moments; what goes wrong around rings is in ring_nemesis.hpp. (Cuts are made by the clients'
+// proxies, prepared transactions left over by the coordinator.)
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "connection.hpp"
+#include "ring_nemesis.hpp"
 #include "round.hpp"
 
 namespace chaos {
@@ -34,6 +36,7 @@ class Nemesis {
     void kill_backend();
 
     Round &round_;
+    std::optional<RingNemesis> rings_;
     Random random_;
     Connection connection_;
     std::vector<Trouble> troubles_;

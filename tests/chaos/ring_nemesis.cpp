@@ -1,0 +1,122 @@
+#include "ring_nemesis.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include "calls.hpp"
+
+namespace chaos {
+
+namespace {
+
+constexpr std::uint64_t kRotations = 1'000'004, kMoves = 1'000'005;
+constexpr Nanoseconds kPause = 10 * kMillisecond;
+constexpr const char *kRotator = "chaos-nemesis-rings", *kMover = "chaos-nemesis-moves";
+
+// The map of a ring is named by the ring's id, which is counted from 1.
+std::string set_opened_at(std::size_t id, const char *opened_at) {
+    return "UPDATE idem_ring_" + std::to_string(id) + " SET opened_at = " + opened_at + " WHERE state = 'open'";
+}
+
+std::string move(const RingScope &scope, bool into) {
+    const std::string name = std::string("'") + scope.name + "'";
+    return into ? "SELECT idem_scope_set(" + name + ", ring => '" + scope.ring.name + "')"
+                : "SELECT idem_scope_reset(" + name + ", 'ring')";
+}
+
+std::vector<pid_t> sessions_of_clients(Connection &connection) {
+    std::vector<pid_t> found;
+    const Answer answer = connection.run("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'chaos-client%'");
+    for (const auto &row : answer.rows)
+        found.push_back(static_cast<pid_t>(std::stol(*row[0])));
+    return found;
+}
+
+// A session that is paused may have read the map and not yet inserted its keys.
+void pause_for(Nanoseconds span, const std::vector<pid_t> &sessions) {
+    for (const pid_t each : sessions)
+        ::kill(each, SIGSTOP);
+    sleep_for(span);
+    for (const pid_t each : sessions)
+        ::kill(each, SIGCONT);
+}
+
+} // namespace
+
+RingNemesis::RingNemesis(Round &round) : round_(round), rotating_([this] { rotate(); }), moving_([this] { move_scopes(); }) {}
+
+RingNemesis::~RingNemesis() {
+    stopping_ = true;
+    rotating_.join();
+    moving_.join();
+}
+
+bool RingNemesis::ask(Connection &connection, const char *application, const std::string &sql) {
+    if (!connection.is_open() && !connection.open(round_.server.dsn(application))) {
+        sleep_until(now() + 10 * kMillisecond);
+        return false;
+    }
+    const Answer answer = connection.run(sql);
+    // 55P03: the move of a scope does not get its locks in time. 40P01: it waits for a client that waits for it.
+    const bool is_foreseen =
+        answer.sqlstate.empty() || is_farewell(answer.sqlstate) || answer.sqlstate == "55P03" || answer.sqlstate == "40P01";
+    if (!is_foreseen || answer.hung)
+        round_.findings.add({"unexpected_error", "", answer.sqlstate + ": " + answer.message + ", from " + sql, {}});
+    if (is_farewell(answer.sqlstate))
+        connection.close();
+    return answer.ok();
+}
+
+void RingNemesis::sleep_until(Nanoseconds until) const {
+    for (Nanoseconds left = until - now(); left > 0 && !stopping_; left = until - now())
+        sleep_for(std::min(left, 20 * kMillisecond));
+}
+
+// Opens the next windows while the clients rush and some of their sessions are paused. A sweep before that does everything else
+// that is due, so that the second one begins with the opening.
+void RingNemesis::rotate_once(Connection &connection, Random &random) {
+    const std::int64_t next = now() / kRush + 1;
+    const Nanoseconds rush = (next + (kRushesPerRotation - next % kRushesPerRotation) % kRushesPerRotation) * kRush;
+    sleep_until(rush - 25 * kMillisecond);
+    bool is_due = true;
+    for (std::size_t id = 1; id <= kRings.size(); id++)
+        is_due = is_due && ask(connection, kRotator, set_opened_at(id, "clock_timestamp()"));
+    is_due = is_due && ask(connection, kRotator, "CALL idem_sweep()");
+    for (std::size_t id = 1; id <= kRings.size(); id++)
+        is_due = is_due && ask(connection, kRotator, set_opened_at(id, "opened_at - interval '1 day'"));
+    if (!is_due)
+        return;
+    std::vector<pid_t> sessions = sessions_of_clients(connection);
+    std::erase_if(sessions, [&](pid_t) { return random.chance(0.5); });
+    sleep_until(rush + random.between(300, 1300) * kMicrosecond);
+    std::thread pause([sessions] { pause_for(kPause, sessions); });
+    if (ask(connection, kRotator, "CALL idem_sweep()"))
+        round_.figures.rotations++;
+    pause.join();
+}
+
+void RingNemesis::rotate() {
+    Random random(round_.seed, kRotations);
+    Connection connection;
+    while (!stopping_)
+        rotate_once(connection, random);
+}
+
+void RingNemesis::move_scopes() {
+    Random random(round_.seed, kMoves);
+    Connection connection;
+    bool is_in_ring = true;
+    while (!stopping_) {
+        sleep_until(now() + random.between(500, 3000) * kMillisecond);
+        for (const RingScope &scope : kRingScopes)
+            // Claims wait behind the move.
+            if (scope.moves && !stopping_ && ask(connection, kMover, "SET lock_timeout = '300 ms'") &&
+                ask(connection, kMover, move(scope, !is_in_ring))) {
+                is_in_ring = !is_in_ring;
+                round_.figures.moves++;
+            }
+    }
+}
+
+} // namespace chaos
