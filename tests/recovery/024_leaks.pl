@@ -44,6 +44,9 @@ my @cases = (
     [ try_claim_again => expressions => q{idem_try_claim('done'), idem_try_claim('leased')} ],
     [ claim_many => expressions => q{
         (SELECT count(*) FROM idem_claim_many(ARRAY['many ' || i, 'done', 'many ' || i, 'more ' || i], '1 ms'))} ],
+    [ ring => expressions => q{idem_claim('ring ' || i, scope => 'ringed'), idem_try_claim('again', scope => 'ringed'), idem_claim('sealed', scope => 'ringed'),
+        (SELECT count(*) FROM idem_claim_many(ARRAY['r ' || i, 'sealed', 's ' || i, 'again'], scope => 'ringed')), (SELECT count(*) FROM idem_lookup('sealed', 'ringed'))} ],
+    [ rings => weight => 40, plpgsql => q{PERFORM idem_ring_rebuild_filter('ring'); PERFORM count(*) FROM idem_rings;} ],
     [ begin => changes => 1, plpgsql => q{
         PERFORM idem_begin('begin ' || i, idem_fingerprint('{"a": 1}'), '1 ms');
         PERFORM idem_complete('begin ' || i, '{"a": [1, 2, 3]}', 200);
@@ -197,6 +200,9 @@ my @cases = (
 
 my $setup = <<'SQL';
 CREATE ROLE leak_user;
+SELECT idem_ring_create('ring', '1 h', 3), idem_ring_create('dropped', '1 h', 3), idem_ring_drop('dropped'), idem_scope_set('ringed', ring => 'ring');
+SELECT idem_claim('sealed', scope => 'ringed');
+UPDATE idem_ring_1 SET opened_at = '2000-01-01' WHERE state = 'open';
 CREATE TABLE stock (id int PRIMARY KEY, amount int NOT NULL DEFAULT 10, note text);
 INSERT INTO stock SELECT generate_series(0, 1000);
 SELECT optimistic_enable('stock');
