@@ -46,7 +46,7 @@ my @cases = (
         (SELECT count(*) FROM idem_claim_many(ARRAY['many ' || i, 'done', 'many ' || i, 'more ' || i], '1 ms'))} ],
     [ ring => expressions => q{idem_claim('ring ' || i, scope => 'ringed'), idem_try_claim('again', scope => 'ringed'), idem_claim('sealed', scope => 'ringed'),
         (SELECT count(*) FROM idem_claim_many(ARRAY['r ' || i, 'sealed', 's ' || i, 'again'], scope => 'ringed')), (SELECT count(*) FROM idem_lookup('sealed', 'ringed'))} ],
-    [ rings => weight => 40, plpgsql => q{PERFORM idem_ring_rebuild_filter('ring'); PERFORM count(*) FROM idem_rings;} ],
+    [ rings => weight => 40, expressions => q{(SELECT count(*) FROM idem_rings)} ],
     [ begin => changes => 1, plpgsql => q{
         PERFORM idem_begin('begin ' || i, idem_fingerprint('{"a": 1}'), '1 ms');
         PERFORM idem_complete('begin ' || i, '{"a": [1, 2, 3]}', 200);
@@ -356,7 +356,7 @@ note(sprintf '%d s', time - $started);
 # Called by what is called above.
 my %called = map { $_ => 1 } qw(idem_definitions_changed idem_filter_handler idem_health_library idem_members idem_ring_adopt idem_ring_filters
     idem_ring_row_arrived idem_ring_windows
-    idem_outbox_dead_letters idem_set_privileges idem_state_guard idem_stats_counters idem_sweep_status idem_unintended_privileges idem_version_guard);
+    idem_outbox_dead_letters idem_ring_rebuild_filter idem_set_privileges idem_state_guard idem_stats_counters idem_sweep_status idem_unintended_privileges idem_version_guard);
 my @functions = split /\n/, $node->safe_psql('postgres', q{
     SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
      WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem')});
