@@ -4,7 +4,8 @@ namespace idem {
 
 namespace {
 
-constexpr int kMostOpened = ScopePlaces::kMax * kMaxWindows;
+// Each window of each place, and the open one once more, if it was opened for reading first.
+int most_opened(const KeyPlaces &places) { return places.of_scope.count * (kMaxWindows + 1); }
 
 // Runs `work` with the resource owner of open_places.
 template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
@@ -51,7 +52,7 @@ KeyPlaces *open_places(const text *scope, bool is_writing) {
     places->of_scope = *of_scope;
     places->owner = CurrentResourceOwner;
     places->is_writing = is_writing;
-    places->opened = static_cast<OpenedWindow *>(palloc(sizeof(OpenedWindow) * kMostOpened));
+    places->opened = static_cast<OpenedWindow *>(palloc(sizeof(OpenedWindow) * most_opened(*places)));
     return places;
 }
 
@@ -73,11 +74,10 @@ void end_look(KeyPlaces *places) {
 }
 
 core::Micros ring_retention(KeyPlaces *places) {
-    if (places->of_scope.current() == kInIdemKeys)
-        return 0;
-    begin_look(places);
-    const core::Micros retention = places->rings[0]->retention;
-    end_look(places);
+    const int ring = places->of_scope.current();
+    core::Micros retention = 0;
+    if (ring != kInIdemKeys)
+        as_opener(*places, [&] { retention = retention_of(ring); });
     return retention;
 }
 
@@ -95,7 +95,7 @@ int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock) 
             return i + 1;
         }
     }
-    if (places->count == kMostOpened)
+    if (places->count == most_opened(*places))
         elog(ERROR, "too many windows of ring %d were opened", ring.id);
     auto &table = const_cast<RingWindow &>(ring.window[window]);
     HeapTable heap{};

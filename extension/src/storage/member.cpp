@@ -254,9 +254,12 @@ Relation open_member(Member &member, LOCKMODE lock) {
 
 Relation open_member_if_unlocked(Member &member, LOCKMODE lock) {
     register_member(member);
-    const Oid oid = member.is_checked ? member.relation : find_member(member.layout);
+    const bool was_checked = member.is_checked;
+    const Oid oid = was_checked ? member.relation : find_member(member.layout);
     if (!ConditionalLockRelationOid(oid, lock))
         return nullptr;
+    if (was_checked && member.is_checked && member.relation == oid)
+        return open_locked_relation(oid);
     Relation relation = open_member(member, lock); // does not wait
     UnlockRelationOid(oid, lock);
     return relation;

@@ -279,6 +279,15 @@ Ring &lock_ring(int id, LOCKMODE lock) {
     }
 }
 
+core::Micros retention_of(int id) {
+    Ring &ring = remembered(id);
+    if (!ring.is_current) {
+        (void)lock_ring(id);
+        unlock_ring(ring);
+    }
+    return ring.retention;
+}
+
 void unlock_ring(const Ring &ring, LOCKMODE lock) { UnlockRelationOid(ring.map, lock); }
 
 uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) {

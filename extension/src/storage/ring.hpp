@@ -54,6 +54,9 @@ struct Ring {
 Ring &lock_ring(int id, LOCKMODE lock = RowExclusiveLock);
 void unlock_ring(const Ring &ring, LOCKMODE lock = RowExclusiveLock);
 
+// The ring's retention. REQUIRES: the changes of other sessions were received.
+core::Micros retention_of(int id);
+
 // The windows that may have the key, as bits: those that the filter says "maybe" of, and those that it does not cover. The open
 // window is not among them. REQUIRES: the map is locked.
 uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key);

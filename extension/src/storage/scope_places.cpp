@@ -27,7 +27,17 @@ constinit HTAB *cache = nullptr;
 constinit uint64 cache_generation = 0;
 constinit bool table_is_empty = false;
 
+// The entry of the last look-up: most calls of a session are about one scope.
+constinit const CachedPlaces *last = nullptr;
+constinit Size last_bytes = 0;
+
+bool is_last(const text *scope) {
+    return last != nullptr && VARSIZE_ANY_EXHDR(scope) == last_bytes &&
+           memcmp(last->scope, VARDATA_ANY(scope), last_bytes) == 0;
+}
+
 void reset_cache() {
+    last = nullptr;
     if (cache != nullptr)
         hash_destroy(cache);
     cache = nullptr;
@@ -107,6 +117,8 @@ const ScopePlaces *places_of(const text *scope) {
     }
     if (table_is_empty)
         return nullptr;
+    if (is_last(scope))
+        return last->places.count > 0 ? &last->places : nullptr;
     char name[kMaxScopeBytes + 1] = {};
     memcpy(name, VARDATA_ANY(scope), Min(VARSIZE_ANY_EXHDR(scope), Size{kMaxScopeBytes}));
     auto *cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_FIND, nullptr));
@@ -124,6 +136,8 @@ const ScopePlaces *places_of(const text *scope) {
         cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_ENTER, nullptr));
         cached->places = places;
     }
+    last = cached;
+    last_bytes = VARSIZE_ANY_EXHDR(scope);
     return cached->places.count > 0 ? &cached->places : nullptr;
 }
 
