@@ -48,6 +48,8 @@ int64 bytes_of_table(Relation table) {
 
 // As the planner estimates the rows.
 int64 estimated_rows(Relation table) {
+    if (RelationGetNumberOfBlocks(table) == 0)
+        return 0; // the planner takes a table that was never vacuumed for larger
     int32 widths[KeyColumn::count + 1] = {};
     BlockNumber pages;
     double rows, visible;
