@@ -17,7 +17,7 @@ SET search_path = pg_catalog, pg_temp AS $$
                 -- Guards are put on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
                   OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
-                                 'idem_health_library', 'idem_ring_adopt', 'idem_ring_filters', 'idem_filter_handler') THEN 'owner'
+                                 'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler') THEN 'owner'
                 WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                  'idem_webhook_source_set', 'idem_webhook_source_drop',

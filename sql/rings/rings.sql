@@ -55,6 +55,9 @@ CREATE FUNCTION idem_ring_adopt(ring_id integer) RETURNS void LANGUAGE c VOLATIL
 COMMENT ON FUNCTION idem_ring_adopt(integer) IS
 'Internal: makes the ring''s tables depend on the extension, so that DROP EXTENSION takes them along. A dump loses that; the sweeper calls it again.';
 
+CREATE FUNCTION idem_ring_check() RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_ring_check() IS 'Internal: raises 55000 unless the tables that rings need are those of the installation.';
+
 CREATE FUNCTION idem_ring_create(ring text, retention interval, windows integer DEFAULT 8)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -77,12 +80,13 @@ BEGIN
         RAISE EXCEPTION 'windows must be from 3 to 32' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM clock_timestamp() + retention; -- raises 22008 beyond the range of timestamps
+    EXECUTE format('SELECT %s.idem_ring_check()', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_ring_registry IN SHARE ROW EXCLUSIVE MODE', home);
     EXECUTE format('SELECT r.id FROM ONLY %s.idem_ring_registry r WHERE r.ring = $1', home) INTO id USING ring;
     IF id IS NOT NULL THEN
         RAISE EXCEPTION 'ring "%" already exists', ring USING ERRCODE = 'duplicate_object';
     END IF;
-    EXECUTE format('INSERT INTO %1$s.idem_ring_registry SELECT coalesce(max(r.id), 0) + 1, $1, $2 FROM ONLY %1$s.idem_ring_registry r RETURNING id', home)
+    EXECUTE format('INSERT INTO %1$s.idem_ring_registry OVERRIDING SYSTEM VALUE SELECT coalesce(max(r.id), 0) + 1, $1, $2 FROM ONLY %1$s.idem_ring_registry r RETURNING id', home)
         INTO id USING ring, retention;
     map := format('%s.idem_ring_%s', home, id);
     EXECUTE format('CREATE TABLE %s (number smallint PRIMARY KEY, state text NOT NULL CHECK (state IN (''empty'', ''open'', ''sealed'', ''expired'')), '
@@ -135,6 +139,7 @@ BEGIN
         -- An older snapshot does not see who uses the ring by now.
         RAISE EXCEPTION 'idem_ring_drop() needs the isolation level READ COMMITTED' USING ERRCODE = 'invalid_transaction_state';
     END IF;
+    EXECUTE format('SELECT %s.idem_ring_check()', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_ring_registry IN SHARE ROW EXCLUSIVE MODE', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_keys IN SHARE MODE', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_scope_places IN SHARE ROW EXCLUSIVE MODE', home);

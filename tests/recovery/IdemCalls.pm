@@ -96,8 +96,8 @@ calls_of($keys,
 calls_of("$keys idem_ring_registry",
     'keys in flight' => q{SELECT string_agg(key || ' ' || mode, ',' ORDER BY key) FROM idem_in_flight()},
     'claim in a ring' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_scope_set('ringed', ring => 'ring')}, q{SELECT (idem_claim('k', scope => 'ringed'), idem_claim('k', scope => 'ringed'))::text} ],
-    'rebuild a filter' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_rebuild_filter('ring')}, q{SELECT count(*)::text FROM idem_rings} ],
-    'drop a ring' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_drop('ring')}, q{SELECT count(*)::text FROM idem_rings} ]);
+    'rebuild a filter' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_rebuild_filter('ring')}, q{SELECT count(*)::text FROM idem_ring_windows()} ],
+    'drop a ring' => [ q{SELECT idem_ring_create('ring', '1 h', 3)}, q{SELECT idem_ring_drop('ring')}, q{SELECT count(*)::text FROM idem_ring_windows()} ]);
 
 calls_of('idem_scopes', 'serialize' => q{SELECT idem_serialize('k')::text});
 
@@ -231,7 +231,7 @@ calls_of('*', 'version of the library' => q{SELECT (version IS NOT NULL)::text F
 calls_of('*', 'health' => q{SELECT (count(*) FILTER (WHERE check_name IN ('version', 'tables')))::text FROM idem_health()});
 
 # Called by a CALL of its own, by other functions, and by the events that fire them.
-my @called_elsewhere = qw(idem_filter_handler idem_ring_adopt idem_ring_filters idem_ring_row_arrived idem_ring_windows idem_sweep idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
+my @called_elsewhere = qw(idem_filter_handler idem_ring_adopt idem_ring_check idem_ring_filters idem_ring_row_arrived idem_ring_windows idem_sweep idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
 
 # The extension in a schema of its own, data of every kind, and the calls in the schema "battery".
 sub install_calls

@@ -322,6 +322,12 @@ int ring_argument(FunctionCallInfo fcinfo, int arg) {
 
 } // namespace
 
+SQL_FUNCTION(idem_ring_check) {
+    for (Member *member : {&table_of(KeySpace::keys), &ring_registry, &scope_places_table})
+        relation_close(open_member(*member, AccessShareLock), NoLock);
+    PG_RETURN_VOID();
+}
+
 SQL_FUNCTION(idem_ring_adopt) {
     adopt_ring(PG_GETARG_INT32(0));
     PG_RETURN_VOID();
