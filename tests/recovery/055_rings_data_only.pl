@@ -34,7 +34,8 @@ sub check_database
     are_kept($node, $database, $keys, $database);
     is(claim_keys($node, 'new', 10, $database), 10, "$database: new keys are granted");
     rotate($node, $database);
-    is(states($node, $database), 'sealed+ sealed+ sealed+ open', "$database: rotation goes on");
+    # The index of a window whose trigger does not fire for every row is searched, as it is not taken out of the filter for each.
+    is(states($node, $database), $database eq 'untriggered' ? 'sealed sealed sealed open' : 'sealed+ sealed+ sealed+ open', "$database: rotation goes on");
     are_kept($node, "$database, rotated", { %$keys, new => 10 }, $database);
     my $disabled = $node->safe_psql($database, q{SELECT string_agg(DISTINCT tgfoid::regproc::text, ' ') FROM pg_trigger WHERE tgenabled <> 'A' AND tgname LIKE 'idem\_%'});
     is($disabled, '', "$database: every trigger is enabled as it was") unless $database eq 'untriggered';
