@@ -45,7 +45,8 @@ rings_sizes() {
     echo "$1"
 }
 
-# fill_rings KEYS: the keys numbered from 1. The ring and the partitions begin anew, for sealed windows take no keys; the others are added to.
+# fill_rings KEYS: the keys are numbered from 1. Sealed windows take no keys, so the ring and the partitions are made again; the other tables
+# keep what they have and get the rest.
 fill_rings() {
     local started=$SECONDS
     old=$1

@@ -112,12 +112,9 @@ class Claim {
 
     // Always false: the caller tries again.
     bool wait_for_locker(const KeyVersion &version) {
-        Probe busy{};
-        busy.presence = Presence::busy;
-        busy.holder = locker_of(table_, version);
-        busy.version = version;
-        if (TransactionIdIsValid(busy.holder))
-            wait_for_holder(table_, busy);
+        const TransactionId locker = locker_of(table_, version);
+        if (TransactionIdIsValid(locker))
+            wait_for_transaction(table_, locker, version);
         return false;
     }
 

@@ -164,14 +164,7 @@ void put_in_flight(const AnswerRows &result, Member &member) {
 // The result is not a snapshot: a row that moves during the scan may be returned twice or not at all.
 void put_all_in_flight(const AnswerRows &result) {
     put_in_flight(result, table_of(KeySpace::keys));
-    ListCell *cell;
-    foreach (cell, ring_entries()) {
-        Ring &ring = lock_ring(static_cast<RingEntry *>(lfirst(cell))->id);
-        unlock_ring(ring);
-        for (int i = 0; i < ring.windows; i++)
-            if (core::is_looked_in(ring.window[i].state.state))
-                put_in_flight(result, ring.window[i].table);
-    }
+    for_each_window_looked_in([&](RingWindow &window) { put_in_flight(result, window.table); });
 }
 
 } // namespace

@@ -33,8 +33,7 @@ void check_member(Member &member) {
 void check_rings() {
     ListCell *cell;
     foreach (cell, ring_entries()) {
-        Ring &ring = lock_ring(static_cast<RingEntry *>(lfirst(cell))->id);
-        unlock_ring(ring);
+        Ring &ring = ring_now(static_cast<RingEntry *>(lfirst(cell))->id);
         for (int i = 0; i < ring.windows; i++)
             check_member(ring.window[i].table);
     }

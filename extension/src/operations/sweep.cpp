@@ -248,17 +248,11 @@ List *windows_with_responses(Sweep *sweep) {
     (void)in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory, [&] {
         if (shortest_response_ttl() == core::kForever)
             return false;
-        const List *rings = ring_ids(sweep->memory);
-        ListCell *cell;
-        foreach (cell, rings) {
-            Ring &ring = lock_ring(lfirst_int(cell));
-            unlock_ring(ring);
+        for_each_window_looked_in([&](RingWindow &window) {
             const MemoryContext own = MemoryContextSwitchTo(sweep->memory);
-            for (int i = 0; i < ring.windows; i++)
-                if (core::is_looked_in(ring.window[i].state.state))
-                    windows = lappend(windows, &ring.window[i].table);
+            windows = lappend(windows, &window.table);
             MemoryContextSwitchTo(own);
-        }
+        });
         return true;
     });
     return windows;

@@ -62,8 +62,7 @@ SQL_FUNCTION(idem_ring_row_arrived) {
         take_out_of_filter(id, number, true);
         return row;
     }
-    Ring &ring = lock_ring(id);
-    unlock_ring(ring);
+    const Ring &ring = ring_now(id);
     if (number >= ring.windows || !core::is_looked_in(ring.window[number].state.state))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("window \"%s\" is not in use", name),
                         errdetail("No claim would find a row that is inserted there.")));

@@ -145,7 +145,7 @@ Filled fill_filter(const Ring &ring, int window) {
         filled.result = Filling::damaged;
     } else if (has_no_writers(table)) {
         const uint64 token = announce_slice(filter, window);
-        // Whoever writes from here on, other than by a claim, finds the announcement, and takes it back.
+        // A row that comes from here on, other than by a claim, takes the announcement back.
         if (has_no_writers(table)) {
             const Contents contents = read_window(table);
             const FilterShape shape = grow_filter(filter, contents.keys);

@@ -31,8 +31,6 @@ constexpr Oid kTypes[] = {TEXTOID,        INTERVALOID,    INT4OID, INT4OID, TEXT
                           TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, FLOAT4OID};
 static_assert(lengthof(kTypes) == Column::count);
 
-constexpr const char *kStates[] = {"empty", "open", "sealed", "expired"};
-
 int64 bytes_of(Relation relation) { return static_cast<int64>(RelationGetNumberOfBlocks(relation)) * BLCKSZ; }
 
 int64 bytes_of_table(Relation table) {
@@ -87,7 +85,7 @@ void put_window(const AnswerRows &rows, Ring &ring, const Filter &filter, int nu
     values[Column::retention] = IntervalPGetDatum(entry.retention);
     values[Column::windows] = Int32GetDatum(ring.windows);
     values[Column::number] = Int32GetDatum(number);
-    values[Column::state] = CStringGetTextDatum(kStates[static_cast<int>(window.state.state)]);
+    values[Column::state] = CStringGetTextDatum(state_name(window.state.state));
     set_time(Column::opened_at, window.state.opened_at);
     set_time(Column::closed_at, window.state.closed_at);
     set_time(Column::until, window.state.until);
@@ -107,8 +105,7 @@ SQL_FUNCTION(idem_ring_windows) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
         const auto *entry = static_cast<const RingEntry *>(lfirst(cell));
-        Ring &ring = lock_ring(entry->id);
-        unlock_ring(ring);
+        Ring &ring = ring_now(entry->id);
         const Filter filter = read(ring);
         for (int number = 0; number < ring.windows; number++)
             put_window(rows, ring, filter, number, *entry);
@@ -122,8 +119,7 @@ SQL_FUNCTION(idem_ring_filters) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
         const auto *entry = static_cast<const RingEntry *>(lfirst(cell));
-        const Ring &ring = lock_ring(entry->id);
-        unlock_ring(ring);
+        const Ring &ring = ring_now(entry->id);
         int64 damaged = 0;
         if (OidIsValid(ring.filter)) {
             Relation filter = index_open(ring.filter, AccessShareLock);

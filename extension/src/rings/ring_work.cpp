@@ -20,7 +20,7 @@ using core::RingDue;
 using core::RingStep;
 using core::WindowState;
 
-constexpr Micros kMapPatience = 100 * 1000; // for the map's lock: claims wait behind whoever waits for it
+constexpr Micros kMapPatience = 100 * 1000; // the longest wait for the map's lock, as claims queue behind it
 
 SqlArgument number_of(int window) { return {INT2OID, Int16GetDatum(static_cast<int16>(window)), false}; }
 SqlArgument time_of(Micros time) { return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false}; }
@@ -153,8 +153,8 @@ bool take(const Ring &ring, const RingDue &due) {
     pg_unreachable();
 }
 
-// One session works on a ring at a time, until its transaction ends. False: another one does. It is a lock of its own: whoever
-// waits for the map does not wait for the work.
+// One session works on a ring at a time, until its transaction ends. False: another one does. The lock is not the map's, so
+// that a session that waits for the map does not wait for the work.
 bool lock_for_work(Oid map) {
     LOCKTAG work;
     SET_LOCKTAG_OBJECT(work, MyDatabaseId, RelationRelationId, map, 1);
@@ -167,9 +167,8 @@ bool take_ring_step(int id, RingTries *tries) {
     const Oid map = map_of(id);
     if (!OidIsValid(map) || !lock_for_work(map) || map_of(id) != map)
         return false; // another session works on the ring, or has dropped it
-    Ring &ring = lock_ring(id);
+    Ring &ring = ring_now(id);
     const RingDue due = due_of(ring, *tries);
-    unlock_ring(ring);
     if (due.step == RingStep::none)
         return false;
     if (!take(ring, due)) {
@@ -196,8 +195,7 @@ void adopt_ring(int id) {
         adopt(window_name(id, window));
 }
 
-// --- Moving a scope
-// -----------------------------------------------------------------------------------------------------------
+// --- Moving a scope ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -240,10 +238,6 @@ ScopePlaces moved(const ScopePlaces &from, int ring, int64 through, const text *
     return to;
 }
 
-} // namespace
-
-namespace {
-
 ScopePlaces places_now(const text *scope) {
     const ScopePlaces places = read_places(scope);
     return places.count > 0 ? places : ScopePlaces{{{kInIdemKeys, true, 0}}, 1};
@@ -254,8 +248,8 @@ ScopePlaces places_now(const text *scope) {
 void move_scope(const text *scope, int ring) {
     if (places_now(scope).current() == ring)
         return;
-    relation_close(open_member(table_of(KeySpace::keys), ShareLock),
-                   NoLock); // waits for all claims, and keeps new ones waiting
+    // Waits for all claims, and keeps new ones waiting.
+    relation_close(open_member(table_of(KeySpace::keys), ShareLock), NoLock);
     relation_close(open_member(scope_places_table, ShareRowExclusiveLock), NoLock);
     const ScopePlaces from = places_now(scope);
     const int left = from.current();
@@ -275,15 +269,7 @@ void move_scope(const text *scope, int ring) {
 namespace {
 
 bool is_left_behind(const ScopePlace &place, const text *scope) {
-    if (place.ring == kInIdemKeys)
-        return !may_have_keys(scope);
-    const Ring &ring = lock_ring(place.ring);
-    bool is_left = true;
-    for (int i = 0; i < ring.windows; i++)
-        is_left =
-            is_left && (!core::is_looked_in(ring.window[i].state.state) || ring.window[i].state.generation > place.through);
-    unlock_ring(ring);
-    return is_left;
+    return place.ring == kInIdemKeys ? !may_have_keys(scope) : !may_have_keys_through(ring_now(place.ring), place.through);
 }
 
 } // namespace
@@ -308,19 +294,7 @@ void forget_left_places() {
 
 } // namespace idem
 
-namespace {
-
 using namespace idem;
-
-int ring_argument(FunctionCallInfo fcinfo, int arg) {
-    const char *name = text_to_cstring(required_text(fcinfo, arg, "ring"));
-    const int id = find_ring(name);
-    if (id == 0)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("ring \"%s\" does not exist", name)));
-    return id;
-}
-
-} // namespace
 
 SQL_FUNCTION(idem_ring_check) {
     for (Member *member : {&table_of(KeySpace::keys), &ring_registry, &scope_places_table})
@@ -334,12 +308,11 @@ SQL_FUNCTION(idem_ring_adopt) {
 }
 
 SQL_FUNCTION(idem_ring_rebuild_filter) {
-    const int id = ring_argument(fcinfo, 0);
+    const int id = ring_named(required_text(fcinfo, 0, "ring"));
     prevent_unless_writable("idem_ring_rebuild_filter()");
     if (!lock_for_work(map_of(id)))
         ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("another session is working on the ring")));
-    Ring &ring = lock_ring(id);
-    unlock_ring(ring);
+    const Ring &ring = ring_now(id);
     if (!ring.filter_is_intact) {
         (void)lock_ring(id, ExclusiveLock);
         (void)empty_filter(ring);

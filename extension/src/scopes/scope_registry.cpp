@@ -250,13 +250,7 @@ const char *assignments(const Names &names) {
 // The id of the ring that the call names; kInIdemKeys: none.
 int ring_argument(FunctionCallInfo fcinfo) {
     const text *name = optional_text(fcinfo, Argument::ring);
-    if (name == nullptr)
-        return kInIdemKeys;
-    const int ring = find_ring(text_to_cstring(name));
-    if (ring == kInIdemKeys)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("ring \"%s\" does not exist", text_to_cstring(name)),
-                        errhint("Create it with idem_ring_create.")));
-    return ring;
+    return name == nullptr ? kInIdemKeys : ring_named(name);
 }
 
 // A ring's keys are all retained for the same time.

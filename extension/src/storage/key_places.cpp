@@ -15,7 +15,7 @@ template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
     CurrentResourceOwner = owner; // after an error, the end of the (sub)transaction sets it
 }
 
-// In the order of their ids, as whoever moves a scope does.
+// The order is that of the ids, as in a move of a scope.
 void lock_maps(KeyPlaces *places) {
     const ScopePlaces &of_scope = places->of_scope;
     places->times_locked++;
@@ -129,14 +129,7 @@ void lock_window_for_writing(KeyPlaces *places, int number) {
 
 bool is_left_behind(const KeyPlaces &places, int place) {
     const Ring *ring = places.rings[place];
-    if (ring == nullptr || place == 0)
-        return false;
-    for (int i = 0; i < ring->windows; i++) {
-        const core::Window &window = ring->window[i].state;
-        if (core::is_looked_in(window.state) && window.generation <= places.of_scope.places[place].through)
-            return false;
-    }
-    return true;
+    return ring != nullptr && place > 0 && !may_have_keys_through(*ring, places.of_scope.places[place].through);
 }
 
 } // namespace idem

@@ -55,7 +55,7 @@ void await_window(KeyPlaces *places);
 // Locks a window for writing that was opened for reading. May wait. REQUIRES: no look.
 void lock_window_for_writing(KeyPlaces *places, int number);
 
-// Whether the place has no key of the scope any more, so that no look needs it. REQUIRES: a look.
+// Whether the scope has left the place and has no key there any more, so that no look needs it. REQUIRES: a look.
 bool is_left_behind(const KeyPlaces &places, int place);
 
 } // namespace idem

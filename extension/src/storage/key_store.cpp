@@ -540,8 +540,7 @@ bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *sco
             const bool is_decisive = decides(heap, found, now);
             if ((is_decisive || visited.takes_new_keys) && (result->presence == Presence::absent || found.own_transaction))
                 *result = found;
-            // A row that others have deleted since the snapshot, and this transaction may have inserted anew, is not the last
-            // word.
+            // Others may have deleted the row since the snapshot, and this transaction may have claimed the key again.
             return !is_decisive || (IsolationUsesXactSnapshot() && found.presence == Presence::found &&
                                     !found.own_transaction && may_have_been_deleted(found));
         });
@@ -604,13 +603,25 @@ bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micr
     return true;
 }
 
-bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version,
-                                 core::Micros patience) {
+namespace {
+
+Probe locked_by(TransactionId holder, const KeyVersion &version) {
     Probe busy{};
     busy.presence = Presence::busy;
     busy.holder = holder;
     busy.version = version;
-    return wait_for_holder_within(table, busy, patience);
+    return busy;
+}
+
+} // namespace
+
+void wait_for_transaction(const KeyTable &table, TransactionId holder, const KeyVersion &version) {
+    wait_for_holder(table, locked_by(holder, version));
+}
+
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version,
+                                 core::Micros patience) {
+    return wait_for_holder_within(table, locked_by(holder, version), patience);
 }
 
 Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {

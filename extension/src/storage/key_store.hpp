@@ -47,8 +47,8 @@ KeyTable keys_in(Relation table);
 // How long the keys of a scope in a ring are retained, from the claim on; 0: as long as the claim says.
 core::Micros fixed_retention(const KeyTable &table);
 
-// From begin_look to end_look, the scope's keys stay in the places in which they are. Whoever inserts a key has found it absent
-// during the same look, and waits for nobody meanwhile. Looks may be nested. An error ends them.
+// The scope's keys stay in their places from begin_look to end_look. The insertion of a key belongs to the look that found it
+// absent during the same look, and waits for nobody meanwhile. Looks may be nested. An error ends them.
 void begin_look(const KeyTable &table);
 void end_look(const KeyTable &table);
 
@@ -123,6 +123,7 @@ void wait_for_holder(const KeyTable &table, const Probe &busy);
 bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience);
 
 // As wait_for_holder_within, for a transaction that has locked a row.
+void wait_for_transaction(const KeyTable &table, TransactionId holder, const KeyVersion &version);
 bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version, core::Micros patience);
 
 // Raises 40001 if the transaction's snapshot does not see the row version: no result may depend on it.
@@ -203,7 +204,7 @@ Write delete_key(const KeyTable &table, KeyVersion *version);
 inline constexpr int kMaxInsertedKeys = 128;
 struct KeyInserter {
     const KeyTable *table;
-    RowBatch *batch;      // nullptr: each batch is opened anew, because the window that takes keys may change
+    RowBatch *batch;      // nullptr: the window that takes keys may change, so that each batch opens its own
     MemoryContext memory; // of one batch
 };
 KeyInserter open_key_inserter(const KeyTable &table);

@@ -50,7 +50,7 @@ Ring &remembered(int id) {
     ring->id = id;
     for (int i = 0; i < kMaxWindows; i++) {
         RingWindow &window = ring->window[i];
-        snprintf(window.name, sizeof window.name, "idem_ring_%d_%d", id, i);
+        strlcpy(window.name, window_name(id, i), sizeof window.name);
         window.table = member_window(window.name);
     }
     ring->next = rings;
@@ -232,6 +232,14 @@ void read_coverage(Ring *ring) {
     relation_close(filter, NoLock);
 }
 
+void sum_up_coverage(Ring *ring) {
+    ring->covered = ring->uncovered = 0;
+    for (int i = 0; i < ring->looked_in_count; i++) {
+        const int window = ring->looked_in[i];
+        (ring->window[window].is_covered ? ring->covered : ring->uncovered) |= uint32{1} << window;
+    }
+}
+
 // REQUIRES: the map is locked.
 void read_ring(Ring *ring) {
     const MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem ring", ALLOCSET_SMALL_SIZES);
@@ -244,6 +252,7 @@ void read_ring(Ring *ring) {
     relation_close(map, NoLock);
     order_windows(ring);
     read_coverage(ring);
+    sum_up_coverage(ring);
     ring->is_being_read = false;
     ring->is_current = changes == ring->changes;
     MemoryContextSwitchTo(outer);
@@ -279,33 +288,39 @@ Ring &lock_ring(int id, LOCKMODE lock) {
     }
 }
 
-core::Micros retention_of(int id) {
-    Ring &ring = remembered(id);
-    if (!ring.is_current) {
-        (void)lock_ring(id);
-        unlock_ring(ring);
-    }
-    return ring.retention;
-}
-
 void unlock_ring(const Ring &ring, LOCKMODE lock) { UnlockRelationOid(ring.map, lock); }
 
+Ring &ring_now(int id) {
+    Ring &ring = lock_ring(id);
+    unlock_ring(ring);
+    return ring;
+}
+
+core::Micros retention_of(int id) {
+    const Ring &ring = remembered(id);
+    return ring.is_current ? ring.retention : ring_now(id).retention;
+}
+
+bool may_have_keys_through(const Ring &ring, int64 generation) {
+    for (int i = 0; i < ring.windows; i++)
+        if (core::is_looked_in(ring.window[i].state.state) && ring.window[i].state.generation <= generation)
+            return true;
+    return false;
+}
+
+const char *state_name(WindowState state) { return kStateNames[static_cast<int>(state)]; }
+
 uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) {
-    uint32 covered = 0, uncovered = 0;
-    for (int i = 0; i < ring.looked_in_count; i++) {
-        const int window = ring.looked_in[i];
-        (ring.window[window].is_covered ? covered : uncovered) |= uint32{1} << window;
-    }
-    if (covered == 0)
-        return uncovered;
+    if (ring.covered == 0)
+        return ring.uncovered;
     Relation filter = open_locked_relation(ring.filter);
     if (filter->rd_rel->relfilenode != ring.filter_file) { // REINDEX has replaced it since
         relation_close(filter, NoLock);
-        return uncovered | covered;
+        return ring.uncovered | ring.covered;
     }
     const uint32 maybe = windows_that_may_have(filter, ring.shape, ring.seed, hash_for_filter(ring.seed, scope, key));
     relation_close(filter, NoLock);
-    return uncovered | (covered & maybe);
+    return ring.uncovered | (ring.covered & maybe);
 }
 
 List *ring_entries() {
@@ -322,12 +337,14 @@ List *ring_entries() {
     return entries;
 }
 
-int find_ring(const char *name) {
+int ring_named(const text *name) {
     ListCell *cell;
     foreach (cell, ring_entries())
-        if (strcmp(static_cast<RingEntry *>(lfirst(cell))->name, name) == 0)
+        if (strcmp(static_cast<RingEntry *>(lfirst(cell))->name, text_to_cstring(name)) == 0)
             return static_cast<RingEntry *>(lfirst(cell))->id;
-    return 0;
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("ring \"%s\" does not exist", text_to_cstring(name)),
+                    errhint("Create it with idem_ring_create.")));
+    pg_unreachable();
 }
 
 bool is_named_as_window(Oid relation, int *ring, int *window) {

@@ -4,9 +4,9 @@
 // idem_ring_<id>_<window> for each window, which inherits from idem_keys, and the filter, which is an index on the map. None
 // but the first belongs to the extension, so that pg_dump writes them; they are dropped with it all the same.
 //
-// The map's relation lock keeps its contents as they are. Whoever looks for a key or inserts one holds RowExclusiveLock on it
-// meanwhile, and waits for nobody; a REINDEX of the filter waits for that lock. Whoever changes the map holds ExclusiveLock
-// until the commit. Sessions cache the map and read it again when the relation cache reports a change, which every change does.
+// The map's relation lock keeps its contents as they are. A search for a key and its insertion hold RowExclusiveLock on the map
+// and wait for nobody; a REINDEX of the filter waits for that lock. Opening and expiring a window hold ExclusiveLock until the
+// commit. Sessions cache the map and read it again when the relation cache reports a change, which every change does.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -39,8 +39,10 @@ struct Ring {
     int windows;
     int open; // the number of the window that takes new keys
     RingWindow window[kMaxWindows];
-    int looked_in[kMaxWindows]; // the windows that a claim consults besides the open one, the newest first
+    int looked_in[kMaxWindows]; // the sealed windows, the newest first; a claim looks in them besides the open one
     int looked_in_count;
+    uint32 covered;   // of these, as bits, those that the filter covers
+    uint32 uncovered; // and the others
     core::FilterShape shape;
     uint64 seed;
     bool is_current; // false: the next lock_ring reads it again
@@ -54,6 +56,15 @@ struct Ring {
 Ring &lock_ring(int id, LOCKMODE lock = RowExclusiveLock);
 void unlock_ring(const Ring &ring, LOCKMODE lock = RowExclusiveLock);
 
+// The ring as it is at this moment, without its lock.
+Ring &ring_now(int id);
+
+// Whether a window that claims look in, and that was opened in this generation or an earlier one, may have keys.
+bool may_have_keys_through(const Ring &ring, int64 generation);
+
+// "empty", "open", "sealed" or "expired", as in the map.
+const char *state_name(core::WindowState state);
+
 // The ring's retention. REQUIRES: the changes of other sessions were received.
 core::Micros retention_of(int id);
 
@@ -61,8 +72,8 @@ core::Micros retention_of(int id);
 // window is not among them. REQUIRES: the map is locked.
 uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key);
 
-// The ring's id; 0: there is none of that name.
-int find_ring(const char *name);
+// The id of the ring of that name; 42704: there is none.
+int ring_named(const text *name);
 
 // All rings, as RingEntry *.
 struct RingEntry {
@@ -71,6 +82,17 @@ struct RingEntry {
     Interval *retention;
 };
 List *ring_entries();
+
+// Calls `visit(RingWindow &)` for each window of each ring that claims look in.
+template <typename Visit> void for_each_window_looked_in(Visit visit) {
+    ListCell *cell;
+    foreach (cell, ring_entries()) {
+        Ring &ring = ring_now(static_cast<RingEntry *>(lfirst(cell))->id);
+        for (int i = 0; i < ring.windows; i++)
+            if (core::is_looked_in(ring.window[i].state.state))
+                visit(ring.window[i]);
+    }
+}
 
 // Whether the relation is named and owned as a window of a ring that exists.
 bool is_window_of_a_ring(Oid relation);

@@ -1,5 +1,6 @@
 #include "storage/scope_places.hpp"
 
+#include "server/arguments.hpp"
 #include "server/compat.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@ struct PlaceColumn {
 };
 static_assert(lengthof(kColumns) == PlaceColumn::count);
 
-constexpr int kMaxScopeBytes = 255;
 constexpr long kMaxCachedScopes = 1024;
 
 struct CachedPlaces {
