@@ -7,6 +7,8 @@
 #include "server/writable.hpp"
 #include "storage/key_places.hpp"
 
+#include <algorithm>
+
 namespace idem {
 
 namespace {
@@ -438,6 +440,9 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
                 return true;
         return false;
     };
+    const auto any_remains = [&] {
+        return std::find(glances, glances + count, Glance::absent) != glances + count;
+    };
     return visit_places(table, may_be_in, [&](const HeapTable &heap, const Visited &visited) {
         Remaining remaining;
         remaining.count = 0;
@@ -453,13 +458,13 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
                 begin_probing(prober, heap);
             }
             look_at_remaining(prober, scope, remaining, true, now, glances);
-            return true;
+        } else {
+            Prober other;
+            begin_probing(&other, heap);
+            look_at_remaining(&other, scope, remaining, false, now, glances);
+            end_probing(&other);
         }
-        Prober other;
-        begin_probing(&other, heap);
-        look_at_remaining(&other, scope, remaining, false, now, glances);
-        end_probing(&other);
-        return true;
+        return any_remains();
     });
 }
 

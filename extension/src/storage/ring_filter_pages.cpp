@@ -99,11 +99,24 @@ bool is_valid(const Head &head) {
            head.pages <= core::kMaxFilterPages && (head.pages & (head.pages - 1)) == 0;
 }
 
-// The page's buffer, locked; a damaged page is read as one that is new.
+// The page's buffer; a damaged page is read as one that is new.
+Buffer pin_page(Relation filter, BlockNumber block) {
+    return ReadBufferExtended(filter, MAIN_FORKNUM, block, RBM_ZERO_ON_ERROR, nullptr);
+}
+
 Buffer lock_page(Relation filter, BlockNumber block, int mode) {
-    Buffer buffer = ReadBufferExtended(filter, MAIN_FORKNUM, block, RBM_ZERO_ON_ERROR, nullptr);
+    Buffer buffer = pin_page(filter, block);
     LockBuffer(buffer, mode);
     return buffer;
+}
+
+// Fetches from memory what a look at one block of positions reads.
+void prefetch_block(Page page, const core::FilterShape &shape, int block) {
+    const int bytes = core::kPositionsPerBlock * shape.position_bytes;
+    __builtin_prefetch(tag_of(page));
+    __builtin_prefetch(&tag_of(page)->checksums[block]);
+    for (int at = 0; at < bytes; at += 64)
+        __builtin_prefetch(contents_of(page) + static_cast<Size>(block) * bytes + at);
 }
 
 // A new page at the end of the filter, locked.
@@ -210,9 +223,11 @@ uint64 hash_for_filter(uint64 seed, const text *scope, const text *key) {
 uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 seed, uint64 hash) {
     const core::FilterPlace place = core::place_of(shape, hash);
     const BlockNumber block = place.page + 1;
-    Buffer buffer = lock_page(filter, block, BUFFER_LOCK_SHARE);
-    Page page = BufferGetPage(buffer);
     const int part = place.positions[0] / core::kPositionsPerBlock;
+    Buffer buffer = pin_page(filter, block);
+    Page page = BufferGetPage(buffer);
+    prefetch_block(page, shape, part);
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
     const bool is_known = has_tag(page, block) && tag_of(page)->pages <= shape.pages &&
                           tag_of(page)->seed == static_cast<uint32>(seed) && is_block_intact(page, shape, part);
     const uint32 windows = is_known ? core::windows_at(shape, contents_of(page), place) : UINT32_MAX;
