@@ -57,6 +57,27 @@ $operator->query_safe(insert(0, 'first', 'again', 10));
 $keys->{again} = 10;
 are_kept($_, 'rows that arrived after others were taken back', $keys) foreach $late, $claimer;
 
+# --- A trigger that is away when the sweeper comes --------------------------------------------------------------------------------------
+
+sub wal_of_a_sweep
+{
+    my $before = $node->safe_psql('postgres', 'CHECKPOINT; SELECT pg_current_wal_insert_lsn()');
+    $node->safe_psql('postgres', 'CALL idem_sweep()');
+    return $node->safe_psql('postgres', "SELECT pg_current_wal_insert_lsn() - '$before'");
+}
+
+$node->safe_psql('postgres', 'CALL idem_sweep(); ALTER TABLE idem_ring_1_0 DISABLE TRIGGER idem_ring_row_arrived');
+wal_of_a_sweep();
+is($node->safe_psql('postgres', q{SELECT count(*) FROM idem_rings WHERE "window" = 0 AND until IS NOT NULL AND false_positives IS NULL}), 1,
+    'a window whose trigger is disabled is taken out of the filter');
+cmp_ok(wal_of_a_sweep(), '<', 8192, 'and the next sweep does not fill it in again');
+$node->safe_psql('postgres', insert(0, 'first', 'unseen-by-the-sweep', 10) . '; ALTER TABLE idem_ring_1_0 ENABLE ALWAYS TRIGGER idem_ring_row_arrived');
+$keys->{'unseen-by-the-sweep'} = 10;
+are_kept($_, 'the trigger is back', $keys) foreach $late, $claimer;
+$node->safe_psql('postgres', 'CALL idem_sweep()');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM idem_rings WHERE state = 'sealed' AND false_positives IS NULL}), 0, 'all sealed windows are in the filter');
+are_kept($_, 'the trigger is back, and the filter is filled', $keys) foreach $late, $claimer;
+
 $_->quit foreach $claimer, $operator, $late;
 $node->stop;
 done_testing();

@@ -121,6 +121,10 @@ float4 write_slices(Relation filter, Relation table, const FilterShape &shape, u
 
 } // namespace
 
+bool may_be_in_filter(const Ring &ring, int window) {
+    return OidIsValid(ring.filter) && (!ring.filter_is_intact || ring.window[window].tells_of_arrivals);
+}
+
 Filled fill_filter(const Ring &ring, int window) {
     auto &member = const_cast<RingWindow &>(ring.window[window]).table;
     Relation table = open_member_if_unlocked(member, AccessShareLock);
@@ -128,8 +132,13 @@ Filled fill_filter(const Ring &ring, int window) {
         return {Filling::blocked, 0};
     const Oid file = table->rd_rel->relfilenode;
     Filled filled{Filling::blocked, 0};
-    if (!OidIsValid(ring.filter)) {
+    if (!may_be_in_filter(ring, window)) {
         (void)lock_ring(ring.id); // until the commit: rows that come other than by a claim wait for it
+        if (ring.window[window].is_filled) {
+            Relation filter = index_open(ring.filter, AccessShareLock);
+            drop_slice(filter, window);
+            index_close(filter, NoLock);
+        }
         if (has_no_writers(table))
             filled = {Filling::done, Max(read_window(table).until, core::Micros{1})};
         relation_close(table, NoLock);

@@ -17,7 +17,11 @@ struct Filled {
     core::Micros until; // the end of the last key's retention
 };
 
-// Reads the window's keys, and puts them into the filter if there is one. REQUIRES: no other session fills the ring's filter.
+// Whether the window belongs into the filter: there is one, and a row that comes other than by a claim would take it out.
+bool may_be_in_filter(const Ring &ring, int window);
+
+// Reads the window's keys, and puts them into the filter, or takes the window out if it may not be there. REQUIRES: no other
+// session fills the ring's filter.
 Filled fill_filter(const Ring &ring, int window);
 
 } // namespace idem

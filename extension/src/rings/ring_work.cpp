@@ -48,7 +48,7 @@ RingDue due_of(Ring &ring, const RingTries &tries) {
     core::WindowUse uses[kMaxWindows] = {};
     for (int i = 0; i < ring.windows; i++) {
         windows[i] = ring.window[i].state;
-        uses[i].is_covered = ring.window[i].is_covered || !OidIsValid(ring.filter);
+        uses[i].is_covered = ring.window[i].is_covered || (!may_be_in_filter(ring, i) && !ring.window[i].is_filled);
     }
     uses[ring.open].has_keys = has_keys(ring.window[ring.open]);
     return core::due_step(windows, uses, ring.windows, ring.retention, clock_now(), tries.open, tries.windows);

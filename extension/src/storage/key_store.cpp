@@ -440,9 +440,7 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
                 return true;
         return false;
     };
-    const auto any_remains = [&] {
-        return std::find(glances, glances + count, Glance::absent) != glances + count;
-    };
+    const auto any_remains = [&] { return std::find(glances, glances + count, Glance::absent) != glances + count; };
     return visit_places(table, may_be_in, [&](const HeapTable &heap, const Visited &visited) {
         Remaining remaining;
         remaining.count = 0;

@@ -192,8 +192,7 @@ bool is_filter(Relation index) {
            index->rd_index->indisvalid;
 }
 
-// Whether the window's trigger takes it out of the filter for each row that comes other than by a claim. A window that somebody
-// has locked may be changing.
+// A window that somebody has locked may be changing.
 bool tells_of_arrivals(Oid table) {
     if (!ConditionalLockRelationOid(table, AccessShareLock))
         return false;
@@ -212,7 +211,7 @@ bool tells_of_arrivals(Oid table) {
 void read_coverage(Ring *ring) {
     ring->filter_is_intact = false;
     for (int i = 0; i < ring->windows; i++)
-        ring->window[i].is_covered = false;
+        ring->window[i].is_filled = ring->window[i].tells_of_arrivals = ring->window[i].is_covered = false;
     ring->filter = get_relname_relid(filter_name(ring->id), extension().schema);
     if (!OidIsValid(ring->filter))
         return;
@@ -225,9 +224,12 @@ void read_coverage(Ring *ring) {
         ring->filter_is_intact = state.is_intact;
         ring->shape = state.shape;
         ring->seed = state.seed;
-        for (int i = 0; state.is_intact && i < Min(ring->windows, 8 * state.shape.position_bytes); i++)
-            ring->window[i].is_covered = OidIsValid(state.slices[i].file) && state.slices[i].file == ring->window[i].file &&
-                                         tells_of_arrivals(ring->window[i].table.relation);
+        for (int i = 0; state.is_intact && i < Min(ring->windows, 8 * state.shape.position_bytes); i++) {
+            RingWindow &window = ring->window[i];
+            window.is_filled = OidIsValid(state.slices[i].file) && state.slices[i].file == window.file;
+            window.tells_of_arrivals = tells_of_arrivals(window.table.relation);
+            window.is_covered = window.is_filled && window.tells_of_arrivals;
+        }
     }
     relation_close(filter, NoLock);
 }

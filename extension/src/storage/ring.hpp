@@ -25,8 +25,10 @@ struct RingWindow {
     core::Window state; // what the map says
     Member table;
     char name[NAMEDATALEN];
-    Oid file;        // its relfilenode
-    bool is_covered; // by the filter
+    Oid file;               // its relfilenode
+    bool is_filled;         // the filter has the keys that were in it
+    bool tells_of_arrivals; // its trigger takes it out of the filter for each row that comes other than by a claim
+    bool is_covered;        // by the filter, which claims may then believe: both of these
 };
 
 struct Ring {
