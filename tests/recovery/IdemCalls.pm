@@ -177,7 +177,7 @@ calls_of("$keys idem_webhook_sources idem_webhook_outcome idem_webhook_answer",
     'receive a webhook' => qq{SELECT idem_webhook_receive('github', '{$signature, "X-GitHub-Delivery": "new"}', 'Hello, World!')::text},
     'receive a webhook again' => qq{SELECT idem_webhook_receive('github', '{$signature, "X-GitHub-Delivery": "seen"}', 'Hello, World!')::text},
     'receive a false webhook' => qq{SELECT idem_webhook_receive('github', '{$signature}', 'Hello, moon!')::text});
-calls_of('idem_rates idem_scopes', 'allow' => q{SELECT (a.allowed, a.remaining, b.allowed)::text FROM idem_allow('new', 0.001, 3) a, idem_allow('rate', 0.001, 3, 3) b});
+calls_of('idem_rates idem_scopes', 'allow' => q{SELECT (a.allowed, a.remaining, b.allowed)::text FROM idem_allow('new', 0.000001, 3) a, idem_allow('rate', 0.000001, 3, 3) b});
 
 my $machines = 'idem_machines';
 my $definition = q{'{"initial": ["new"], "transitions": {"new": ["paid"]}}'};
@@ -374,7 +374,7 @@ SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody'
 SELECT idem_webhook_receive('github', '{"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17", "X-GitHub-Delivery": "seen"}', 'Hello, World!');
 SELECT action FROM idem_http_begin('web', 'POST', '/o', 'http', '1');
 SELECT idem_http_complete('web', 'http', 201, '{"Location": "/o/1"}', '{"r": 4}');
-SELECT allowed FROM idem_allow('rate', 0.001, 3);
+SELECT allowed FROM idem_allow('rate', 0.000001, 3);
 INSERT INTO battery.known SELECT 'leased', fence FROM idem_begin('leased', lease => '20 h', owner => 'me');
 SELECT idem_step('leased', battery.fence('leased'), 'reserved');
 INSERT INTO battery.known SELECT 'released', fence FROM idem_begin('released', lease => '20 h');
