@@ -23,6 +23,7 @@ DECLARE
     share     float8;
     basis     text;
     sample    record;
+    members   oid[];
 BEGIN
     -- The library and the SQL
     BEGIN
@@ -32,13 +33,17 @@ BEGIN
             format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
         RETURN;
     END;
-    RETURN QUERY SELECT 'version', CASE WHEN library.version = installed THEN 'ok' ELSE 'warning' END,
-        format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
-        CASE WHEN library.version = installed THEN ''
-             ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
-    RETURN QUERY SELECT 'preload', CASE WHEN library.is_preloaded THEN 'ok' ELSE 'notice' END,
-        CASE WHEN library.is_preloaded THEN 'The library is preloaded.'
-             ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
+    IF library.version IS NULL THEN -- the portable edition
+        RETURN QUERY SELECT 'version', 'ok', format('The portable edition has version %s.', installed);
+    ELSE
+        RETURN QUERY SELECT 'version', CASE WHEN library.version = installed THEN 'ok' ELSE 'warning' END,
+            format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
+            CASE WHEN library.version = installed THEN ''
+                 ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
+        RETURN QUERY SELECT 'preload', CASE WHEN library.is_preloaded THEN 'ok' ELSE 'notice' END,
+            CASE WHEN library.is_preloaded THEN 'The library is preloaded.'
+                 ELSE 'The library is not in shared_preload_libraries: idem_stats is empty, and no background worker sweeps.' END;
+    END IF;
     RETURN QUERY SELECT 'tables', CASE WHEN library.trouble IS NULL AND count(*) = 0 THEN 'ok' ELSE 'critical' END,
         concat_ws('; ', coalesce(library.trouble, CASE WHEN count(*) = 0 THEN 'The tables are as they were installed.' END),
                   'triggers that make sessions read definitions and secrets again are not enabled: ' ||
@@ -51,27 +56,28 @@ BEGIN
         'FROM %s.idem_unintended_privileges() WITH ORDINALITY AS p (privilege, place)', home);
 
     -- The server
-    RETURN QUERY SELECT 'collation', CASE WHEN datcollversion <> pg_database_collation_actual_version(oid) THEN 'warning' ELSE 'ok' END,
-        CASE WHEN datcollversion <> pg_database_collation_actual_version(oid)
-             THEN format('The database was made with version %s of its collation, the system has %s: unique indexes on your text columns may '
-                         'let duplicates pass. Keys of idem compare bytewise, and are not concerned.',
-                         datcollversion, pg_database_collation_actual_version(oid))
-             ELSE 'The collation is of the version that the database was made with.' END
-        FROM pg_database WHERE datname = current_database();
+    IF current_setting('server_version_num')::int >= 150000 THEN
+        RETURN QUERY SELECT 'collation', CASE WHEN datcollversion <> pg_database_collation_actual_version(oid) THEN 'warning' ELSE 'ok' END,
+            CASE WHEN datcollversion <> pg_database_collation_actual_version(oid)
+                 THEN format('The database was made with version %s of its collation, the system has %s: unique indexes on your text columns may '
+                             'let duplicates pass. Keys of idem compare bytewise, and are not concerned.',
+                             datcollversion, pg_database_collation_actual_version(oid))
+                 ELSE 'The collation is of the version that the database was made with.' END
+            FROM pg_database WHERE datname = current_database();
+    END IF;
+    EXECUTE format('SELECT array_agg(objid) FROM %s.idem_members() WHERE kind = ''TABLE''', home) INTO members;
     RETURN QUERY
         WITH ours AS (
             SELECT stored.oid, age(stored.relfrozenxid) AS xids, mxid_age(stored.relminmxid) AS multixacts
-              FROM pg_class c JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
-              JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'idem'
-              JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)
-             WHERE c.relkind = 'r'
+              FROM pg_class c JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)
+             WHERE c.oid = ANY (members) AND c.relkind = 'r'
             UNION ALL
             SELECT stored.oid, age(stored.relfrozenxid), mxid_age(stored.relminmxid)
               FROM pg_inherits i JOIN pg_class c ON i.inhparent = to_regclass(home || '.idem_keys') AND c.oid = i.inhrelid
               JOIN pg_class stored ON stored.oid IN (c.oid, c.reltoastrelid)),
         worst AS (SELECT max(xids) AS xids, max(multixacts) AS multixacts FROM ours)
         SELECT 'wraparound',
-            CASE WHEN xids > current_setting('vacuum_failsafe_age')::int OR multixacts > current_setting('vacuum_multixact_failsafe_age')::int THEN 'critical'
+            CASE WHEN xids > coalesce(current_setting('vacuum_failsafe_age', true)::int, 1600000000) OR multixacts > coalesce(current_setting('vacuum_multixact_failsafe_age', true)::int, 1600000000) THEN 'critical'
                  WHEN xids > 1.25 * current_setting('autovacuum_freeze_max_age')::int
                       OR multixacts > 1.25 * current_setting('autovacuum_multixact_freeze_max_age')::int THEN 'warning'
                  ELSE 'ok' END,

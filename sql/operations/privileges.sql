@@ -11,7 +11,9 @@ SET search_path = pg_catalog, pg_temp AS $$
           FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
          WHERE e.extname = 'idem')
     SELECT objid, 'ROUTINE', objid::regprocedure::text,
-           CASE WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
+           CASE -- Helpers of the portable edition run with their callers' rights.
+                WHEN proname LIKE '\_idem\_%' AND NOT prosecdef THEN 'public'
+                WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                                  'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
                                  'idem_http_key', 'idem_version') THEN 'public'
                 -- Guards are put on the callers' own tables.
@@ -23,7 +25,7 @@ SET search_path = pg_catalog, pg_temp AS $$
                                  'idem_webhook_source_set', 'idem_webhook_source_drop',
                                  'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
                                  'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
-                                 'idem_sweep', 'idem_sweep_status', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
+                                 'idem_sweep', 'idem_sweep_status', 'idem_sweep_begin', 'idem_sweep_batch', 'idem_sweep_tell', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
                 ELSE 'application' END,
            'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new
       FROM members JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
@@ -39,7 +41,7 @@ SET search_path = pg_catalog, pg_temp AS $$
     UNION ALL
     SELECT objid, 'TYPE', objid::regtype::text, 'public', 'USAGE', typowner, coalesce(typacl, acldefault('T', typowner)), is_new
       FROM members JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid
-     WHERE typsubscript <> 'array_subscript_handler'::regproc
+     WHERE typelem = 0 -- no array
        AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c')
 $$;
 COMMENT ON FUNCTION idem_members() IS

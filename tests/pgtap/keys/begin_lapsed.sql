@@ -1,6 +1,6 @@
 -- idem_begin when a lease, or the retention, has run out: takeover, doubt, expiry.
 \ir ../include/helpers.psql
-SELECT plan(38);
+SELECT plan(36);
 CALL pg_temp.clean('lapse:');
 
 -- Takeover, the default policy.
@@ -110,35 +110,6 @@ SELECT is(pg_temp.ticket(t),
   FROM idem_begin('lapse:released', idem_fingerprint('1'), lease => '1 hour', owner => 'me') t;
 SELECT throws_ok(format($$ SELECT idem_complete('lapse:released', fence => %s) $$, :first), 'ID001', NULL,
     'fence_of_the_released_attempt_is_stale');
-
--- Where the generator is behind a name's last fence, because somebody set it back, the name's fences grow all the same: taken
--- over, released, or with its row long expired. What the fences of the test leave behind goes with the file that RESTART makes.
-SELECT idem_begin('lapse:back ' || how, lease => '1 hour'), idem_lock('lapse:back ' || how, '1 hour')
-  FROM unnest('{lapsed,released,expired}'::text[]) AS how;
-UPDATE idem_keys SET fence = 4102444800000000 WHERE key LIKE 'lapse:back %'; -- the year 2100
-UPDATE idem_locks SET fence = 4102444800000000 WHERE key LIKE 'lapse:back %';
-UPDATE idem_keys SET lease_until = created_at WHERE key = 'lapse:back lapsed';
-UPDATE idem_locks SET lease_until = created_at WHERE key = 'lapse:back lapsed';
-SELECT idem_release('lapse:back released', 4102444800000000), idem_unlock('lapse:back released', 4102444800000000);
-UPDATE idem_keys SET lease_until = created_at, expires_at = created_at WHERE key = 'lapse:back expired';
-UPDATE idem_locks SET lease_until = created_at, expires_at = created_at WHERE key = 'lapse:back expired';
-CREATE FUNCTION pg_temp.fences_after_setting_back(name text, OUT key_fence bigint, OUT lock_fence bigint) LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM setval('idem_fence_high_water', 1);
-    key_fence := (idem.idem_begin(name, lease => '1 hour')).fence;
-    PERFORM setval('idem_fence_high_water', 1);
-    lock_fence := idem.idem_lock(name, '1 hour');
-END $$;
-SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
-BEGIN;
-ALTER SEQUENCE idem_fence_high_water RESTART;
-SELECT is((SELECT string_agg(format('%s %s %s', how, key_fence > 4102444800000000, lock_fence > 4102444800000000), ', ')
-             FROM unnest('{lapsed,released,expired}'::text[]) AS how, pg_temp.fences_after_setting_back('lapse:back ' || how)),
-          'lapsed t t, released t t, expired t t', 'fences_of_a_name_grow_though_the_generator_was_set_back');
-ROLLBACK;
-SELECT pg_advisory_unlock(hashtext('idem pgtap tables'));
-DELETE FROM idem_locks WHERE key LIKE 'lapse:back %';
-SELECT ok(last_value + log_cnt > 1, 'and_the_generator_is_where_it_was') FROM idem_fence_high_water;
 
 CALL pg_temp.clean('lapse:');
 SELECT * FROM finish();

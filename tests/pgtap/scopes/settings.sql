@@ -1,19 +1,7 @@
--- The settings: defaults, bad values, and what only a superuser may set.
--- The first test must come before anything that loads the library.
+-- The settings: what they change. Bad values and rights: settings_of_the_library.sql.
 \ir ../include/helpers.psql
-SELECT plan(20);
+SELECT plan(11);
 
--- A setting that is not known yet is a placeholder that anybody may set; loading the library must not adopt it.
-SELECT 'DROP ROLE tap_setter' FROM pg_roles WHERE rolname = 'tap_setter' \gexec
-CREATE ROLE tap_setter;
-SELECT pg_temp.state_as('tap_setter', 'SET SESSION idem.require_registered_scope = on') AS state \gset
-SET client_min_messages = error;
-SELECT idem_key('load');
-RESET client_min_messages;
-SELECT is(current_setting('idem.require_registered_scope'), 'off', 'plain_role_cannot_require_scopes_ahead_of_loading');
-SELECT is(pg_temp.state_as('tap_setter', 'SET idem.require_registered_scope = on'), '42501', 'plain_role_cannot_require_scopes');
-SELECT is(pg_temp.state_as('tap_setter', 'SET idem.require_registered_scope = off'), '42501', 'nor_lift_the_requirement');
-DROP ROLE tap_setter;
 CALL pg_temp.clean('settings:');
 
 SELECT lives_ok($$ SET idem.require_registered_scope = on $$, 'superuser_requires_scopes');
@@ -35,15 +23,7 @@ SELECT isnt(pg_temp.state_of($$ SELECT idem_claim('k', scope => 'settings:known'
 RESET idem.require_registered_scope;
 SELECT is(idem_claim('k', scope => 'settings:unknown'), true, 'scopes_need_no_registration_by_default');
 
--- Bad values never reach a claim.
-SELECT throws_ok($$ SET idem.default_ttl = '0' $$, '22023', NULL, 'zero_ttl');
-SELECT throws_ok($$ SET idem.default_ttl = '-1s' $$, '22023', NULL, 'negative_ttl');
-SELECT throws_ok($$ SET idem.default_lease = '0' $$, '22023', NULL, 'zero_lease');
-SELECT throws_ok($$ SET idem.max_response_size = '-1' $$, '22023', NULL, 'negative_size');
-SELECT throws_ok($$ SET idem.default_ttl = 'soon' $$, '22023', NULL, 'ttl_that_is_no_time');
-
 -- A lease in the wrong unit is an error, not a key or a lock that is held for years.
-SELECT is(current_setting('idem.max_lease'), '1d', 'longest_lease_is_a_day');
 SELECT is((SELECT string_agg(call, ', ') FROM unnest(ARRAY[
         $$ idem_begin('settings:lease', lease => '30000000') $$, $$ idem_begin('settings:lease', lease => '951 years') $$,
         $$ idem_begin('settings:lease', lease => '1 day 1 us') $$, $$ idem_renew('settings:lease', 1, '25 h') $$,
