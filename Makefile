@@ -3,7 +3,16 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG
 
-PROJECT_TARGETS := deps demo checkout check check-all check-rest check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
+
+# In the order in which CREATE EXTENSION runs them.
+SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
+                storage/definitions storage/high_water rings/rings scopes/scopes statistics/statistics ids/ids \
+                keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
+                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
+                operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
+
+PROJECT_TARGETS := deps demo checkout portable check check-all check-rest check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -16,6 +25,10 @@ demo:        ## payments, stock, orders, forms, a cron job: without idem and wit
 	@scripts/demo.sh
 checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it
 	@scripts/checkout.sh
+portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded (unfinished)
+	@mkdir -p build
+	@scripts/portable.py $(EXTVERSION) $(SQL_FILES) > build/idem--portable.sql
+	@scripts/portable.py --uninstall $(EXTVERSION) $(SQL_FILES) > build/idem--portable-uninstall.sql
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
 	@scripts/check.sh quick
 check-all:   ## the same and every other test that takes minutes
@@ -64,16 +77,9 @@ $(filter-out $(PROJECT_TARGETS),$(MAKECMDGOALS)):
 else
 
 EXTENSION   = extension/idem
-EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(EXTENSION).control)
 MODULE_big  = idem
 OBJS       := $(patsubst %.cpp,%.o,$(sort $(wildcard extension/src/*/*.cpp)))
 
-# In the order in which CREATE EXTENSION runs them.
-SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
-                storage/definitions storage/high_water rings/rings scopes/scopes statistics/statistics ids/ids \
-                keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
-                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
-                operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 DATA_built  = build/idem--$(EXTVERSION).sql
 DATA        = $(wildcard sql/idem--*--*.sql)
 

@@ -1,0 +1,305 @@
+#!/usr/bin/python3
+"""Makes the portable edition from the SQL of the C edition.
+
+    portable.py VERSION FILE...              prints idem--portable.sql: the files are those of sql/, in the order of the installation
+    portable.py --uninstall VERSION FILE...  prints the script that takes it away
+    portable.py --missing VERSION FILE...    prints the functions that have no body yet
+
+Types, tables, views, signatures and comments are those of the files. Bodies are in the files of the same names below sql/portable:
+
+    CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$ ... $$;   the body of a function of the C edition
+    CREATE FUNCTION _idem_policy(scope text) ...;                                a function that the portable edition alone has
+    CREATE VIEW idem_replicated_tables ...;                                      what the view is here
+    OMIT idem_ring_create;                                                       what it does not have, with its comments and triggers
+
+A file's own statements come before the first function of the file of the same name in sql/. Each function is pinned to the search_path of the
+installation, but for those that say UNPINNED, and helpers in SQL (`_idem_...`), which only pinned functions may call. Helpers in PL/pgSQL are pinned, too:
+the types of their variables are looked up once in a session, and a caller with a search_path of its own could be the one who does it first.
+"""
+
+import os
+import re
+import sys
+
+NAME = r'(?P<name>[a-z_0-9]+)'
+
+
+def statements(text):
+    """The statements, without the comments before them."""
+    start = at = 0
+    depth_atomic = False
+    pattern = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|\$([a-z_]*)\$|BEGIN ATOMIC|\nEND;|;", re.S)
+    found = []
+    while True:
+        token = pattern.search(text, at)
+        if token is None:
+            break
+        at = token.end()
+        word = token.group()
+        if word.startswith('$'):
+            at = text.index(word, at) + len(word)
+        elif word == 'BEGIN ATOMIC':
+            depth_atomic = True
+        elif word == ';' and not depth_atomic or word == '\nEND;' and depth_atomic:
+            depth_atomic = False
+            found.append(text[start:at - 1].strip())
+            start = at
+    rest = without_comments(text[start:])
+    if rest:
+        raise SystemExit(f'unfinished statement: {rest[:60]}')
+    return [statement for statement in map(without_comments, found) if statement]
+
+
+def without_comments(statement):
+    """Without the comments that stand before the statement."""
+    return re.sub(r'\A(?:\s*--[^\n]*\n)*\s*', '', statement + '\n').strip()
+
+
+def balanced(text, at):
+    """The end of what the parenthesis at `at` opens, after its closing one."""
+    depth = 0
+    for token in re.finditer(r"'(?:[^']|'')*'|\"[^\"]*\"|[()]", text[at:]):
+        depth += {'(': 1, ')': -1}.get(token.group(), 0)
+        if depth == 0:
+            return at + token.end()
+    raise SystemExit(f'unbalanced parenthesis: {text[at:at + 60]}')
+
+
+def types_of(arguments):
+    """The types of the input arguments, as COMMENT ON FUNCTION names them."""
+    types = []
+    for argument in re.findall(r"(?:'(?:[^']|'')*'|\([^()]*\)|[^,'()])+", arguments):
+        argument = re.sub(r'\s+DEFAULT\s.*', '', argument.strip(), flags=re.S)
+        if argument and not argument.startswith('OUT '):
+            types.append(re.sub(r'^(VARIADIC|INOUT) ', '', argument).split(' ', 1)[-1])
+    return ', '.join(types)
+
+
+class Function:
+    """CREATE FUNCTION or PROCEDURE, taken apart."""
+
+    def __init__(self, statement):
+        head = re.match(rf'CREATE (?P<kind>FUNCTION|PROCEDURE) {NAME}', statement)
+        self.kind, self.name = head['kind'], head['name']
+        self.arguments = self.types = None
+        end = head.end()
+        if statement[end] == '(':
+            close = balanced(statement, end)
+            self.arguments = statement[end + 1:close - 1]
+            self.types = types_of(self.arguments)
+            end = close
+        self.rest = statement[end:].strip()
+
+    def is_in_c(self):
+        return re.search(r'\bLANGUAGE c\b', self.rest) is not None
+
+    def attributes(self):
+        """Of a function in C: all but its language and its symbol."""
+        return re.sub(r"\s*AS '.*", '', self.rest.replace('LANGUAGE c', '')).strip()
+
+
+def is_function(statement):
+    return re.match(r'CREATE (FUNCTION|PROCEDURE) ', statement) is not None
+
+
+class Edition:
+    """The statements of the portable edition, in order."""
+
+    def __init__(self, files):
+        self.omitted, self.bodies, self.views, self.parts, self.dumped = set(), {}, {}, [], ['idem_outbox_leases', 'idem_ids']
+        for file in files:
+            own = file.replace('sql/', 'sql/portable/', 1)
+            helpers = self.read_own(own) if os.path.exists(own) else []
+            with open(file, encoding='utf-8') as source:
+                shared = [(statement, False) for statement in statements(source.read())]
+            first = next((place for place, (statement, _) in enumerate(shared) if is_function(statement)), len(shared))
+            self.parts.append(shared[:first] + helpers + shared[first:])
+
+    def read_own(self, file):
+        helpers = []
+        with open(file, encoding='utf-8') as source:
+            own = statements(source.read())
+        for statement in own:
+            if statement.startswith('OMIT '):
+                self.omitted.add(re.sub(r'\s+', ' ', statement.removeprefix('OMIT ')))
+            elif is_function(statement) and Function(statement).arguments is None:
+                body = Function(statement)
+                self.bodies[body.name] = body
+            elif statement.startswith('CREATE VIEW '):
+                self.views[statement.split()[2]] = statement
+            else:
+                helpers.append((statement, True))
+        return helpers
+
+    def is_omitted(self, statement):
+        if is_function(statement):
+            function = Function(statement)
+            return bool({function.name, f'{function.name}({function.types})'} & self.omitted)
+        named = re.match(rf'(?:CREATE (?:TABLE|VIEW|TYPE|SEQUENCE|ACCESS METHOD|OPERATOR CLASS|TRIGGER)|COMMENT ON [A-Z ]+?|ALTER TABLE|'
+                         rf'SELECT pg_catalog.pg_extension_config_dump\(\'|SELECT|INSERT INTO) ?{NAME}', statement)
+        name = named['name'] if named else None
+        signature = re.match(r'COMMENT ON (?:FUNCTION|PROCEDURE) ([a-z_0-9]+\([^)]*\))', statement)
+        target = re.search(r' ON ([a-z_0-9]+)', statement)
+        trigger = re.search(r'EXECUTE FUNCTION ([a-z_0-9]+)\(', statement) or re.search(r'ENABLE ALWAYS TRIGGER ([a-z_0-9]+)', statement)
+        return (name in self.omitted or bool(signature) and signature[1] in self.omitted
+                or bool(trigger) and trigger[1] in self.omitted
+                or statement.startswith(('CREATE INDEX', 'CREATE TRIGGER')) and bool(target) and target[1] in self.omitted)
+
+    def lines(self):
+        """The statements as (kind, text); kind: function, view, comment or once (what is made by the first installation alone)."""
+        for part in self.parts:
+            for statement, is_own in part:
+                dumped = re.match(rf"SELECT pg_catalog.pg_extension_config_dump\('{NAME}'", statement)
+                if self.is_omitted(statement):
+                    continue
+                elif dumped:
+                    self.dumped.append(dumped['name'])
+                else:
+                    yield from self.translated(statement, is_own)
+
+    def translated(self, statement, is_own):
+        if is_function(statement):
+            function = Function(statement)
+            body = self.bodies.get(function.name)
+            if body is not None and not is_own:
+                attributes = function.attributes() if function.is_in_c() else re.match(r'(RETURNS .*?)LANGUAGE', function.rest, re.S)[1].strip()
+                yield 'function', define(function, f'{attributes} {body.rest}')
+            elif function.is_in_c():
+                self.missing(function)
+            else:
+                yield 'function', define(function, function.rest)
+        elif statement.startswith('CREATE VIEW '):
+            yield 'view', self.views.get(statement.split()[2], statement).replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
+        elif statement.startswith('COMMENT ON '):
+            yield 'comment', statement
+        elif statement == 'SELECT idem_set_privileges()':
+            yield 'function', statement
+        else:
+            yield 'once', statement
+
+    missed = None
+
+    def missing(self, function):
+        if self.missed is None:
+            raise SystemExit(f'portable.py: {function.name}({function.types}) has no body in sql/portable')
+        self.missed.append(f'{function.name}({function.types})')
+
+
+# How the C edition finds itself in its own catalog, and what the portable edition has instead. Its functions find their schema by their search_path.
+FOUND_OTHERWISE = [
+    (r"\(SELECT extnamespace FROM pg_extension WHERE extname = 'idem'\)", "(SELECT pronamespace FROM pg_proc WHERE oid = 'idem_version'::regproc)"),
+    (r"\(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'\)",
+     "(SELECT pronamespace::regnamespace FROM pg_proc WHERE oid = 'idem_version'::regproc)"),
+    (r"\(SELECT extversion FROM pg_extension WHERE extname = 'idem'\)", "'@version@'"),
+    (r"WITH members AS \(\s*SELECT d\.classid.*?WHERE e\.extname = 'idem'\)", "WITH members AS (SELECT classid, objid, is_new FROM _idem_objects())"),
+]
+
+
+def define(function, rest):
+    """A function with a body that every supported server takes."""
+    for pattern, replacement in FOUND_OTHERWISE:
+        rest = re.sub(pattern, replacement, rest, flags=re.S)
+    atomic = re.search(r'BEGIN ATOMIC(.*)\nEND$', rest + '\n', re.S) or re.search(r'BEGIN ATOMIC(.*?)\s*(?:\nEND)?\Z', rest, re.S)
+    if atomic:
+        rest = rest[:atomic.start()] + 'AS $$' + atomic[1].rstrip() + '\n$$'
+    rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
+    if 'UNPINNED' in rest:
+        rest = rest.replace(' UNPINNED', '')
+    elif not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest:
+        rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
+    return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {rest}'
+
+
+HEAD = r'''-- idem {version}, the portable edition: for servers where no C library can be loaded. Made by the build; do not edit.
+--
+--     psql -v schema=idem -f idem--portable.sql        again: brings an older installation up to this version
+--
+-- The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.
+\set ON_ERROR_STOP on
+\if :{{?schema}}
+\else
+    \set schema idem
+\endif
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SET LOCAL check_function_bodies = off;
+SELECT format('CREATE SCHEMA %I', :'schema') WHERE to_regnamespace(quote_ident(:'schema')) IS NULL \gexec
+SELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \gset
+SELECT to_regclass(quote_ident(:'schema') || '.idem_keys') IS NULL AS idem_is_new \gset
+SELECT set_config('idem.installed_before', coalesce(string_agg(format('%s:%s', o.classid::oid, o.oid), ','), ''), true) AS idem_before
+  FROM (SELECT tableoid::regclass AS classid, oid FROM pg_proc WHERE pronamespace = quote_ident(:'schema')::regnamespace
+        UNION ALL SELECT tableoid, oid FROM pg_class WHERE relnamespace = quote_ident(:'schema')::regnamespace
+        UNION ALL SELECT tableoid, oid FROM pg_type WHERE typnamespace = quote_ident(:'schema')::regnamespace) o \gset
+'''
+
+
+def quoted(statement):
+    """A statement that names its own schema."""
+    if '@extschema@' not in statement:
+        return statement + ';\n'
+    return f"SELECT replace($idem_install${statement}$idem_install$, '@extschema@', quote_ident(:'schema')) \\gexec\n"
+
+
+def install(version, edition):
+    out, is_once = [HEAD.format(version=version)], False
+    for kind, statement in edition.lines():
+        if (kind == 'once') != is_once:
+            out.append('\\endif\n' if is_once else '\\if :idem_is_new\n')
+            is_once = not is_once
+        out.append(quoted(statement))
+    out.append(('\\endif\n' if is_once else '') + 'COMMIT;\n')
+    text = ''.join(out).replace('@version@', version)
+    for name, members in objects(edition).items():
+        text = text.replace(f'@{name}@', '{' + ','.join('"' + member.replace('"', '\\"') + '"' for member in members) + '}')
+    return text
+
+
+def objects(edition):
+    """All that the script makes, by kind."""
+    found = {'routines': [], 'relations': [], 'types': [], 'dumped': list(dict.fromkeys(edition.dumped))}
+    for _, statement in edition.lines():
+        made = MADE.match(statement)
+        if made and made['kind'] in ('FUNCTION', 'PROCEDURE'):
+            found['routines'].append(f"{made['name']}({signature_of(statement, made)})")
+        elif made:
+            found['types' if made['kind'] == 'TYPE' else 'relations'].append(made['name'])
+    return found
+
+
+MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
+
+
+def signature_of(statement, made):
+    return types_of(statement[made.end() + 1:balanced(statement, made.end()) - 1])
+
+
+def uninstall(version, edition):
+    drops = []
+    for _, statement in edition.lines():
+        made = MADE.match(statement)
+        if made and made['kind'] in ('FUNCTION', 'PROCEDURE'):
+            drops.append(f"DROP {made['kind']} IF EXISTS {made['name']}({signature_of(statement, made)});\n")
+        elif made:
+            drops.append(f"DROP {made['kind']} IF EXISTS {made['name']};\n")
+    return (HEAD.split('BEGIN;')[0].format(version=version).replace('psql -v schema=idem -f idem--portable.sql        again: brings an older installation up to this version',
+                                                                     'psql -v schema=idem -f idem--portable-uninstall.sql')
+            .replace('-- The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.\n',
+                     '-- Takes idem and all its keys away. Tables with guards keep it from that: detach them first.\n')
+            + "BEGIN;\nSET LOCAL client_min_messages = warning;\nSELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \\gset\n"
+            + ''.join(reversed(drops)) + 'COMMIT;\n')
+
+
+def main():
+    mode = sys.argv.pop(1) if sys.argv[1].startswith('--') else '--install'
+    version, files = sys.argv[1], sys.argv[2:]
+    edition = Edition(files)
+    if mode == '--missing':
+        edition.missed = []
+    if mode == '--missing':
+        list(edition.lines())
+        print('\n'.join(edition.missed))
+    else:
+        print({'--install': install, '--uninstall': uninstall}[mode](version, edition), end='')
+
+
+main()

@@ -1,0 +1,419 @@
+-- Texts are compared, and patterns are matched, in the collation "C": that of an argument could be one in which "post" is "POST". Strings with
+-- a backslash are E'...': others depend on the caller's standard_conforming_strings.
+
+-- --- Fields and methods ---------------------------------------------------------------------------------------------------------------
+
+-- A method or a field name (RFC 9110, section 5.6.2).
+CREATE FUNCTION _idem_is_http_token(given text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT given COLLATE "C" ~ '^[!#$%&''*+.^_`|~0-9A-Za-z-]+$'
+$$;
+
+-- A field that is stored whatever a scope lists, and one that never is (extension/src/core/http_message.hpp).
+CREATE FUNCTION _idem_http_is_always_stored(name text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT lower(name COLLATE "C") IN ('content-type', 'content-encoding')
+$$;
+
+CREATE FUNCTION _idem_http_is_never_stored(name text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT lower(name COLLATE "C") IN ('set-cookie', 'set-cookie2', 'connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding',
+                                       'upgrade', 'idempotent-replayed')
+$$;
+
+-- The items of a list of a scope. A list that was changed by hand may have commas in its items.
+CREATE FUNCTION _idem_http_items(list text[]) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT string_to_array(array_to_string(list, ','), ',')
+$$;
+
+-- What is wrong with one value of a field, as the end of a sentence; NULL: nothing.
+CREATE FUNCTION _idem_http_fault(value jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE jsonb_typeof(value)
+           WHEN 'string' THEN CASE WHEN (value #>> '{}') COLLATE "C" ~ E'[\r\n]' THEN 'has a line break in it' END
+           WHEN 'number' THEN NULL
+           WHEN 'null' THEN NULL
+           ELSE 'is neither a string nor a number, nor an array of them' END
+$$;
+
+-- The key in an Idempotency-Key field; NULL: the field is malformed (extension/src/core/http_key.hpp).
+CREATE FUNCTION _idem_http_key(field text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    given      text COLLATE "C" := btrim(field, E' \t');
+    quoted     text COLLATE "C";
+    parameters text COLLATE "C";
+BEGIN
+    IF left(given, 1) <> '"' THEN
+        RETURN CASE WHEN octet_length(given) <= 1024 AND given ~ '^[!#-+.-~-]+$' THEN given END;
+    END IF;
+    quoted := substring(given FROM E'^"((?:[ !#-\\[\\]-~]|\\\\["\\\\])*)"');
+    parameters := substr(given, length(quoted) + 3);
+    quoted := regexp_replace(quoted, E'\\\\(.)', E'\\1', 'g');
+    IF quoted IS NULL OR octet_length(quoted) NOT BETWEEN 1 AND 1024 THEN
+        RETURN NULL;
+    END IF;
+    -- The values: a string, an integer, a decimal, a token, bytes, a boolean, a date, a display string.
+    IF parameters <> '' AND parameters !~ (E'^(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"|-?[0-9]{1,15}|-?[0-9]{1,12}\\.[0-9]{1,3}'
+            || E'|[A-Za-z*][A-Za-z0-9:/!#$%&''*+.^_`|~-]*|:[A-Za-z0-9+/=]*:|\\?[01]|@-?[0-9]{1,15}|%"(?:[ !#$&-~]|%[0-9a-f]{2})*"))?)*$') THEN
+        RETURN NULL;
+    END IF;
+    RETURN quoted;
+END
+$$;
+
+CREATE FUNCTION idem_http_key LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN _idem_http_key(idempotency_key);
+END
+$$;
+
+-- --- Arguments ------------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION _idem_http_check_scope(scope text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF scope IS NULL THEN
+        PERFORM _idem_null('scope');
+    ELSIF octet_length(scope) = 0 THEN
+        PERFORM _idem_invalid('scope must not be empty', hint => 'Name the client and the API, such as ''shop:17'': clients choose their keys, and those '
+            'of two clients must not meet.');
+    ELSIF octet_length(scope) > 255 THEN
+        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(scope), 255));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION _idem_http_check_body(body text, body_bytes bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF body IS NOT NULL AND body_bytes IS NOT NULL THEN
+        PERFORM _idem_invalid('body and body_bytes cannot be given together', hint => 'Give the body as text or as bytes, and NULL for the other.');
+    END IF;
+END
+$$;
+
+-- --- Responses ------------------------------------------------------------------------------------------------------------------------
+
+-- A response as the key's row has it: {"headers": {...}}, and with a body one of "text" (it was given as text), "utf8" (it was given as bytes
+-- that are text) and "base64" (other bytes). `stored_headers`: the scope's list.
+CREATE FUNCTION _idem_http_response(headers jsonb, body text, body_bytes bytea, stored_headers text[]) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    names    text[] := CASE WHEN stored_headers IS NULL
+                       THEN '{content-language,content-location,content-disposition,location,etag,last-modified,link,retry-after}'
+                       ELSE _idem_http_items(ARRAY[lower(array_to_string(stored_headers, ',') COLLATE "C")]) END;
+    response jsonb := '{}';
+    field    record;
+    fault    text;
+BEGIN
+    IF jsonb_typeof(headers) <> 'object' THEN
+        PERFORM _idem_invalid('headers are malformed', 'They are not a JSON object.', 'Give names and values, such as ''{"Location": "/orders/7"}''.');
+    END IF;
+    FOR field IN SELECT h.key AS name, h.value, jsonb_typeof(h.value) = 'array' AS is_array FROM jsonb_each(headers) h
+                  WHERE jsonb_typeof(h.value) <> 'null' AND NOT _idem_http_is_never_stored(h.key)
+                    AND (_idem_http_is_always_stored(h.key) OR lower(h.key COLLATE "C") = ANY (names)) LOOP
+        IF field.is_array THEN
+            fault := (SELECT _idem_http_fault(e.value) FROM jsonb_array_elements(field.value) AS e (value)
+                       WHERE _idem_http_fault(e.value) IS NOT NULL LIMIT 1);
+        ELSE
+            fault := _idem_http_fault(field.value);
+        END IF;
+        IF fault IS NOT NULL THEN
+            PERFORM _idem_invalid('headers are malformed', format('The value of "%s" %s.', field.name, fault),
+                'Give names and values, such as ''{"Location": "/orders/7"}''.');
+        END IF;
+        response := response || jsonb_build_object(field.name, CASE WHEN field.is_array
+            THEN (SELECT coalesce(jsonb_agg(e.value #>> '{}' ORDER BY e.place), '[]')
+                    FROM jsonb_array_elements(field.value) WITH ORDINALITY AS e (value, place) WHERE jsonb_typeof(e.value) <> 'null')
+            ELSE to_jsonb(field.value #>> '{}') END);
+    END LOOP;
+    response := jsonb_build_object('headers', response);
+    IF body IS NOT NULL THEN
+        RETURN response || jsonb_build_object('text', body);
+    ELSIF body_bytes IS NULL THEN
+        RETURN response;
+    END IF;
+    IF getdatabaseencoding() = 'UTF8' THEN
+        BEGIN
+            RETURN response || jsonb_build_object('utf8', convert_from(body_bytes, 'UTF8'));
+        EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+            NULL;
+        END;
+    END IF;
+    RETURN response || jsonb_build_object('base64', replace(encode(body_bytes, 'base64'), E'\n', ''));
+END
+$$;
+
+-- The answer that replays a stored response. One that idem_http_complete cannot have stored is a body, as JSON.
+CREATE FUNCTION _idem_http_replay(stored idem_keys) RETURNS idem_http_answer LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    response jsonb := stored.response;
+    answer   idem_http_answer;
+    is_ours  boolean := false;
+BEGIN
+    answer.action := 'replay';
+    answer.status := coalesce(stored.status_code, CASE WHEN response IS NULL AND stored.response_omitted IS NULL THEN 204 ELSE 200 END);
+    answer.headers := '{"Idempotent-Replayed": "true"}';
+    IF response IS NULL THEN
+        RETURN answer;
+    END IF;
+    IF jsonb_typeof(response) = 'object' THEN
+        response := response - '{}'::text[]; -- no change, but out of TOAST, once for all that follows
+        is_ours := jsonb_typeof(response -> 'headers') = 'object' AND NOT EXISTS (
+            SELECT FROM jsonb_each(CASE WHEN jsonb_typeof(response -> 'headers') = 'object' THEN response -> 'headers' ELSE '{}' END) h
+             WHERE NOT _idem_is_http_token(h.key) OR _idem_http_is_never_stored(h.key)
+                OR CASE WHEN jsonb_typeof(h.value) = 'array'
+                   THEN EXISTS (SELECT FROM jsonb_array_elements(h.value) AS e (value) WHERE _idem_http_fault(e.value) IS NOT NULL)
+                   ELSE _idem_http_fault(h.value) IS NOT NULL END);
+    END IF;
+    IF NOT is_ours OR is_ours IS NULL THEN
+        is_ours := false;
+    ELSIF response - '{headers,text}'::text[] = '{}' THEN
+        is_ours := coalesce(jsonb_typeof(response -> 'text') = 'string', true);
+        IF is_ours THEN
+            answer.body := response ->> 'text';
+            answer.body_bytes := convert_to(answer.body, 'UTF8');
+        END IF;
+    ELSIF response - '{headers,utf8}'::text[] = '{}' THEN
+        is_ours := jsonb_typeof(response -> 'utf8') = 'string' AND getdatabaseencoding() = 'UTF8';
+        IF is_ours THEN
+            answer.body_bytes := convert_to(response ->> 'utf8', 'UTF8');
+        END IF;
+    ELSIF response - '{headers,base64}'::text[] = '{}' AND jsonb_typeof(response -> 'base64') = 'string' THEN
+        BEGIN
+            answer.body_bytes := decode(response ->> 'base64', 'base64');
+        EXCEPTION WHEN invalid_parameter_value THEN
+            is_ours := false;
+        END;
+    ELSE
+        is_ours := false;
+    END IF;
+    IF is_ours THEN
+        answer.headers := (response -> 'headers') || answer.headers;
+    ELSE
+        answer.headers := answer.headers || '{"Content-Type": "application/json"}';
+        answer.body := response::text;
+        answer.body_bytes := convert_to(answer.body, 'UTF8');
+    END IF;
+    RETURN answer;
+END
+$$;
+
+-- The reason phrase of an error status, or of its class (the IANA registry of HTTP status codes).
+CREATE FUNCTION _idem_http_reason(status integer) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE status
+           WHEN 400 THEN 'Bad Request' WHEN 401 THEN 'Unauthorized' WHEN 402 THEN 'Payment Required' WHEN 403 THEN 'Forbidden' WHEN 404 THEN 'Not Found'
+           WHEN 405 THEN 'Method Not Allowed' WHEN 406 THEN 'Not Acceptable' WHEN 407 THEN 'Proxy Authentication Required' WHEN 408 THEN 'Request Timeout'
+           WHEN 409 THEN 'Conflict' WHEN 410 THEN 'Gone' WHEN 411 THEN 'Length Required' WHEN 412 THEN 'Precondition Failed'
+           WHEN 413 THEN 'Content Too Large' WHEN 414 THEN 'URI Too Long' WHEN 415 THEN 'Unsupported Media Type' WHEN 416 THEN 'Range Not Satisfiable'
+           WHEN 417 THEN 'Expectation Failed' WHEN 421 THEN 'Misdirected Request' WHEN 422 THEN 'Unprocessable Content' WHEN 423 THEN 'Locked'
+           WHEN 424 THEN 'Failed Dependency' WHEN 425 THEN 'Too Early' WHEN 426 THEN 'Upgrade Required' WHEN 428 THEN 'Precondition Required'
+           WHEN 429 THEN 'Too Many Requests' WHEN 431 THEN 'Request Header Fields Too Large' WHEN 451 THEN 'Unavailable For Legal Reasons'
+           WHEN 500 THEN 'Internal Server Error' WHEN 501 THEN 'Not Implemented' WHEN 502 THEN 'Bad Gateway' WHEN 503 THEN 'Service Unavailable'
+           WHEN 504 THEN 'Gateway Timeout' WHEN 505 THEN 'HTTP Version Not Supported' WHEN 506 THEN 'Variant Also Negotiates'
+           WHEN 507 THEN 'Insufficient Storage' WHEN 508 THEN 'Loop Detected' WHEN 511 THEN 'Network Authentication Required'
+           ELSE CASE WHEN status < 500 THEN 'Bad Request' ELSE 'Internal Server Error' END END
+$$;
+
+-- The answer that rejects a request, with a problem of RFC 9457.
+CREATE FUNCTION _idem_http_reject(wanted_scope text, code text, retry_after bigint DEFAULT NULL) RETURNS idem_http_answer LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    policy  idem_scopes;
+    answer  idem_http_answer;
+    problem text;
+BEGIN
+    SELECT * INTO policy FROM ONLY idem_scopes s WHERE s.scope = wanted_scope;
+    CASE code
+    WHEN 'key_missing' THEN
+        answer.status := coalesce(policy.missing_key_status, 400);
+        problem := 'The request needs an Idempotency-Key header field.';
+    WHEN 'key_malformed' THEN
+        answer.status := coalesce(policy.malformed_key_status, 400);
+        problem := 'The Idempotency-Key header field is not one string of 1 to 1024 printable ASCII characters.';
+    WHEN 'mismatch' THEN
+        answer.status := coalesce(policy.mismatch_status, 422);
+        problem := 'The Idempotency-Key was used before, with another method, route or body.';
+    WHEN 'in_flight' THEN
+        answer.status := coalesce(policy.in_flight_status, 409);
+        problem := 'The request with this Idempotency-Key is being processed. Repeat it later.';
+    ELSE
+        answer.status := coalesce(policy.in_doubt_status, 409);
+        problem := 'What became of the request with this Idempotency-Key is not known yet. An operator has to decide.';
+    END CASE;
+    answer.action := 'reject';
+    answer.headers := jsonb_strip_nulls(jsonb_build_object('Content-Type', 'application/problem+json',
+        'Link', '<' || policy.documentation_url || '>; rel="describedby"', 'Retry-After', retry_after::text));
+    answer.body := jsonb_build_object('type', coalesce(policy.documentation_url, 'about:blank'), 'title', _idem_http_reason(answer.status),
+        'status', answer.status, 'detail', problem, 'code', code)::text;
+    answer.body_bytes := convert_to(answer.body, 'UTF8');
+    RETURN answer;
+END
+$$;
+
+-- --- Requests -------------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION idem_http_begin LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    space       text COLLATE "C" := $1;
+    verb        text COLLATE "C" := $2;
+    wanted      text COLLATE "C";
+    policy      record;
+    keyed       record;
+    retention   interval;
+    given       interval;
+    until       timestamptz;
+    claimed     _idem_claimed;
+    answer      idem_http_answer;
+BEGIN
+    IF space IS NULL OR octet_length(space) NOT BETWEEN 1 AND 255 THEN
+        PERFORM _idem_http_check_scope(space);
+    ELSIF verb IS NULL THEN
+        PERFORM _idem_null('method');
+    ELSIF NOT _idem_is_http_token(verb) THEN
+        PERFORM _idem_invalid(format('"%s" is no HTTP method', verb), hint => 'Give the method of the request, such as ''POST''.');
+    ELSIF $3 IS NULL THEN
+        PERFORM _idem_null('route');
+    END IF;
+    IF $5 IS NOT NULL AND $6 IS NOT NULL THEN
+        PERFORM _idem_http_check_body($5, $6);
+    END IF;
+    policy := _idem_policy(space);
+    retention := _idem_retention(policy.ttl, policy.keep_forever, $9);
+    IF $7 IS NOT NULL THEN
+        given := _idem_lease($7, 'lease');
+    END IF;
+    IF $8 IS NOT NULL THEN
+        until := _idem_wait_until($8);
+    END IF;
+    answer.action := 'run';
+    IF $4 IS NULL THEN
+        SELECT s.missing_key, _idem_http_items(s.keyed_methods) AS methods INTO keyed FROM ONLY idem_scopes s WHERE s.scope = space;
+        IF keyed.missing_key = 'run' OR verb <> ALL (coalesce(keyed.methods, '{POST,PATCH}')) THEN
+            RETURN answer;
+        END IF;
+        RETURN _idem_http_reject(space, 'key_missing');
+    END IF;
+    wanted := _idem_http_key($4);
+    IF wanted IS NULL THEN
+        RETURN _idem_http_reject(space, 'key_malformed');
+    END IF;
+    -- No method contains a blank and no text a zero byte, so different requests have different bytes.
+    claimed := _idem_claim('idem_http_begin()', space, wanted,
+        E'\\x01'::bytea || sha256(convert_to(verb || ' ' || $3, 'UTF8') || E'\\x00'::bytea || coalesce(convert_to($5, 'UTF8'), $6, '')),
+        NULL, retention, given, policy.is_manual, false, until);
+    IF claimed.outcome IN ('acquired', 'taken_over') THEN
+        answer.fence := (claimed.stored).fence;
+        RETURN answer;
+    END IF;
+    -- A key without a fingerprint was not claimed by a request. A request that sends such a key must not learn anything about it.
+    IF claimed.outcome = 'mismatch' OR (claimed.stored).key IS NOT NULL AND (claimed.stored).fingerprint IS NULL THEN
+        RETURN _idem_http_reject(space, 'mismatch');
+    ELSIF claimed.outcome = 'completed' THEN
+        RETURN _idem_http_replay(claimed.stored);
+    ELSIF claimed.outcome = 'in_doubt' THEN
+        RETURN _idem_http_reject(space, 'in_doubt');
+    END IF;
+    RETURN _idem_http_reject(space, 'in_flight', greatest(ceil(extract(epoch FROM (claimed.stored).lease_until - claimed.at)), 1)::bigint);
+END
+$$;
+
+CREATE FUNCTION idem_http_complete LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    space    text COLLATE "C" := $1;
+    wanted   text COLLATE "C";
+    policy   record;
+    stored   idem_scopes;
+    response jsonb;
+    fallback jsonb;
+BEGIN
+    PERFORM _idem_http_check_scope(space);
+    policy := _idem_policy(space);
+    IF $2 IS NULL THEN -- the request has no key
+        RETURN false;
+    ELSIF $3 IS NULL THEN
+        PERFORM _idem_null('status');
+    ELSIF $3 NOT BETWEEN 100 AND 599 THEN
+        PERFORM _idem_invalid('status must be from 100 to 599');
+    END IF;
+    wanted := _idem_http_key($2);
+    IF wanted IS NULL THEN
+        PERFORM _idem_invalid('idempotency key is malformed', hint => 'Give the header field for which idem_http_begin said to run.');
+    END IF;
+    PERFORM _idem_http_check_body($5, $6);
+    SELECT * INTO stored FROM ONLY idem_scopes s WHERE s.scope = space;
+    -- A retry has to run again. A commit would keep what this attempt wrote, so only a leased key can be released here.
+    IF ARRAY[$3::text, left($3::text, 1) || 'xx'] && _idem_http_items(ARRAY[lower(array_to_string(stored.unstored_statuses, ',') COLLATE "C")]) THEN
+        IF $7 IS NULL THEN
+            RAISE invalid_transaction_state USING MESSAGE = format('a response with status %s is not stored in scope "%s"', $3, space),
+                DETAIL = 'A commit would keep the rows of this request, and its retry would run again.', HINT = 'Roll back, then send the response.';
+        END IF;
+        PERFORM _idem_held(space, wanted, $7, '{p}', 'idem_http_complete()');
+        UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = space AND k.key = wanted;
+        RETURN false;
+    END IF;
+    response := _idem_http_response($4, $5, $6, stored.stored_headers);
+    IF ($5 IS NOT NULL OR $6 IS NOT NULL) AND _idem_size(response) > policy.max_response_size THEN
+        fallback := jsonb_build_object('headers', response -> 'headers');
+    END IF;
+    RETURN _idem_complete('idem_http_complete()', space, policy.max_response_size, wanted, response, $3, $7, fallback);
+END
+$$;
+
+-- --- Scopes ---------------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION idem_http_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    names CONSTANT text[] := '{missing_key_status,malformed_key_status,mismatch_status,in_flight_status,in_doubt_status}';
+    given CONSTANT integer[] := ARRAY[$6, $7, $8, $9, $10];
+    item  text COLLATE "C";
+BEGIN
+    PERFORM _idem_check_scope($1 COLLATE "C");
+    IF $2 COLLATE "C" NOT IN ('reject', 'run') THEN
+        PERFORM _idem_invalid(format('unknown policy "%s" for missing_key', $2), hint => 'Use ''reject'' or ''run''.');
+    END IF;
+    FOREACH item IN ARRAY coalesce($3, '{}') LOOP
+        IF item IS NULL THEN
+            PERFORM _idem_null('a method in keyed_methods');
+        ELSIF NOT _idem_is_http_token(item) THEN
+            PERFORM _idem_invalid(format('"%s" is no HTTP method', item));
+        END IF;
+    END LOOP;
+    FOREACH item IN ARRAY coalesce($4, '{}') LOOP
+        IF item IS NULL THEN
+            PERFORM _idem_null('a status in unstored_statuses');
+        ELSIF item !~ '^[1-5]([0-9][0-9]|[xX][xX])$' THEN
+            PERFORM _idem_invalid(format('"%s" is no HTTP status', item), hint => 'Give statuses, such as ''429'', or classes of them, such as ''5xx''.');
+        END IF;
+    END LOOP;
+    -- The page is sent as <...> in a header field.
+    IF octet_length($5) > 1000 OR $5 COLLATE "C" !~ '^https?://[]!#-;=?-[_a-z~]+$' THEN
+        PERFORM _idem_invalid('documentation_url is malformed', format('It must be an absolute http or https URI of at most %s bytes.', 1000));
+    END IF;
+    FOR i IN 1..5 LOOP
+        IF given[i] NOT BETWEEN 400 AND 599 THEN
+            PERFORM _idem_invalid(format('%s must be from 400 to 599', names[i]));
+        END IF;
+    END LOOP;
+    FOREACH item IN ARRAY coalesce($11, '{}') LOOP
+        IF item IS NULL THEN
+            PERFORM _idem_null('a name in stored_headers');
+        ELSIF NOT _idem_is_http_token(item) THEN
+            PERFORM _idem_invalid(format('"%s" is no name of a header field', item));
+        ELSIF _idem_http_is_never_stored(item) THEN
+            PERFORM _idem_invalid(format('header field "%s" cannot be stored', item),
+                'Cookies are for the client that got them, and fields of a connection for that connection.');
+        END IF;
+    END LOOP;
+    PERFORM _idem_require_writable('idem_http_scope_set()');
+    INSERT INTO idem_scopes AS c (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status, malformed_key_status,
+                                  mismatch_status, in_flight_status, in_doubt_status, stored_headers)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    ON CONFLICT (scope) DO UPDATE SET missing_key = coalesce(excluded.missing_key, c.missing_key),
+        keyed_methods = coalesce(excluded.keyed_methods, c.keyed_methods), unstored_statuses = coalesce(excluded.unstored_statuses, c.unstored_statuses),
+        documentation_url = coalesce(excluded.documentation_url, c.documentation_url),
+        missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),
+        malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),
+        mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status), in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),
+        in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status), stored_headers = coalesce(excluded.stored_headers, c.stored_headers)
+    WHERE _idem_may_use(c.owner);
+    IF NOT FOUND THEN
+        PERFORM _idem_scope_denied($1, (SELECT s.owner FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C"));
+    END IF;
+END
+$$;

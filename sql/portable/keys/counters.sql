@@ -1,0 +1,32 @@
+CREATE FUNCTION idem_hit LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    policy record;
+    span   interval;
+    counted bigint;
+BEGIN
+    PERFORM _idem_check_key(idem_hit.key);
+    policy := _idem_policy(idem_hit.scope);
+    span := _idem_retention(policy.ttl, policy.keep_forever, idem_hit.ttl);
+    PERFORM _idem_deadline(clock_timestamp(), span, 'ttl');
+    PERFORM _idem_require_writable('idem_hit()');
+    INSERT INTO idem_counters AS c (expires_at, hits, scope, key)
+    VALUES (_idem_deadline(clock_timestamp(), span, 'ttl'), 1, policy.scope, idem_hit.key)
+    ON CONFLICT (scope, key) DO UPDATE SET hits = CASE WHEN c.expires_at > clock_timestamp() THEN c.hits + 1 ELSE 1 END,
+        expires_at = CASE WHEN c.expires_at > clock_timestamp() THEN c.expires_at ELSE _idem_deadline(clock_timestamp(), span, 'ttl') END
+    RETURNING hits INTO counted;
+    RETURN counted;
+END
+$$;
+
+CREATE FUNCTION idem_hits LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(idem_hits.key);
+    policy := _idem_policy(idem_hits.scope);
+    RETURN QUERY SELECT c.hits, c.expires_at FROM ONLY idem_counters c
+                  WHERE c.scope = policy.scope AND c.key = idem_hits.key COLLATE "C" AND c.expires_at > clock_timestamp();
+END
+$$;

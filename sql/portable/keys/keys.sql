@@ -1,0 +1,636 @@
+-- Claims. The unique index decides who holds a key; an advisory lock on its hash only lets those who do not wait know that somebody has it.
+
+-- What a claim came to: its outcome, when, and the key's row, if the outcome rests on one.
+CREATE TYPE _idem_claimed AS (
+    outcome idem_outcome,
+    at      timestamptz,
+    stored  idem_keys
+);
+
+CREATE FUNCTION _idem_hash(scope text, key text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(key, hashtextextended(scope, 8103))
+$$;
+
+CREATE FUNCTION _idem_is_expired(stored idem_keys, at timestamptz, is_manual boolean) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT stored.expires_at <= at AND stored.state <> 'd' AND NOT (stored.state = 'p' AND (is_manual OR stored.lease_until > at))
+$$;
+
+-- Fingerprints of different versions of idem's algorithm cannot be compared.
+CREATE FUNCTION _idem_differs(stored bytea, given bytea) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(stored <> given AND NOT (octet_length(stored) = 33 AND octet_length(given) = 33 AND get_byte(stored, 0) <= 15
+                                             AND get_byte(given, 0) <= 15 AND get_byte(stored, 0) <> get_byte(given, 0)), false)
+$$;
+
+-- Whether the present row of a key was written by this transaction.
+CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT _idem_is_own(k.xmin) FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
+$$;
+
+-- Waits until nobody has the key's hint, or until the time given. Real waits for a lock: deadlocks are detected, and the caller's own lock_timeout
+-- holds if it is shorter. The lock is given back at once, in the expression that took it.
+CREATE FUNCTION _idem_await(hash bigint, wait_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    own    CONSTANT text := current_setting('lock_timeout');
+    own_ms CONSTANT bigint := (SELECT s.setting FROM pg_settings s WHERE s.name = 'lock_timeout');
+    ms     numeric := CASE WHEN isfinite(wait_until) THEN ceil(greatest(extract(epoch FROM wait_until - clock_timestamp()) * 1000, 1)::numeric) END;
+BEGIN
+    IF ms IS NULL OR ms > 2147483647 OR own_ms > 0 AND own_ms <= ms THEN
+        PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM set_config('lock_timeout', ms::text, true);
+        PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
+        PERFORM set_config('lock_timeout', own, true);
+    EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
+        NULL;
+    END;
+END
+$$;
+
+-- Claims a key. ttl: NULL is for ever; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
+-- holder until then; NULL: not at all.
+CREATE FUNCTION _idem_claim(function text, wanted_scope text, wanted_key text, given bytea, caller text, ttl interval, lease interval, is_manual boolean,
+                            waits boolean, wait_until timestamptz)
+RETURNS _idem_claimed LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    stored    idem_keys;
+    claimed   _idem_claimed;
+    now       timestamptz;
+    fresh     boolean := false; -- whether to start over with the first attempt
+    is_locked boolean := false; -- the row, so that it stays as it was read
+    is_own    boolean;
+    is_live   boolean;
+    is_mine   boolean;
+    pause     float8 := 0.005;
+BEGIN
+    LOOP
+        IF NOT is_locked THEN
+            SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+        END IF;
+        now := clock_timestamp();
+        IF stored.key IS NULL THEN
+            IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) AND NOT waits THEN
+                IF wait_until IS NULL OR now >= wait_until THEN
+                    RETURN ROW('in_flight', now, NULL)::_idem_claimed;
+                END IF;
+                PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), wait_until);
+                CONTINUE;
+            END IF;
+            INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
+            VALUES (now, _idem_deadline(now, ttl, 'ttl'), 1, CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char", wanted_scope, wanted_key,
+                    CASE WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END, CASE WHEN lease IS NOT NULL THEN _idem_next_fence(0) END,
+                    caller, given)
+            ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
+            IF FOUND THEN
+                IF waits THEN -- its holder had the hint, and is gone
+                    PERFORM pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+                END IF;
+                RETURN ROW('acquired', now, stored)::_idem_claimed;
+            END IF;
+            CONTINUE;
+        END IF;
+
+        fresh := _idem_is_expired(stored, now, is_manual);
+        is_live := stored.state = 'p' AND stored.lease_until > now;
+        is_mine := lease IS NOT NULL AND coalesce(stored.owner = caller COLLATE "C", false);
+        is_own := NOT fresh AND (stored.state = 'p' AND NOT is_mine OR stored.state = 'c' AND stored.fence IS NULL AND _idem_differs(stored.fingerprint, given))
+                  AND _idem_wrote(wanted_scope, wanted_key);
+        claimed := ROW(CASE
+            WHEN fresh THEN 'acquired'
+            WHEN is_own THEN CASE stored.state WHEN 'c' THEN 'completed' ELSE 'in_flight' END
+            WHEN _idem_differs(stored.fingerprint, given) THEN 'mismatch'
+            WHEN stored.state = 'c' THEN 'completed'
+            WHEN stored.state = 'r' THEN 'acquired'
+            WHEN stored.state = 'd' THEN 'in_doubt'
+            WHEN is_mine THEN 'acquired'
+            WHEN is_live THEN 'in_flight'
+            WHEN is_manual THEN 'in_doubt'
+            ELSE 'taken_over' END::idem_outcome, now, stored)::_idem_claimed;
+        IF claimed.outcome IN ('completed', 'mismatch') OR is_own THEN
+            RETURN claimed;
+        END IF;
+        IF claimed.outcome = 'in_flight' AND waits AND NOT is_locked THEN
+            -- The holder may have completed or released the key in a transaction that is still open. The caller raises an error, which gives the lock back.
+            PERFORM _idem_require_writable(function);
+            SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR SHARE;
+            is_locked := stored.key IS NOT NULL;
+            CONTINUE;
+        END IF;
+        IF claimed.outcome = 'in_flight' THEN
+            IF wait_until IS NULL OR now >= wait_until THEN
+                RETURN claimed;
+            END IF;
+            is_locked := false;
+            PERFORM pg_sleep(least(pause, extract(epoch FROM least(wait_until, stored.lease_until) - now) + 0.001));
+            pause := least(pause * 2, 0.1);
+            CONTINUE;
+        END IF;
+        IF claimed.outcome = 'in_doubt' AND (stored.state = 'd' OR waits OR current_setting('transaction_read_only')::boolean) THEN
+            RETURN claimed;
+        END IF;
+
+        PERFORM _idem_require_writable(function);
+        IF NOT is_locked THEN
+            IF waits OR wait_until = 'infinity' THEN
+                SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
+            ELSE
+                SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
+                IF NOT FOUND AND EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
+                    IF wait_until IS NULL OR now >= wait_until THEN
+                        RETURN ROW('in_flight', now, NULL)::_idem_claimed;
+                    END IF;
+                    PERFORM pg_sleep(least(pause, extract(epoch FROM wait_until - now)));
+                    pause := least(pause * 2, 0.1);
+                    CONTINUE;
+                END IF;
+            END IF;
+            is_locked := stored.key IS NOT NULL;
+            CONTINUE;
+        END IF;
+
+        UPDATE ONLY idem_keys k SET
+            created_at = CASE WHEN is_mine AND NOT fresh AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.created_at ELSE now END,
+            expires_at = CASE WHEN is_mine AND NOT fresh AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.expires_at ELSE _idem_deadline(now, ttl, 'ttl') END,
+            attempt = CASE WHEN fresh THEN 1 WHEN is_mine AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.attempt ELSE k.attempt + 1 END,
+            state = CASE WHEN claimed.outcome = 'in_doubt' THEN 'd' WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char",
+            lease_until = CASE WHEN claimed.outcome = 'in_doubt' THEN k.lease_until WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END,
+            fence = CASE WHEN claimed.outcome = 'in_doubt' OR is_mine AND NOT fresh AND stored.state = 'p' THEN k.fence
+                         WHEN lease IS NOT NULL THEN _idem_next_fence(k.fence) END,
+            completed_at = CASE WHEN claimed.outcome = 'in_doubt' OR is_mine AND NOT fresh AND stored.state = 'p' THEN k.completed_at END,
+            status_code = CASE WHEN NOT fresh THEN k.status_code END,
+            response = CASE WHEN NOT fresh THEN k.response END,
+            response_omitted = CASE WHEN NOT fresh THEN k.response_omitted END,
+            steps = CASE WHEN NOT fresh THEN k.steps END,
+            owner = CASE WHEN claimed.outcome = 'in_doubt' THEN k.owner ELSE caller END,
+            fingerprint = CASE WHEN fresh THEN given WHEN claimed.outcome = 'in_doubt' THEN k.fingerprint
+                               WHEN is_mine AND stored.state = 'p' THEN coalesce(k.fingerprint, given) ELSE coalesce(given, k.fingerprint) END
+         WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
+        RETURNING * INTO stored;
+        claimed.stored := stored;
+        RETURN claimed;
+    END LOOP;
+END
+$$;
+
+-- ID005 for the outcomes that a boolean cannot tell.
+CREATE FUNCTION _idem_raise_if_held(claimed _idem_claimed, key text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF claimed.outcome = 'in_doubt' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in doubt', key),
+            DETAIL = 'Its holder''s lease ran out before it completed, and the scope leaves it to an operator what to do.',
+            HINT = 'Settle it with idem_resolve or idem_forget.';
+    ELSIF claimed.outcome = 'in_flight' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in flight', key),
+            DETAIL = format('Its holder''s lease ends at %s.', (claimed.stored).lease_until),
+            HINT = 'Try again later, or use idem_begin or idem_try_claim, which answer instead.';
+    END IF;
+END
+$$;
+
+-- idem_claim, with the function that messages name.
+CREATE FUNCTION _idem_claim_or_wait(function text, key text, ttl interval, scope text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    policy  record;
+    claimed _idem_claimed;
+BEGIN
+    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 THEN
+        PERFORM _idem_check_key(key);
+    END IF;
+    policy := _idem_policy(scope);
+    claimed := _idem_claim(function, policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual, true, NULL);
+    IF claimed.outcome IN ('in_doubt', 'in_flight') THEN
+        PERFORM _idem_raise_if_held(claimed, key);
+    END IF;
+    RETURN claimed.outcome IN ('acquired', 'taken_over');
+END
+$$;
+
+CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    RETURN _idem_claim_or_wait('idem_claim()', key, ttl, scope);
+END
+$$;
+
+CREATE FUNCTION idem_must_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    IF NOT _idem_claim_or_wait('idem_must_claim()', key, ttl, scope) THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID006', MESSAGE = format('key "%s" was claimed before', key),
+            DETAIL = 'Its work has committed.', HINT = 'Roll back; nothing is left to do.';
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION idem_try_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy  record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    RETURN (_idem_claim('idem_try_claim()', policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual,
+                        false, NULL)).outcome;
+END
+$$;
+
+-- Bytewise order, so that two calls reach their common keys in the same order. Those that are there already, or not quite, are claimed singly.
+CREATE FUNCTION idem_claim_many LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    policy    record;
+    wanted    text;
+    retention interval;
+    claimed   _idem_claimed;
+    granted   text[] := '{}';
+    now       timestamptz;
+    added     integer;
+    remaining text[];
+BEGIN
+    IF keys IS NULL THEN
+        PERFORM _idem_null('keys');
+    END IF;
+    policy := _idem_policy(scope);
+    retention := _idem_retention(policy.ttl, policy.keep_forever, idem_claim_many.ttl);
+    FOREACH wanted IN ARRAY keys LOOP
+        IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 1024 THEN
+            PERFORM _idem_check_key(wanted);
+        END IF;
+    END LOOP;
+    IF NOT current_setting('transaction_read_only')::boolean THEN
+        IF cardinality(keys) <= 64 THEN
+            PERFORM pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) FROM unnest(keys) AS w (k);
+        END IF;
+        now := clock_timestamp();
+        WITH added AS (
+            INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key)
+            SELECT now, _idem_deadline(now, retention, 'ttl'), 1, 'c', policy.scope, w.k
+              FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k)) w
+             WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = w.k)
+             ORDER BY w.k COLLATE "C"
+            ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
+        SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
+    END IF;
+    IF cardinality(granted) < (SELECT count(DISTINCT u.k COLLATE "C") FROM unnest(keys) AS u (k)) THEN
+        FOR wanted IN SELECT w.k FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k) EXCEPT SELECT g.k COLLATE "C" FROM unnest(granted) AS g (k)) w
+                        LEFT JOIN ONLY idem_keys s ON s.scope = policy.scope AND s.key = w.k
+                       WHERE s.key IS NULL OR s.state <> 'c' OR s.expires_at <= clock_timestamp()
+                       ORDER BY w.k COLLATE "C" LOOP
+            claimed := _idem_claim('idem_claim_many()', policy.scope, wanted, NULL, NULL, retention, NULL, policy.is_manual, true, NULL);
+            IF claimed.outcome IN ('in_doubt', 'in_flight') THEN
+                PERFORM _idem_raise_if_held(claimed, wanted);
+            END IF;
+            IF claimed.outcome IN ('acquired', 'taken_over') THEN
+                granted := granted || wanted;
+            END IF;
+        END LOOP;
+    END IF;
+    RETURN QUERY SELECT w.k FROM (SELECT DISTINCT ON (u.k COLLATE "C") u.k, u.place FROM unnest(keys) WITH ORDINALITY AS u (k, place) ORDER BY u.k COLLATE "C", u.place) w
+                   JOIN unnest(granted) AS g (k) ON g.k COLLATE "C" = w.k ORDER BY w.place;
+END
+$$;
+
+CREATE FUNCTION _idem_ticket(claimed _idem_claimed) RETURNS idem_ticket LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    stored idem_keys := claimed.stored;
+    ticket idem_ticket;
+BEGIN
+    ticket.outcome := claimed.outcome;
+    IF stored.key IS NULL OR claimed.outcome = 'mismatch' THEN
+        RETURN ticket;
+    END IF;
+    ticket.attempt := stored.attempt;
+    IF claimed.outcome = 'completed' THEN
+        ticket.status_code := stored.status_code;
+        ticket.response := stored.response;
+        ticket.response_omitted := stored.response_omitted IS NOT NULL;
+        RETURN ticket;
+    END IF;
+    ticket.lease_until := stored.lease_until;
+    IF claimed.outcome IN ('acquired', 'taken_over') THEN
+        ticket.fence := stored.fence;
+        ticket.steps := stored.steps;
+    ELSIF claimed.outcome = 'in_flight' THEN
+        ticket.retry_after_ms := least(ceil(greatest(extract(epoch FROM stored.lease_until - claimed.at) * 1000, 0)), 2147483647);
+    END IF;
+    RETURN ticket;
+END
+$$;
+
+CREATE FUNCTION idem_begin LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy  record;
+    given   interval;
+    until   timestamptz;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    PERFORM _idem_check_fingerprint(fingerprint);
+    ttl := _idem_retention(policy.ttl, policy.keep_forever, ttl);
+    IF lease IS NOT NULL THEN
+        given := _idem_lease(lease, 'lease');
+    END IF;
+    until := _idem_wait_until(wait);
+    RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, ttl, given, policy.is_manual, false, until));
+END
+$$;
+
+-- --- What the holder of a key does with it. The fence decides. -----------------------------------------------------------------------
+
+CREATE FUNCTION _idem_raise_stale(key text, has_fence boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF has_fence THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('key "%s" is not held with this fence', key),
+            DETAIL = 'It was taken over, settled, released, removed or found in doubt meanwhile, or never claimed.',
+            HINT = 'Roll back; begin the key again to learn what became of it.';
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('key "%s" was not claimed by this transaction', key),
+        DETAIL = 'Without a fence, a response is attached to a claim of the same transaction.',
+        HINT = 'Claim and complete in one transaction, on one connection; a leased key needs its fence. Is autocommit on?';
+END
+$$;
+
+-- The key's row, locked until the transaction ends, if it is held with the fence. ID001 otherwise. `accepts`: the states in which the change is allowed.
+CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts "char"[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    stored idem_keys;
+BEGIN
+    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    IF stored.fence = given AND stored.state = ANY (accepts) THEN
+        PERFORM _idem_require_writable(function);
+    END IF;
+    IF NOT current_setting('transaction_read_only')::boolean THEN
+        SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
+    END IF;
+    IF stored.fence = given AND stored.state = ANY (accepts) THEN
+        RETURN stored;
+    END IF;
+    PERFORM _idem_raise_stale(wanted_key, true);
+END
+$$;
+
+CREATE FUNCTION idem_step LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+    stored idem_keys;
+    before jsonb;
+    after  jsonb;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    IF fence IS NULL THEN
+        PERFORM _idem_null('fence');
+    END IF;
+    PERFORM _idem_check_key(step, 'step');
+    IF output = 'null' THEN
+        PERFORM _idem_invalid('output must not be the JSON value null', 'Among the steps of a key, null says that a step is intended.',
+            'For a step without output, give an empty object.');
+    END IF;
+    stored := _idem_held(policy.scope, key, fence, '{p}', 'idem_step()');
+    before := stored.steps -> step;
+    IF before IS NOT NULL AND (output IS NULL OR before = output) THEN
+        RETURN false;
+    END IF;
+    IF before <> 'null' THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('step "%s" of key "%s" is done with another output', step, key),
+            HINT = 'Use the stored output, which the ticket and idem_lookup have in their steps.';
+    END IF;
+    after := coalesce(stored.steps, '{}') || jsonb_build_object(step, output);
+    IF _idem_size(after) > policy.max_response_size THEN
+        RAISE program_limit_exceeded USING MESSAGE = 'steps are too large',
+            DETAIL = format('They would have %s bytes; the scope allows %s.', _idem_size(after), policy.max_response_size),
+            HINT = 'Store less, or raise max_response_size of the scope, or the setting idem.max_response_size.';
+    END IF;
+    UPDATE ONLY idem_keys k SET steps = after WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION idem_renew LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+    until  timestamptz;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    IF fence IS NULL THEN
+        PERFORM _idem_null('fence');
+    END IF;
+    until := _idem_deadline(clock_timestamp(), CASE WHEN lease IS NULL THEN policy.lease ELSE _idem_lease(lease, 'lease') END, 'lease');
+    PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_renew()');
+    UPDATE ONLY idem_keys k SET lease_until = until WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    RETURN until;
+END
+$$;
+
+CREATE FUNCTION idem_release LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    IF fence IS NULL THEN
+        PERFORM _idem_null('fence');
+    END IF;
+    PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_release()');
+    UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    RETURN true;
+END
+$$;
+
+-- Of a response as it is stored, in bytes.
+CREATE FUNCTION _idem_size(body jsonb) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT pg_column_size(CASE jsonb_typeof(body) WHEN 'object' THEN body || '{}' ELSE body || '[]' END) - 4
+$$;
+
+CREATE FUNCTION _idem_same_response(stored idem_keys, body jsonb, code integer, size integer, most integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT stored.status_code IS NOT DISTINCT FROM code
+       AND CASE WHEN stored.response_omitted IS NOT NULL THEN body IS NOT NULL AND size > most ELSE stored.response IS NOT DISTINCT FROM body END
+$$;
+
+-- Completes a key. `fallback`: what to store when the response is too large. Returns whether the response is stored.
+CREATE FUNCTION _idem_complete(function text, policy_scope text, most integer, wanted_key text, body jsonb, code integer, given bigint, fallback jsonb)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    stored    idem_keys;
+    size      integer := CASE WHEN body IS NULL THEN 0 ELSE _idem_size(body) END;
+    is_stored boolean := size <= most;
+    now       timestamptz;
+BEGIN
+    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
+    IF given IS NULL THEN
+        IF stored.state = 'c' AND stored.fence IS NULL AND _idem_wrote(policy_scope, wanted_key) THEN
+            NULL; -- the claim of this transaction
+        ELSE
+            PERFORM _idem_raise_stale(wanted_key, false);
+        END IF;
+    ELSE
+        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
+            RETURN is_stored;
+        ELSIF NOT current_setting('transaction_read_only')::boolean THEN
+            SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
+        END IF;
+        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
+            RETURN is_stored;
+        ELSIF stored.fence = given AND stored.state IN ('p', 'd') THEN
+            NULL; -- held
+        ELSE
+            PERFORM _idem_raise_stale(wanted_key, true);
+        END IF;
+    END IF;
+    PERFORM _idem_require_writable(function);
+    now := clock_timestamp();
+    UPDATE ONLY idem_keys k SET
+        expires_at = CASE WHEN k.expires_at = 'infinity' THEN k.expires_at ELSE _idem_deadline(now, k.expires_at - k.created_at, 'ttl') END,
+        state = 'c', lease_until = NULL, completed_at = CASE WHEN k.fence IS NOT NULL THEN now END, status_code = code,
+        response = CASE WHEN is_stored THEN body WHEN _idem_size(fallback) <= most THEN fallback END,
+        response_omitted = CASE WHEN NOT is_stored THEN true END
+     WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
+    IF NOT is_stored THEN
+        RAISE WARNING USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'response was not stored',
+            DETAIL = format('It has %s bytes; the scope allows %s.', size, most),
+            HINT = 'Raise max_response_size of the scope, or the setting idem.max_response_size.';
+    END IF;
+    RETURN is_stored;
+END
+$$;
+
+CREATE FUNCTION idem_complete LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    RETURN _idem_complete('idem_complete()', policy.scope, policy.max_response_size, key, response, status_code, fence, NULL);
+END
+$$;
+
+-- --- Questions ------------------------------------------------------------------------------------------------------------------------
+
+-- The live key that the snapshot sees; no row: there is none.
+CREATE FUNCTION _idem_live(wanted_scope text, wanted_key text, is_manual boolean) RETURNS SETOF idem_keys LANGUAGE sql STABLE AS $$
+    SELECT k.* FROM ONLY idem_keys k
+     WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
+       AND NOT (k.expires_at <= clock_timestamp() AND k.state <> 'd' AND NOT (k.state = 'p' AND (is_manual OR k.lease_until > clock_timestamp())))
+$$;
+
+CREATE FUNCTION idem_lookup LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    RETURN QUERY SELECT CASE k.state WHEN 'p' THEN 'in_progress' WHEN 'c' THEN 'completed' WHEN 'r' THEN 'released' ELSE 'in_doubt' END,
+            k.status_code, k.response, k.response_omitted IS NOT NULL, k.attempt, k.steps, k.created_at, k.expires_at, k.lease_until
+        FROM _idem_live(policy.scope, $1 COLLATE "C", policy.is_manual) k;
+END
+$$;
+
+CREATE FUNCTION idem_is_owner LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    IF owner IS NULL THEN
+        PERFORM _idem_null('owner');
+    END IF;
+    policy := _idem_policy(scope);
+    RETURN EXISTS (SELECT FROM _idem_live(policy.scope, $1 COLLATE "C", policy.is_manual) k WHERE k.owner = $2 COLLATE "C");
+END
+$$;
+
+CREATE FUNCTION idem_serialize LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    PERFORM pg_advisory_xact_lock(hashtextextended(key, hashtextextended(policy.scope, 8104)));
+    RETURN true;
+END
+$$;
+
+-- --- Operators ------------------------------------------------------------------------------------------------------------------------
+
+-- The key's row after all who hold it have ended, locked; NULL: there is none.
+CREATE FUNCTION _idem_settled(function text, wanted_scope text, wanted_key text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    stored idem_keys;
+BEGIN
+    IF NOT current_setting('transaction_read_only')::boolean THEN
+        -- A holder that has not committed is not to be seen. It has the hint, unless it came by another way.
+        PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+        SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR UPDATE;
+    ELSE
+        SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    END IF;
+    RETURN stored;
+END
+$$;
+
+CREATE FUNCTION idem_forget LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+    stored idem_keys;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    stored := _idem_settled('idem_forget()', policy.scope, key);
+    IF stored.key IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM _idem_require_writable('idem_forget()');
+    DELETE FROM ONLY idem_keys k WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    RETURN NOT _idem_is_expired(stored, clock_timestamp(), policy.is_manual);
+END
+$$;
+
+CREATE FUNCTION idem_resolve LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+    stored idem_keys;
+BEGIN
+    PERFORM _idem_check_key(key);
+    IF resolution IS NULL THEN
+        PERFORM _idem_null('resolution');
+    ELSIF resolution NOT IN ('completed', 'released') THEN
+        PERFORM _idem_invalid(format('unknown resolution "%s"', resolution), hint => 'Use ''completed'' or ''released''.');
+    END IF;
+    policy := _idem_policy(scope);
+    stored := _idem_settled('idem_resolve()', policy.scope, key);
+    IF stored.key IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('there is no key "%s"', key);
+    ELSIF stored.state IN ('c', 'r') THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('key "%s" is neither in doubt nor abandoned', key),
+            DETAIL = format('It is %s.', CASE stored.state WHEN 'c' THEN 'completed' ELSE 'released' END);
+    ELSIF stored.state = 'p' AND stored.lease_until > clock_timestamp() THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in flight', key),
+            DETAIL = format('Its holder''s lease ends at %s.', stored.lease_until), HINT = 'Wait for the lease''s end, or use idem_forget.';
+    END IF;
+    PERFORM _idem_require_writable('idem_resolve()');
+    -- The holder may still be running. The new fence makes its changes stale.
+    UPDATE ONLY idem_keys k SET fence = _idem_next_fence(k.fence) WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C" RETURNING * INTO stored;
+    IF resolution = 'completed' THEN
+        PERFORM _idem_complete('idem_resolve()', policy.scope, policy.max_response_size, key, response, status_code, stored.fence, NULL);
+    ELSE
+        UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    END IF;
+END
+$$;
+
+CREATE FUNCTION idem_redact LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    policy record;
+    stored idem_keys;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    stored := _idem_settled('idem_redact()', policy.scope, key);
+    IF stored.state = 'c' AND (stored.response IS NOT NULL OR stored.steps IS NOT NULL) THEN
+        PERFORM _idem_require_writable('idem_redact()');
+        UPDATE ONLY idem_keys k SET response_omitted = CASE WHEN k.response IS NOT NULL THEN true ELSE k.response_omitted END, response = NULL, steps = NULL
+         WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+        RETURN true;
+    END IF;
+    RETURN false;
+END
+$$;

@@ -1,0 +1,303 @@
+-- What every function asks first: arguments, settings, the scope's policy and the right to use it.
+
+CREATE FUNCTION _idem_null(argument text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE null_value_not_allowed USING MESSAGE = argument || ' must not be null';
+END
+$$;
+
+CREATE FUNCTION _idem_invalid(message text, detail text DEFAULT NULL, hint text DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF hint IS NOT NULL AND detail IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = message, DETAIL = detail, HINT = hint;
+    ELSIF hint IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = message, HINT = hint;
+    ELSIF detail IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = message, DETAIL = detail;
+    ELSE
+        RAISE invalid_parameter_value USING MESSAGE = message;
+    END IF;
+END
+$$;
+
+-- A key: 22004, 22023. `name` is what messages call it.
+CREATE FUNCTION _idem_check_key(key text, name text DEFAULT 'key') RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF key IS NULL THEN
+        PERFORM _idem_null(name);
+    ELSIF key = '' THEN
+        PERFORM _idem_invalid(name || ' must not be empty');
+    ELSIF octet_length(key) > 1024 THEN
+        PERFORM _idem_invalid(name || ' is too long', format('The %s has %s bytes; the most is %s.', name, octet_length(key), 1024),
+            format('Use a hash of it, such as encode(sha256(convert_to(%s, ''UTF8'')), ''hex'').', name));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION _idem_check_fingerprint(fingerprint bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF octet_length(fingerprint) NOT BETWEEN 1 AND 255 THEN
+        PERFORM _idem_invalid(format('fingerprint has %s bytes', octet_length(fingerprint)), format('It must have from 1 to %s.', 255),
+            'Use idem_fingerprint, idem_fingerprint_text or idem_fingerprint_bytes.');
+    END IF;
+END
+$$;
+
+-- 25006 in a read-only transaction, as the statements behind it would raise it, but whatever they find.
+CREATE FUNCTION _idem_require_writable(function text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_read_only')::boolean THEN
+        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s in a read-only transaction', function);
+    END IF;
+END
+$$;
+
+-- A span of time as hours, minutes and seconds: a day has 24 hours, a month 30 days. 22023: infinite or out of range.
+CREATE FUNCTION _idem_span(span interval, name text) RETURNS interval LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    days    numeric;
+    seconds numeric;
+BEGIN
+    IF NOT isfinite(span) THEN
+        PERFORM _idem_invalid(name || ' must be finite');
+    END IF;
+    days := (extract(year FROM span) * 12 + extract(month FROM span))::numeric * 30 + extract(day FROM span)::numeric;
+    IF days = 0 AND extract(hour FROM span) < 1e6 THEN
+        RETURN span;
+    END IF;
+    seconds := days * 86400 + extract(hour FROM span)::numeric * 3600 + extract(minute FROM span)::numeric * 60 + extract(second FROM span)::numeric;
+    IF abs(seconds) > 9223372036854 THEN
+        PERFORM _idem_invalid(name || ' is out of range');
+    END IF;
+    RETURN trunc(seconds / 86400)::bigint * interval '24 hours' + make_interval(secs => (seconds % 86400)::float8);
+END
+$$;
+
+CREATE FUNCTION _idem_positive_span(span interval, name text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    spent interval := _idem_span(span, name);
+BEGIN
+    IF spent <= interval '0' THEN
+        PERFORM _idem_invalid(name || ' must be positive', hint => 'Give a span of time such as ''30 s'' or ''1 day''.');
+    END IF;
+    RETURN spent;
+END
+$$;
+
+-- When a span from `at` on ends; NULL: never. 22023: beyond the greatest timestamp.
+CREATE FUNCTION _idem_deadline(at timestamptz, span interval, name text) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF span IS NULL THEN
+        RETURN 'infinity';
+    END IF;
+    IF extract(epoch FROM span) >= 9224318016000 - extract(epoch FROM at) THEN
+        PERFORM _idem_invalid(name || ' is out of range');
+    END IF;
+    RETURN at + span;
+END
+$$;
+
+-- Settings are those of the C edition, as text; here any session may set them.
+CREATE FUNCTION _idem_setting(name text, fallback text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('idem.' || name, true), ''), fallback)
+$$;
+
+-- A setting that is a span of time, and is set: `unit` is that of a number alone.
+CREATE FUNCTION _idem_span_setting(name text, unit text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    value text := current_setting('idem.' || name);
+BEGIN
+    RETURN _idem_span(CASE WHEN value ~ '^[0-9]+$' THEN value || ' ' || unit ELSE value END::interval, 'idem.' || name);
+END
+$$;
+
+-- The length of a lease: positive, and not over idem.max_lease.
+CREATE FUNCTION _idem_lease(span interval, name text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    lease interval := _idem_positive_span(span, name);
+    most  interval := CASE WHEN current_setting('idem.max_lease', true) <> '' THEN _idem_span_setting('max_lease', 's') ELSE interval '24 hours' END;
+BEGIN
+    IF extract(epoch FROM lease) > extract(epoch FROM most) THEN
+        PERFORM _idem_invalid(name || ' is longer than idem.max_lease', format('It is %s; idem.max_lease is %s.', span, _idem_setting('max_lease', '1d')),
+            'A number without a unit is seconds: ''30000'' is over eight hours. Say ''30 s'' or ''500 ms'', or raise idem.max_lease.');
+    END IF;
+    RETURN lease;
+END
+$$;
+
+-- Until when a call may wait, by its argument `wait`; NULL: not at all.
+CREATE FUNCTION _idem_wait_until(wait interval) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    span interval := _idem_span(coalesce(wait, '0'), 'wait');
+BEGIN
+    IF span < interval '0' THEN
+        PERFORM _idem_invalid('wait must not be negative', hint => 'Use ''0'' not to wait.');
+    END IF;
+    RETURN CASE WHEN span > interval '0' THEN _idem_deadline(clock_timestamp(), span, 'wait') END;
+END
+$$;
+
+-- Who calls: a function that runs with its owner's rights cannot ask current_user.
+CREATE FUNCTION _idem_caller() RETURNS name LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('role'), 'none'), session_user)::name
+$$;
+
+CREATE FUNCTION _idem_may_use(owner oid) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce(owner, 0) = 0 OR pg_has_role(_idem_caller(), owner, 'USAGE')
+$$;
+
+CREATE FUNCTION _idem_scope_denied(scope text, owner oid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF owner <> 0 AND NOT EXISTS (SELECT FROM pg_roles WHERE oid = owner) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('permission denied for scope "%s"', scope),
+            DETAIL = format('The scope''s owner, the role with OID %s, was dropped.', owner),
+            HINT = format('A superuser can give the scope a new owner: SELECT idem_scope_set(%L, owner => ''...'').', scope);
+    END IF;
+    RAISE insufficient_privilege USING MESSAGE = format('permission denied for scope "%s"', scope),
+        DETAIL = 'Only roles that have the privileges of the scope''s owner may use it.';
+END
+$$;
+
+-- The scope and what holds there. `scope`: NULL is ''. ttl: NULL is for ever. 42501: the caller may not use it.
+CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_forever boolean, OUT lease interval, OUT is_manual boolean,
+                             OUT max_response_size integer)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    stored idem_scopes;
+BEGIN
+    scope := coalesce(_idem_policy.scope, '');
+    IF octet_length(_idem_policy.scope) > 255 THEN
+        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(_idem_policy.scope), 255));
+    END IF;
+    SELECT * INTO stored FROM ONLY idem_scopes s WHERE s.scope = _idem_policy.scope COLLATE "C";
+    IF NOT FOUND AND _idem_setting('require_registered_scope', 'off')::boolean THEN
+        RAISE undefined_object USING MESSAGE = format('scope "%s" is not registered', _idem_policy.scope),
+            HINT = 'Register it with idem_scope_set, or turn idem.require_registered_scope off.';
+    END IF;
+    IF NOT _idem_may_use(stored.owner) THEN
+        PERFORM _idem_scope_denied(_idem_policy.scope, stored.owner);
+    END IF;
+    keep_forever := coalesce(stored.keep_forever, false);
+    IF NOT _idem_policy.keep_forever THEN
+        ttl := CASE WHEN stored.ttl IS NOT NULL THEN _idem_span(stored.ttl, 'ttl')
+                    WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
+                    ELSE interval '24 hours' END;
+    END IF;
+    lease := CASE WHEN stored.lease IS NOT NULL THEN _idem_span(stored.lease, 'lease')
+                  WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_span_setting('default_lease', 'ms')
+                  ELSE interval '30 s' END;
+    is_manual := coalesce(stored.on_lease_expiry = 'manual', false);
+    max_response_size := CASE WHEN stored.max_response_size IS NOT NULL THEN stored.max_response_size
+                              WHEN current_setting('idem.max_response_size', true) <> '' THEN pg_size_bytes(current_setting('idem.max_response_size', true))
+                              ELSE 1048576 END;
+END
+$$;
+
+-- The retention: for ever, else what the call says, else what the scope says.
+CREATE FUNCTION _idem_retention(policy_ttl interval, keep_forever boolean, given interval) RETURNS interval LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    span interval := policy_ttl;
+BEGIN
+    IF given IS NOT NULL THEN
+        span := _idem_positive_span(given, 'ttl');
+    END IF;
+    RETURN CASE WHEN NOT keep_forever THEN span END;
+END
+$$;
+
+-- Whether the row may be changed by the caller: another call may have set an owner meanwhile.
+CREATE FUNCTION _idem_check_scope(scope text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    holder oid;
+BEGIN
+    IF scope IS NULL THEN
+        PERFORM _idem_null('scope');
+    ELSIF octet_length(scope) > 255 THEN
+        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(scope), 255));
+    END IF;
+    SELECT s.owner INTO holder FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C";
+    IF NOT _idem_may_use(holder) THEN
+        PERFORM _idem_scope_denied(scope, holder);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION idem_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM _idem_check_scope($1);
+    PERFORM _idem_deadline(clock_timestamp(), _idem_positive_span($2, 'ttl'), 'ttl') WHERE $2 IS NOT NULL;
+    PERFORM _idem_deadline(clock_timestamp(), _idem_lease($4, 'lease'), 'lease') WHERE $4 IS NOT NULL;
+    PERFORM _idem_positive_span($9, 'response_ttl') WHERE $9 IS NOT NULL;
+    IF $5 NOT IN ('takeover', 'manual') THEN
+        PERFORM _idem_invalid(format('unknown policy "%s" for on_lease_expiry', $5), hint => 'Use ''takeover'' or ''manual''.');
+    END IF;
+    IF $6 < 0 THEN
+        PERFORM _idem_invalid('max_response_size must not be negative');
+    END IF;
+    IF $7::oid <> 0 AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = $7) THEN
+        RAISE undefined_object USING MESSAGE = format('invalid role OID: %s', $7::oid);
+    END IF;
+    IF $8 IS NOT NULL THEN
+        PERFORM _idem_not_supported('rings');
+    END IF;
+    PERFORM _idem_require_writable('idem_scope_set()');
+    INSERT INTO idem_scopes AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $9)
+    ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl), keep_forever = coalesce(excluded.keep_forever, c.keep_forever),
+        lease = coalesce(excluded.lease, c.lease), on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),
+        max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner),
+        response_ttl = coalesce(excluded.response_ttl, c.response_ttl)
+    WHERE _idem_may_use(c.owner);
+    IF NOT FOUND THEN
+        PERFORM _idem_scope_denied($1, (SELECT s.owner FROM idem_scopes s WHERE s.scope = $1 COLLATE "C"));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION idem_scope_reset LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    setting  text;
+    known    CONSTANT text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
+                                       WHERE a.attrelid = 'idem_scopes'::regclass AND a.attnum > 1 AND NOT a.attisdropped ORDER BY a.attnum);
+BEGIN
+    IF $1 IS NULL THEN
+        PERFORM _idem_null('scope');
+    ELSIF $2 IS NULL THEN
+        PERFORM _idem_null('settings');
+    ELSIF array_position($2, NULL) IS NOT NULL THEN
+        PERFORM _idem_null('a name in settings');
+    END IF;
+    PERFORM _idem_check_scope($1);
+    FOREACH setting IN ARRAY $2 LOOP
+        IF setting <> ALL (known || 'ring'::text) THEN
+            PERFORM _idem_invalid(format('a scope has no setting "%s"', setting), hint => format('The settings are %s, ring.', array_to_string(known, ', ')));
+        END IF;
+    END LOOP;
+    PERFORM _idem_require_writable('idem_scope_reset()');
+    EXECUTE 'UPDATE ONLY idem_scopes AS c SET scope = c.scope'
+        || coalesce((SELECT string_agg(format(', %I = NULL', k.name), '') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), '')
+        || ' WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner)' USING $1;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM _idem_check_scope($1);
+    RETURN EXISTS (SELECT FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C");
+END
+$$;
+
+CREATE FUNCTION idem_scope_drop LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM _idem_check_scope($1);
+    PERFORM _idem_require_writable('idem_scope_drop()');
+    DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner);
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM _idem_check_scope($1);
+    RETURN false;
+END
+$$;
