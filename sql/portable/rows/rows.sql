@@ -25,8 +25,8 @@ BEGIN
     ELSIF kind NOT IN ('r', 'p') THEN
         RAISE wrong_object_type USING MESSAGE = format('"%s" is not a table', relation),
             DETAIL = format('This operation is not supported for %s.',
-                            CASE kind WHEN 'i' THEN 'indexes' WHEN 'I' THEN 'partitioned indexes' WHEN 'S' THEN 'sequences' WHEN 't' THEN 'TOAST tables'
-                                      WHEN 'm' THEN 'materialized views' WHEN 'c' THEN 'composite types' ELSE 'foreign tables' END);
+                            CASE kind WHEN 'i' THEN 'indexes' WHEN 'I' THEN 'partitioned indexes' WHEN 'S' THEN 'sequences'
+                                      WHEN 't' THEN 'TOAST tables' WHEN 'm' THEN 'materialized views' WHEN 'c' THEN 'composite types' ELSE 'foreign tables' END);
     END IF;
     item := CASE kind WHEN 'p' THEN '' ELSE 'ONLY ' END || name || ' AS t';
 END
@@ -77,8 +77,8 @@ CREATE FUNCTION _idem_type_name(type oid, typmod integer) RETURNS text LANGUAGE 
 BEGIN
     RETURN (SELECT CASE WHEN typmod = -1 THEN format('%I.%I', n.nspname, y.typname)
                         WHEN y.oid IN ('interval'::regtype, 'interval[]'::regtype) THEN format_type(y.oid, typmod)
-                        ELSE format('%I.%I(%s)', n.nspname, y.typname,
-                                    substring(format_type(y.oid, typmod) FROM '\(([^()]*)\)(?: with(?:out)? time zone)?(?:\[\])*$')) END
+                        ELSE format('%I.%I', n.nspname, y.typname)
+                             || coalesce(substring(format_type(y.oid, typmod) FROM '(\([^()]*\))(?: with(?:out)? time zone)?(?:\[\])*$'), '') END
               FROM pg_type y JOIN pg_namespace n ON n.oid = y.typnamespace WHERE y.oid = type);
 END
 $$;
@@ -103,12 +103,12 @@ BEGIN
 END
 $$;
 
--- The columns that an object names, in its order, each with its value as an expression of the column's type. Values are those that jsonb_populate_record
--- would make: a literal where the type's input function alone decides, else jsonb_to_record does the work. is_compared: the value is not assigned, so
--- nothing else applies the type's modifier. operand: a cast of both operands, as polymorphic operators take no domains. coll: the column's collation, if it
--- is not its type's.
+-- The columns that an object names, in its order, each with its value as an expression of the column's type. Values are those that
+-- jsonb_populate_record would make: a literal where the type's input function alone decides, else jsonb_to_record does the work. is_compared: the
+-- value is not assigned, so nothing else applies the type's modifier. operand: a cast of both operands, as polymorphic operators take no domains.
+-- coll: the column's collation, if it is not its type's.
 CREATE FUNCTION _idem_row_values(target oid, object jsonb, parameter text, is_compared boolean,
-                                 OUT n bigint, OUT number smallint, OUT name text, OUT value text, OUT type text, OUT operand text, OUT coll text,
+                                 OUT n bigint, OUT number smallint, OUT name text, OUT value text, OUT operand text, OUT coll text,
                                  OUT own_coll oid, OUT is_literal boolean, OUT is_null boolean, OUT is_row boolean)
 RETURNS SETOF record LANGUAGE sql STABLE AS $$
     SELECT m.n, a.attnum, quote_ident(a.attname),
@@ -117,7 +117,6 @@ RETURNS SETOF record LANGUAGE sql STABLE AS $$
                                               ELSE m.element #>> '{}' END, s.nspname, y.typname)
                 ELSE format('(SELECT r.%1$I FROM pg_catalog.jsonb_to_record(%2$s) AS r (%1$I %3$s))', a.attname, parameter,
                             _idem_type_name(y.oid, a.atttypmod)) END,
-           CASE WHEN NOT l.is_literal THEN _idem_type_name(y.oid, a.atttypmod) END,
            CASE WHEN y.typtype = 'd' THEN '::' || _idem_type_name((_idem_base_type(y.oid)).type, -1) ELSE '' END,
            CASE WHEN a.attcollation <> y.typcollation THEN ' COLLATE ' || _idem_collation_name(a.attcollation) ELSE '' END,
            a.attcollation, l.is_literal, m.element = 'null',
@@ -153,8 +152,11 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_row_select(item text, row_data text, condition text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT format('SELECT true, NULL::pg_catalog.numeric, %s, NULL::pg_catalog.jsonb FROM %s WHERE %s', row_data, item, condition)
+CREATE FUNCTION _idem_row_select(item text, row_data text, condition text, detail text DEFAULT 'NULL::pg_catalog.jsonb')
+RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN format('SELECT true, NULL::pg_catalog.numeric, %s, %s FROM %s WHERE %s', row_data, detail, item, condition);
+END
 $$;
 
 -- --- Keys -----------------------------------------------------------------------------------------------------------------------------------
@@ -185,8 +187,8 @@ DECLARE
 BEGIN
     RAISE invalid_column_reference USING
         MESSAGE = format('columns %s are not a unique key of table "%s"', _idem_row_list(target, given), relation),
-        DETAIL = 'Needed are exactly the columns of its primary key or of a unique index that is valid, not partial, not on expressions and not deferrable'
-                 || CASE WHEN allows_nulls THEN '.' ELSE ', all of them NOT NULL.' END,
+        DETAIL = 'Needed are exactly the columns of its primary key or of a unique index that is valid, not partial, '
+                 || 'not on expressions and not deferrable' || CASE WHEN allows_nulls THEN '.' ELSE ', all of them NOT NULL.' END,
         HINT = CASE WHEN usable IS NULL THEN 'The table has none: add a primary key.' ELSE format('The table has: %s.', usable) END;
 END
 $$;
@@ -221,7 +223,8 @@ BEGIN
                                          ELSE (SELECT o.operator FROM _idem_row_operators(index, false) AS o WHERE o.n = k.n) END, v.value) END,
                    ' AND ' ORDER BY k.n)
           FROM pg_index x
-         CROSS JOIN LATERAL unnest(x.indkey::smallint[], x.indclass::oid[], x.indcollation::oid[]) WITH ORDINALITY AS k (number, operator_class, coll, n)
+         CROSS JOIN LATERAL unnest(x.indkey::smallint[], x.indclass::oid[], x.indcollation::oid[])
+                            WITH ORDINALITY AS k (number, operator_class, coll, n)
           JOIN _idem_row_values(target, object, parameter, true) AS v ON v.number = k.number
          WHERE x.indexrelid = index AND k.n <= x.indnkeyatts);
 END
@@ -262,8 +265,8 @@ $$;
 
 -- --- Execution ------------------------------------------------------------------------------------------------------------------------------
 
--- Executes one statement, and returns its first row. It finds rows by their index, whatever the caller has set for the planner: these settings hold while
--- it is planned, and the caller's while it runs, so triggers see theirs.
+-- Executes one statement, and returns its first row. It finds rows by their index, whatever the caller has set for the planner: these settings hold
+-- while it is planned, and the caller's while it runs, so triggers see theirs.
 CREATE FUNCTION idem_row_run(statement text, key jsonb, expected jsonb, changes jsonb,
                              OUT is_found boolean, OUT is_expected boolean, OUT number numeric, OUT row_data jsonb, OUT detail jsonb)
 LANGUAGE plpgsql VOLATILE UNPINNED AS $$
@@ -304,12 +307,17 @@ BEGIN
 END
 $$;
 
--- The assignments of an object, and a condition that reads all values that are no literals.
+CREATE FUNCTION _idem_row_reading(value text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN format(' AND pg_catalog.num_nulls(%s) OPERATOR(pg_catalog.>=) 0', value);
+END
+$$;
+
+-- The assignments of an object, and a condition that reads the values that are no literals. It is true, and does not depend on the row.
 CREATE FUNCTION _idem_row_changes(target oid, changes jsonb, OUT assignments text, OUT gate text) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT string_agg(format('%s = %s', v.name, v.value), ', ' ORDER BY v.n),
-           coalesce(' AND (SELECT true FROM pg_catalog.jsonb_to_record($3) AS r ('
-                    || string_agg(format('%s %s', v.name, v.type), ', ') FILTER (WHERE NOT v.is_literal) || '))', '')
+           coalesce(string_agg(_idem_row_reading(v.value), '') FILTER (WHERE NOT v.is_literal), '')
       INTO assignments, gate
       FROM _idem_row_values(target, changes, '$3', false) AS v;
 END
@@ -359,7 +367,8 @@ CREATE FUNCTION _idem_version_guard_of(target oid, OUT guard name, OUT guarded t
 BEGIN
     SELECT t.tgname, convert_from(substr(t.tgargs, 1, octet_length(t.tgargs) - 1), getdatabaseencoding()) INTO guard, guarded
       FROM pg_trigger t
-     WHERE t.tgrelid = target AND t.tgfoid = 'idem_version_guard'::regproc AND t.tgnargs = 1 AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgtype & 83 = 19
+     WHERE t.tgrelid = target AND t.tgfoid = 'idem_version_guard'::regproc AND t.tgnargs = 1 AND t.tgqual IS NULL AND t.tgattr = ''
+       AND t.tgtype & 83 = 19
      ORDER BY t.tgname COLLATE "C" LIMIT 1;
 END
 $$;
@@ -372,7 +381,8 @@ END
 $$;
 
 -- The lock that a change of the guard needs; 42501 before anything is locked.
-CREATE FUNCTION idem_row_guard_lock(target regclass, version_column name, function text) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION idem_row_guard_lock(target regclass, version_column name, function text)
+RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     entry record;
     mode  text := 'ACCESS EXCLUSIVE';
@@ -382,9 +392,9 @@ BEGIN
     SELECT c.relname, c.relkind, c.relowner INTO entry FROM pg_class c WHERE c.oid = target;
     IF FOUND AND NOT pg_has_role(entry.relowner, 'USAGE') THEN
         RAISE insufficient_privilege USING
-            MESSAGE = format('must be owner of %s %s', CASE entry.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'S' THEN 'sequence'
-                                                                          WHEN 'f' THEN 'foreign table' WHEN 'i' THEN 'index' WHEN 'I' THEN 'index'
-                                                                          ELSE 'table' END, entry.relname);
+            MESSAGE = format('must be owner of %s %s',
+                             CASE entry.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'S' THEN 'sequence'
+                                                WHEN 'f' THEN 'foreign table' WHEN 'i' THEN 'index' WHEN 'I' THEN 'index' ELSE 'table' END, entry.relname);
     END IF;
     t := _idem_row_table(target);
     IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = target AND a.attname = version_column AND NOT a.attisdropped) THEN
@@ -395,7 +405,8 @@ END
 $$;
 COMMENT ON FUNCTION idem_row_guard_lock(regclass, name, text) IS 'Internal, for optimistic_enable and optimistic_disable.';
 
-CREATE FUNCTION idem_row_guard_plan(target regclass, version_column name) RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION idem_row_guard_plan(target regclass, version_column name)
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t      record := _idem_row_table(target);
     held   record := _idem_version_guard_of(target);
@@ -430,7 +441,8 @@ BEGIN
         RAISE WARNING USING MESSAGE = format('rows of the tables that inherit from "%s" are not guarded', t.relation),
             HINT = 'Call optimistic_enable for each of those tables, too.';
     END IF;
-    RETURN CASE WHEN is_new THEN ARRAY[format('ALTER TABLE %s ADD COLUMN %I pg_catalog.int8 NOT NULL DEFAULT 1', t.name, version_column)] ELSE '{}' END
+    RETURN CASE WHEN is_new THEN ARRAY[format('ALTER TABLE %s ADD COLUMN %I pg_catalog.int8 NOT NULL DEFAULT 1', t.name, version_column)]
+                ELSE '{}' END
         || format('CREATE TRIGGER zz_idem_version_guard BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION %s.idem_version_guard(%L)', t.name,
                   (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_version_guard'::regproc), version_column);
 END
@@ -469,9 +481,9 @@ BEGIN
 END
 $$;
 
--- Fires for anybody who may update the table, so it calls nothing of idem's. PL/pgSQL knows fields by their names in its text, and compiles each expression
--- for one type: a column called version is read and set as a field, by an expression for each type that it may be altered to. A column with another name
--- needs a query, and a copy of the row, which also copies values that are stored out of line.
+-- Fires for anybody who may update the table, so it calls nothing of idem's. PL/pgSQL knows fields by their names in its text, and compiles each
+-- expression for one type: a column called version is read and set as a field, by an expression for each type that it may be altered to. A column
+-- with another name needs a query, and a copy of the row, which also copies values that are stored out of line.
 CREATE FUNCTION idem_version_guard LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     is_field boolean := TG_ARGV[0] OPERATOR(pg_catalog.=) 'version';
@@ -533,7 +545,8 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_row_optimistic_plan(target regclass, key jsonb, expected_version bigint, changes jsonb) RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION idem_row_optimistic_plan(target regclass, key jsonb, expected_version bigint, changes jsonb)
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
     held      record;
@@ -587,9 +600,10 @@ BEGIN
 END
 $$;
 
--- Records compare their fields by the equality of the fields' types, and nulls are equal: IS NOT DISTINCT FROM without a search_path. 42883 if a type has
--- no equality. The record of the expected values is compared with itself, so that this does not depend on the rows.
-CREATE FUNCTION idem_row_conditional_plan(target regclass, key jsonb, expected jsonb, changes jsonb) RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+-- Records compare their fields by the equality of the fields' types, and nulls are equal: IS NOT DISTINCT FROM without a search_path. 42883 if a type
+-- has no equality. The record of the expected values is compared with itself, so that this does not depend on the rows.
+CREATE FUNCTION idem_row_conditional_plan(target regclass, key jsonb, expected jsonb, changes jsonb)
+RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
     change    record;
@@ -634,13 +648,14 @@ COMMENT ON FUNCTION idem_row_digits(double precision) IS 'Internal, for conditio
 CREATE FUNCTION idem_row_adjust_plan(target regclass, key jsonb, column_name name, delta numeric, minimum numeric, maximum numeric)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    t        record := _idem_row_table(target);
-    entry    record;
-    base     record;
-    calc     text;
-    number   text;
-    sum      text;
-    expected text;
+    t         record := _idem_row_table(target);
+    entry     record;
+    base      record;
+    calc      text;
+    number    text;
+    sum       text;
+    expected  text;
+    condition text;
 BEGIN
     PERFORM _idem_row_object(key, 'key');
     IF column_name IS NULL THEN
@@ -663,9 +678,11 @@ BEGIN
         PERFORM _idem_invalid('minimum must not be greater than maximum');
     END IF;
     base := _idem_base_type(entry.atttypid, entry.atttypmod);
-    calc := CASE base.type WHEN 'real'::regtype THEN 'pg_catalog.float4' WHEN 'double precision'::regtype THEN 'pg_catalog.float8' ELSE 'pg_catalog.numeric' END;
-    IF base.type NOT IN ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, 'numeric'::regtype, 'real'::regtype, 'double precision'::regtype) THEN
-        RAISE datatype_mismatch USING MESSAGE = format('column "%s" of table "%s" is of type %s', column_name, t.relation, format_type(entry.atttypid, NULL)),
+    calc := CASE base.type WHEN 'real'::regtype THEN 'pg_catalog.float4' WHEN 'double precision'::regtype THEN 'pg_catalog.float8'
+                           ELSE 'pg_catalog.numeric' END;
+    IF base.type <> ALL ('{smallint,integer,bigint,numeric,real,double precision}'::regtype[]) THEN
+        RAISE datatype_mismatch
+            USING MESSAGE = format('column "%s" of table "%s" is of type %s', column_name, t.relation, format_type(entry.atttypid, NULL)),
             DETAIL = 'What is adjusted must be a number.';
     ELSIF delta::text IN ('NaN', 'Infinity', '-Infinity') THEN
         PERFORM _idem_invalid('delta must be finite');
@@ -680,9 +697,11 @@ BEGIN
         CASE WHEN minimum IS NOT NULL THEN format('%s OPERATOR(pg_catalog.>=) CAST(%L::pg_catalog.numeric AS %s)', sum, minimum, calc) END,
         CASE WHEN maximum IS NOT NULL THEN format('%s OPERATOR(pg_catalog.<=) CAST(%L::pg_catalog.numeric AS %s)', sum, maximum, calc) END,
         CASE WHEN minimum IS NULL AND maximum IS NULL THEN number || ' IS NOT NULL' END);
-    RETURN _idem_row_change(t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), _idem_row_by_key(target, t.relation, key), expected,
+    condition := _idem_row_by_key(target, t.relation, key);
+    RETURN _idem_row_change(t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), condition, expected,
         CASE WHEN calc = 'pg_catalog.numeric' THEN number
-             ELSE format('%s.idem_row_digits(%s)', (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_row_run'::regproc), number) END, '');
+             ELSE format('%s.idem_row_digits(%s)', (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_row_run'::regproc), number)
+        END, '');
 END
 $$;
 COMMENT ON FUNCTION idem_row_adjust_plan(regclass, jsonb, name, numeric, numeric, numeric) IS
@@ -750,18 +769,12 @@ END
 $$;
 COMMENT ON FUNCTION idem_row_patience(boolean, timestamptz) IS 'Internal, for pessimistic_lock: how long to wait for a lock.';
 
-CREATE FUNCTION _idem_row_look(target regclass, item text, relation name, row_data text, key jsonb) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    PERFORM _idem_row_members(target, relation, key);
-    RETURN _idem_row_select(item, row_data, _idem_row_by_key(target, relation, key));
-END
-$$;
-
 CREATE FUNCTION idem_row_lock_plan(target regclass, key jsonb) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t record := _idem_row_table(target);
 BEGIN
-    RETURN _idem_row_look(target, t.item, t.relation, _idem_row_data(target), key);
+    PERFORM _idem_row_members(target, t.relation, key);
+    RETURN _idem_row_select(t.item, _idem_row_data(target), _idem_row_by_key(target, t.relation, key));
 END
 $$;
 COMMENT ON FUNCTION idem_row_lock_plan(regclass, jsonb) IS 'Internal, for pessimistic_lock: the statement that reads the row.';
@@ -812,8 +825,8 @@ BEGIN
 END
 $$;
 
--- For each key: the statement that reads its row, with the main key in `detail`; and which key is the first one equal to it. Rows are locked in the order
--- of the table's main key, its primary key or else its first unique one: "sorting" returns the keys' numbers in that order.
+-- For each key: the statement that reads its row, with the main key in `detail`; and which key is the first one equal to it. Rows are locked in the
+-- order of the table's main key, its primary key or else its first unique one: "sorting" returns the keys' numbers in that order.
 CREATE FUNCTION idem_row_locks_plan(target regclass, keys jsonb[], OUT looks text[], OUT firsts integer[], OUT sorting text)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -822,16 +835,15 @@ DECLARE
     main     record;
     part     text;
 BEGIN
+    SELECT k.index, k.columns INTO main FROM _idem_row_keys(target, false) AS k ORDER BY k.is_primary DESC, k.index LIMIT 1;
+    part := _idem_row_part(target, main.columns);
     firsts := ARRAY(SELECT min(k.n) OVER (PARTITION BY k.key) FROM unnest(keys) WITH ORDINALITY AS k (key, n) ORDER BY k.n);
     FOR i IN 1..cardinality(firsts) LOOP
-        looks[i] := CASE WHEN firsts[i] = i THEN _idem_row_look(target, t.item, t.relation, row_data, keys[i]) END;
+        IF firsts[i] = i THEN
+            PERFORM _idem_row_members(target, t.relation, keys[i]);
+            looks[i] := _idem_row_select(t.item, row_data, _idem_row_by_key(target, t.relation, keys[i]), part);
+        END IF;
     END LOOP;
-    SELECT k.index, k.columns INTO main FROM _idem_row_keys(target, false) AS k ORDER BY k.is_primary DESC, k.index LIMIT 1;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    part := _idem_row_part(target, main.columns);
-    looks := ARRAY(SELECT replace(l.look, 'NULL::pg_catalog.jsonb FROM ', part || ' FROM ') FROM unnest(looks) WITH ORDINALITY AS l (look, n) ORDER BY l.n);
     SELECT format('SELECT pg_catalog.array_agg(m.n ORDER BY %s) FROM pg_catalog.unnest($1) WITH ORDINALITY AS m (main, n) '
                   'CROSS JOIN LATERAL pg_catalog.jsonb_to_record(m.main) AS r (%s) WHERE m.main IS NOT NULL',
                   string_agg(format('(r.%I)%s%s USING %s', a.attname,
@@ -839,7 +851,8 @@ BEGIN
                                     CASE WHEN o.coll <> 0 THEN ' COLLATE ' || _idem_collation_name(o.coll) ELSE '' END, o.operator), ', ' ORDER BY o.n),
                   string_agg(format('%I %s', a.attname, _idem_type_name(a.atttypid, a.atttypmod)), ', '))
       INTO sorting
-      FROM _idem_row_operators(main.index, true) AS o JOIN pg_attribute a ON a.attrelid = target AND a.attnum = o.number JOIN pg_type y ON y.oid = a.atttypid;
+      FROM _idem_row_operators(main.index, true) AS o JOIN pg_attribute a ON a.attrelid = target AND a.attnum = o.number
+      JOIN pg_type y ON y.oid = a.atttypid;
 END
 $$;
 COMMENT ON FUNCTION idem_row_locks_plan(regclass, jsonb[]) IS 'Internal, for pessimistic_lock_many: the statements to execute.';
@@ -847,7 +860,8 @@ COMMENT ON FUNCTION idem_row_locks_plan(regclass, jsonb[]) IS 'Internal, for pes
 CREATE FUNCTION idem_row_moved(target regclass) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE serialization_failure USING
-        MESSAGE = format('a key of table "%s" passed to another row while rows were being locked', (SELECT c.relname FROM pg_class c WHERE c.oid = target)),
+        MESSAGE = format('a key of table "%s" passed to another row while rows were being locked',
+                         (SELECT c.relname FROM pg_class c WHERE c.oid = target)),
         DETAIL = 'Locking that row as well would leave the order that keeps callers from deadlocks.', HINT = 'Retry the transaction.';
 END
 $$;
@@ -923,7 +937,7 @@ $$;
 
 -- --- Insertion ------------------------------------------------------------------------------------------------------------------------------
 
--- The columns of a name[] argument. 22004 for a null, 22023 when empty or a name comes twice, 42703.
+-- The columns of a name[] argument; NULL for a name of no column. 22004 for a null, 22023 when empty or a name comes twice.
 CREATE FUNCTION _idem_row_names(target oid, names name[], argument text) RETURNS smallint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     seen    text[] := '{}';
@@ -960,7 +974,7 @@ $$;
 -- Whether an expression calls a volatile function.
 CREATE FUNCTION _idem_is_volatile(expression text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM regexp_matches(expression, ':(?:func|opfunc|aggfn|winfn)(?:id|oid)? ([0-9]+)', 'g') AS f (match)
+    RETURN EXISTS (SELECT FROM regexp_matches(expression, ':(?:op)?funcid ([0-9]+)', 'g') AS f (match)
                      JOIN pg_proc p ON p.oid = f.match[1]::oid WHERE p.provolatile = 'v')
         OR EXISTS (SELECT FROM regexp_matches(expression, ':opno ([0-9]+)', 'g') AS f (match)
                      JOIN pg_operator o ON o.oid = f.match[1]::oid JOIN pg_proc p ON p.oid = o.oprcode WHERE p.provolatile = 'v')
@@ -980,7 +994,8 @@ BEGIN
                   WHERE NOT new_row ? a.attname::text ORDER BY k.n LOOP
         IF entry.attidentity <> '' OR _idem_is_volatile(entry.expression) THEN
             PERFORM _idem_invalid(format('new_row lacks column "%s" of table "%s"', entry.attname, relation),
-                'Its default gives every row another value, so such a row is never a duplicate.', 'Give the column, or name the columns of another unique key.');
+                'Its default gives every row another value, so such a row is never a duplicate.',
+                'Give the column, or name the columns of another unique key.');
         ELSIF NOT entry.has_value THEN
             new_row := new_row || jsonb_build_object(entry.attname, NULL);
         END IF;
@@ -989,7 +1004,8 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_row_insert(target oid, relation text, new_row jsonb, clause text, row_data text, detail text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION _idem_row_insert(target oid, relation text, new_row jsonb, clause text, row_data text, detail text)
+RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT format('INSERT INTO %s AS t %s%s RETURNING true, NULL::pg_catalog.numeric, %s, %s', relation,
                           coalesce('(' || string_agg(v.name, ', ' ORDER BY v.n) || ') VALUES (' || string_agg(v.value, ', ' ORDER BY v.n) || ')',
@@ -1027,10 +1043,11 @@ END
 $$;
 COMMENT ON FUNCTION idem_row_find_plan(regclass, oid, jsonb) IS 'Internal, for unique_insert: the statement that finds the duplicate.';
 
--- insertion: INSERT ... ON CONFLICT DO NOTHING; attempt: the same without ON CONFLICT; find: the row that has the key of the new row, unless defaults or
--- generation decide what that is. has_row_triggers: BEFORE triggers, which may have changed the key.
+-- insertion: INSERT ... ON CONFLICT DO NOTHING; attempt: the same without ON CONFLICT; find: the row that has the key of the new row, unless defaults
+-- or generation decide what that is. has_row_triggers: BEFORE triggers, which may have changed the key.
 CREATE FUNCTION idem_row_unique_plan(target regclass, new_row jsonb, conflict_columns name[],
-                                     OUT insertion text, OUT attempt text, OUT find text, OUT index oid, OUT has_row_triggers boolean, OUT has_triggers boolean)
+                                     OUT insertion text, OUT attempt text, OUT find text, OUT index oid, OUT has_row_triggers boolean,
+                                     OUT has_triggers boolean)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t        record := _idem_row_table(target);
@@ -1082,8 +1099,8 @@ END
 $$;
 COMMENT ON FUNCTION idem_row_unique_plan(regclass, jsonb, name[]) IS 'Internal, for unique_insert: the statements to execute.';
 
--- The key of a new row as defaults and generation make it. Their expressions come from the catalog, so they are evaluated where they were deparsed, under
--- idem's search_path.
+-- The key of a new row as defaults and generation make it. Their expressions come from the catalog, so they are evaluated where they were deparsed,
+-- under idem's search_path.
 CREATE FUNCTION idem_row_made_key(target regclass, index oid, new_row jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     made   jsonb;
@@ -1091,7 +1108,8 @@ DECLARE
     keys   text;
 BEGIN
     SELECT string_agg(format('(%s)::%s AS %I',
-                             coalesce(v.value, CASE WHEN a.attgenerated = '' THEN coalesce(pg_get_expr(d.adbin, target), pg_get_expr(y.typdefaultbin, 0)) END, 'NULL'),
+                             coalesce(v.value, CASE WHEN a.attgenerated = '' THEN coalesce(pg_get_expr(d.adbin, target), pg_get_expr(y.typdefaultbin, 0)) END,
+                                      'NULL'),
                              _idem_type_name(a.atttypid, a.atttypmod), a.attname), ', '),
            string_agg(CASE WHEN a.attgenerated = '' THEN format('t.%I', a.attname) ELSE format('%s AS %I', pg_get_expr(d.adbin, target), a.attname) END, ', ')
                FILTER (WHERE a.attnum = ANY (k.columns))
@@ -1101,7 +1119,8 @@ BEGIN
       JOIN _idem_row_keys(target, true) AS k ON k.index = idem_row_made_key.index
      WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped
        AND (a.attidentity = '' OR v.value IS NOT NULL) AND NOT (v.value IS NULL AND coalesce(_idem_is_volatile(d.adbin::text), false));
-    EXECUTE format('SELECT to_jsonb(k.*) FROM (SELECT %s FROM (SELECT %s, %s::oid AS tableoid) AS t) AS k', keys, inputs, target::oid) INTO made USING new_row;
+    EXECUTE format('SELECT to_jsonb(k.*) FROM (SELECT %s FROM (SELECT %s, %s::oid AS tableoid) AS t) AS k', keys, inputs, target::oid)
+       INTO made USING new_row;
     RETURN made;
 EXCEPTION WHEN undefined_column THEN -- generated from a column whose default differs for each row
     RETURN NULL;
@@ -1110,7 +1129,8 @@ $$;
 COMMENT ON FUNCTION idem_row_made_key(regclass, oid, jsonb) IS 'Internal, for unique_insert: the key of a new row.';
 
 -- The key that a unique violation tells of; NULL if it does not, or not unmistakably. Messages may be translated.
-CREATE FUNCTION idem_row_violated_key(target regclass, index oid, detail text) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION idem_row_violated_key(target regclass, index oid, detail text)
+RETURNS jsonb LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     columns smallint[] := (SELECT k.columns FROM _idem_row_keys(target, true) AS k WHERE k.index = idem_row_violated_key.index);
     names   text[] := ARRAY(SELECT a.attname::text FROM unnest(columns) WITH ORDINALITY AS k (number, n)
@@ -1203,8 +1223,8 @@ BEGIN
 END
 $$;
 
--- The default hash operator class of a type, and its function that takes a seed. Containers have none here, as what they contain may be compared otherwise
--- than it is hashed.
+-- The default hash operator class of a type, and its function that takes a seed. Containers have none here, as what they contain may be compared
+-- otherwise than it is hashed.
 CREATE FUNCTION _idem_row_hash(type oid, OUT family oid, OUT hash text) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT c.opcfamily,
@@ -1227,24 +1247,26 @@ BEGIN
 END
 $$;
 
--- lock: the statement that locks the values of a row's match columns; find: the one that reads a row with these values; count: whether there is more than
--- one.
+-- lock: the statement that locks the values of a row's match columns; find: the one that reads a row with these values; count: whether there is more
+-- than one.
 --
--- The locks are advisory locks of the transaction, with one bigint: an application's own with the same number, or idem's for another value, can only make
--- a caller wait. Callers with equal values take conflicting locks: one shared lock on the table's match columns, and the lock of the values' hash. If the
--- index finds more values equal than their hashes are, the lock on the columns is exclusive. Partitions take the locks of their root.
-CREATE FUNCTION idem_row_match_plan(target regclass, index oid, object jsonb, OUT lock text, OUT find text, OUT count text) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+-- The locks are advisory locks of the transaction, with one bigint: an application's own with the same number, or idem's for another value, can only
+-- make a caller wait. Callers with equal values take conflicting locks: one shared lock on the table's match columns, and the lock of the values'
+-- hash. If the index finds more values equal than their hashes are, the lock on the columns is exclusive. Partitions take the locks of their root.
+CREATE FUNCTION idem_row_match_plan(target regclass, index oid, object jsonb, OUT lock text, OUT find text, OUT count text)
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    t       record := _idem_row_table(target);
-    names   text[];
-    columns bigint;
-    hash    text;
-    missing name;
-    is_coarse boolean := false;
-    entry   record;
+    t         record := _idem_row_table(target);
+    names     text[];
+    columns   bigint;
+    hash      text;
+    missing   name;
     condition text;
+    is_coarse boolean := false;
+    entry     record;
 BEGIN
-    SELECT a.attname INTO missing FROM _idem_row_values(target, object, '$1', true) AS v JOIN pg_attribute a ON a.attrelid = target AND a.attnum = v.number
+    SELECT a.attname INTO missing
+      FROM _idem_row_values(target, object, '$1', true) AS v JOIN pg_attribute a ON a.attrelid = target AND a.attnum = v.number
      WHERE v.is_null ORDER BY a.attname COLLATE "C" LIMIT 1;
     IF FOUND THEN
         PERFORM _idem_null(format('match column "%s"', missing));
@@ -1266,7 +1288,8 @@ BEGIN
     END LOOP;
     lock := format('SELECT pg_catalog.%s(%L::pg_catalog.int8) IS NULL, NULL::pg_catalog.numeric, NULL::pg_catalog.jsonb, %s',
                    CASE WHEN is_coarse THEN 'pg_advisory_xact_lock' ELSE 'pg_advisory_xact_lock_shared' END, columns,
-                   CASE WHEN is_coarse THEN 'NULL::pg_catalog.jsonb' ELSE format('pg_catalog.to_jsonb(pg_catalog.pg_advisory_xact_lock(%s) IS NULL)', hash) END);
+                   CASE WHEN is_coarse THEN 'NULL::pg_catalog.jsonb'
+                        ELSE format('pg_catalog.to_jsonb(pg_catalog.pg_advisory_xact_lock(%s) IS NULL)', hash) END);
     condition := _idem_row_condition(target, index, object, '$1');
     find := _idem_row_select(t.item, _idem_row_data(target), condition || ' LIMIT 1');
     count := format('SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 1, NULL::pg_catalog.numeric, NULL::pg_catalog.jsonb, NULL::pg_catalog.jsonb '
@@ -1275,16 +1298,17 @@ END
 $$;
 COMMENT ON FUNCTION idem_row_match_plan(regclass, oid, jsonb) IS 'Internal, for guarded_insert: the statements that lock and find.';
 
--- given: the values of the match columns, if new_row has them all. is_known: the row will have these values, but for triggers of single partitions, if it
--- has_part_triggers.
+-- given: the values of the match columns, if new_row has them all. is_known: the row will have these values, but for triggers of single partitions,
+-- if it has_part_triggers.
 CREATE FUNCTION idem_row_guarded_plan(target regclass, new_row jsonb, match_columns name[],
-                                      OUT insertion text, OUT reading text, OUT index oid, OUT given jsonb, OUT is_known boolean, OUT has_part_triggers boolean)
+                                      OUT insertion text, OUT reading text, OUT index oid, OUT given jsonb, OUT is_known boolean,
+                                      OUT has_part_triggers boolean)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    t       record := _idem_row_table(target);
-    columns smallint[];
+    t        record := _idem_row_table(target);
+    columns  smallint[];
     inserted smallint[];
-    away    name;
+    away     name;
 BEGIN
     PERFORM _idem_row_object(new_row, 'new_row');
     IF match_columns IS NULL THEN
@@ -1299,15 +1323,18 @@ BEGIN
        AND x.indnkeyatts >= cardinality(columns) AND (x.indkey::smallint[])[0:cardinality(columns) - 1] @> columns
      ORDER BY x.indexrelid LIMIT 1;
     IF NOT FOUND THEN
-        RAISE invalid_column_reference USING MESSAGE = format('no index of table "%s" begins with columns %s', t.relation, _idem_row_list(target, columns)),
+        RAISE invalid_column_reference
+            USING MESSAGE = format('no index of table "%s" begins with columns %s', t.relation, _idem_row_list(target, columns)),
             HINT = format('Run CREATE INDEX ON %s %s.', t.name, _idem_row_list(target, columns));
     END IF;
     given := _idem_row_with_nulls(target, t.relation, new_row, columns);
     -- Nothing runs for a caller who may not insert the row or read its duplicate.
     inserted := _idem_row_numbers(target, new_row);
     IF NOT (has_table_privilege(target, 'INSERT')
-            OR has_any_column_privilege(target, 'INSERT') AND (SELECT coalesce(bool_and(has_column_privilege(target, k.n, 'INSERT')), true) FROM unnest(inserted) AS k (n)))
-       OR NOT (has_table_privilege(target, 'SELECT') OR (SELECT bool_and(has_column_privilege(target, k.n, 'SELECT')) FROM unnest(columns) AS k (n))) THEN
+            OR has_any_column_privilege(target, 'INSERT')
+               AND (SELECT coalesce(bool_and(has_column_privilege(target, k.n, 'INSERT')), true) FROM unnest(inserted) AS k (n)))
+       OR NOT (has_table_privilege(target, 'SELECT')
+               OR (SELECT bool_and(has_column_privilege(target, k.n, 'SELECT')) FROM unnest(columns) AS k (n))) THEN
         RAISE insufficient_privilege USING MESSAGE = format('permission denied for table %s', t.relation);
     END IF;
     IF t.kind = 'p' THEN
@@ -1318,11 +1345,12 @@ BEGIN
         END IF;
     END IF;
     insertion := _idem_row_insert(target, t.name, new_row, '', _idem_row_data(target), _idem_row_part(target, columns));
-    SELECT format('SELECT true, NULL::pg_catalog.numeric, NULL::pg_catalog.jsonb, NULL::pg_catalog.jsonb FROM pg_catalog.jsonb_to_record($3) AS r (%s)',
-                  string_agg(format('%I %s', a.attname, _idem_type_name(a.atttypid, a.atttypmod)), ', ')) INTO reading
-      FROM unnest(inserted) AS k (number) JOIN pg_attribute a ON a.attrelid = target AND a.attnum = k.number;
+    SELECT 'SELECT true, NULL::pg_catalog.numeric, NULL::pg_catalog.jsonb, NULL::pg_catalog.jsonb WHERE true'
+           || coalesce(string_agg(_idem_row_reading(v.value), ''), '') INTO reading
+      FROM _idem_row_values(target, new_row, '$3', true) AS v;
     given := CASE WHEN _idem_row_numbers(target, given) @> columns
-                  THEN (SELECT jsonb_object_agg(m.name, m.element) FROM jsonb_each(given) AS m (name, element) WHERE _idem_row_column(target, m.name) = ANY (columns)) END;
+                  THEN (SELECT jsonb_object_agg(m.name, m.element) FROM jsonb_each(given) AS m (name, element)
+                         WHERE _idem_row_column(target, m.name) = ANY (columns)) END;
     is_known := given IS NOT NULL AND NOT _idem_row_triggers(target, 'r', 7, 7);
     has_part_triggers := t.kind = 'p' AND _idem_row_triggers(target, t.kind, 7, 7);
 END
