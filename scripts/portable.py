@@ -212,9 +212,9 @@ def define(function, rest):
 
 HEAD = r'''-- idem {version}, the portable edition: for servers where no C library can be loaded. Made by the build; do not edit.
 --
---     psql -v schema=idem -f idem--portable.sql        again: brings an older installation up to this version
+--     psql -v schema=idem -f {usage}
 --
--- The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.
+-- {effect}
 \set ON_ERROR_STOP on
 \if :{{?schema}}
 \else
@@ -222,10 +222,14 @@ HEAD = r'''-- idem {version}, the portable edition: for servers where no C libra
 \endif
 BEGIN;
 SET LOCAL client_min_messages = warning;
-SET LOCAL check_function_bodies = off;
+'''
+
+ENTER_SCHEMA = r'''SELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \gset
+'''
+
+PREPARE_INSTALLATION = r'''SET LOCAL check_function_bodies = off;
 SELECT format('CREATE SCHEMA %I', :'schema') WHERE to_regnamespace(quote_ident(:'schema')) IS NULL \gexec
-SELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \gset
-SELECT to_regclass(quote_ident(:'schema') || '.idem_keys') IS NULL AS idem_is_new \gset
+''' + ENTER_SCHEMA + r'''SELECT to_regclass(quote_ident(:'schema') || '.idem_keys') IS NULL AS idem_is_new \gset
 SELECT set_config('idem.installed_before', coalesce(string_agg(format('%s:%s', o.classid::oid, o.oid), ','), ''), true) AS idem_before
   FROM (SELECT tableoid::regclass AS classid, oid FROM pg_proc WHERE pronamespace = quote_ident(:'schema')::regnamespace
         UNION ALL SELECT tableoid, oid FROM pg_class WHERE relnamespace = quote_ident(:'schema')::regnamespace
@@ -241,7 +245,9 @@ def quoted(statement):
 
 
 def install(version, edition):
-    out, is_once = [HEAD.format(version=version)], False
+    head = HEAD.format(version=version, usage='idem--portable.sql        again: brings an older installation up to this version',
+                       effect='The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.')
+    out, is_once = [head, PREPARE_INSTALLATION], False
     for kind, statement in edition.lines():
         if (kind == 'once') != is_once:
             out.append('\\endif\n' if is_once else '\\if :idem_is_new\n')
@@ -254,39 +260,32 @@ def install(version, edition):
     return text
 
 
-def objects(edition):
-    """All that the script makes, by kind."""
-    found = {'routines': [], 'relations': [], 'types': [], 'dumped': list(dict.fromkeys(edition.dumped))}
-    for _, statement in edition.lines():
-        made = MADE.match(statement)
-        if made and made['kind'] in ('FUNCTION', 'PROCEDURE'):
-            found['routines'].append(f"{made['name']}({signature_of(statement, made)})")
-        elif made:
-            found['types' if made['kind'] == 'TYPE' else 'relations'].append(made['name'])
-    return found
-
-
 MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
 
 
-def signature_of(statement, made):
-    return types_of(statement[made.end() + 1:balanced(statement, made.end()) - 1])
-
-
-def uninstall(version, edition):
-    drops = []
+def made_by(edition):
+    """What the script makes, as (kind, name as DROP takes it), in order."""
     for _, statement in edition.lines():
         made = MADE.match(statement)
         if made and made['kind'] in ('FUNCTION', 'PROCEDURE'):
-            drops.append(f"DROP {made['kind']} IF EXISTS {made['name']}({signature_of(statement, made)});\n")
+            yield made['kind'], f"{made['name']}({types_of(statement[made.end() + 1:balanced(statement, made.end()) - 1])})"
         elif made:
-            drops.append(f"DROP {made['kind']} IF EXISTS {made['name']};\n")
-    return (HEAD.split('BEGIN;')[0].format(version=version).replace('psql -v schema=idem -f idem--portable.sql        again: brings an older installation up to this version',
-                                                                     'psql -v schema=idem -f idem--portable-uninstall.sql')
-            .replace('-- The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.\n',
-                     '-- Takes idem and all its keys away. Tables with guards keep it from that: detach them first.\n')
-            + "BEGIN;\nSET LOCAL client_min_messages = warning;\nSELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \\gset\n"
-            + ''.join(reversed(drops)) + 'COMMIT;\n')
+            yield made['kind'], made['name']
+
+
+def objects(edition):
+    """The same by catalog, and what a dump carries."""
+    found = {'routines': [], 'relations': [], 'types': []}
+    for kind, name in made_by(edition):
+        found[{'FUNCTION': 'routines', 'PROCEDURE': 'routines', 'TYPE': 'types'}.get(kind, 'relations')].append(name)
+    return found | {'dumped': list(dict.fromkeys(edition.dumped))}
+
+
+def uninstall(version, edition):
+    head = HEAD.format(version=version, usage='idem--portable-uninstall.sql',
+                       effect='Takes idem and all its keys away. Tables with guards keep it from that: detach them first.')
+    drops = [f'DROP {kind} IF EXISTS {name};\n' for kind, name in made_by(edition)]
+    return head + ENTER_SCHEMA + ''.join(reversed(drops)) + 'COMMIT;\n'
 
 
 def main():

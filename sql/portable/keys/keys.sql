@@ -7,8 +7,9 @@ CREATE TYPE _idem_claimed AS (
     stored  idem_keys
 );
 
-CREATE FUNCTION _idem_hash(scope text, key text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT hashtextextended(key, hashtextextended(scope, 8103))
+-- What advisory locks stand for: names of different spaces do not share a lock. 8103: keys, 8104: idem_serialize, 8105: tokens, 8106: locks.
+CREATE FUNCTION _idem_hash(scope text, key text, space bigint DEFAULT 8103) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(key, hashtextextended(scope, space))
 $$;
 
 CREATE FUNCTION _idem_is_expired(stored idem_keys, at timestamptz, is_manual boolean) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -243,8 +244,6 @@ DECLARE
     claimed   _idem_claimed;
     granted   text[] := '{}';
     now       timestamptz;
-    added     integer;
-    remaining text[];
 BEGIN
     IF keys IS NULL THEN
         PERFORM _idem_null('keys');
@@ -349,6 +348,20 @@ BEGIN
 END
 $$;
 
+-- The scope and its policy, for a call with a key and its fence.
+CREATE FUNCTION _idem_holder_policy(key text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(key);
+    policy := _idem_policy(scope);
+    IF fence IS NULL THEN
+        PERFORM _idem_null('fence');
+    END IF;
+    RETURN policy;
+END
+$$;
+
 -- The key's row, locked until the transaction ends, if it is held with the fence. ID001 otherwise. `accepts`: the states in which the change is allowed.
 CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts "char"[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -375,11 +388,7 @@ DECLARE
     before jsonb;
     after  jsonb;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    IF fence IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
+    policy := _idem_holder_policy(key, fence, scope);
     PERFORM _idem_check_key(step, 'step');
     IF output = 'null' THEN
         PERFORM _idem_invalid('output must not be the JSON value null', 'Among the steps of a key, null says that a step is intended.',
@@ -410,11 +419,7 @@ DECLARE
     policy record;
     until  timestamptz;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    IF fence IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
+    policy := _idem_holder_policy(key, fence, scope);
     until := _idem_deadline(clock_timestamp(), CASE WHEN lease IS NULL THEN policy.lease ELSE _idem_lease(lease, 'lease') END, 'lease');
     PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_renew()');
     UPDATE ONLY idem_keys k SET lease_until = until WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
@@ -426,11 +431,7 @@ CREATE FUNCTION idem_release LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    IF fence IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
+    policy := _idem_holder_policy(key, fence, scope);
     PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_release()');
     UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
     RETURN true;
@@ -544,7 +545,7 @@ DECLARE
 BEGIN
     PERFORM _idem_check_key(key);
     policy := _idem_policy(scope);
-    PERFORM pg_advisory_xact_lock(hashtextextended(key, hashtextextended(policy.scope, 8104)));
+    PERFORM pg_advisory_xact_lock(_idem_hash(policy.scope, key, 8104));
     RETURN true;
 END
 $$;

@@ -1,5 +1,25 @@
--- Whoever waits looks again and again. A call that asserts a fence locks the row FOR KEY SHARE until its transaction ends; taking over and
--- unlocking lock it FOR UPDATE, so they wait for that end. A renewal does not.
+-- A waiter polls the row, with growing pauses. A call that asserts a fence locks the row FOR KEY SHARE until its transaction ends. A takeover and an
+-- unlock lock it FOR UPDATE, and so wait for that end. A renewal does not.
+
+-- When the row of a lock may be deleted: a day after its lease.
+CREATE FUNCTION _idem_lock_expiry(now timestamptz, lease interval) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'ttl')
+$$;
+
+-- The scope and its policy, for a call with a lock and its fence.
+CREATE FUNCTION _idem_lock_policy(function text, name text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    policy record;
+BEGIN
+    PERFORM _idem_check_key(name, 'name');
+    IF fence IS NULL THEN
+        PERFORM _idem_null('fence');
+    END IF;
+    policy := _idem_policy(scope);
+    PERFORM _idem_require_writable(function);
+    RETURN policy;
+END
+$$;
 
 CREATE FUNCTION idem_lock LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
@@ -29,10 +49,10 @@ BEGIN
         is_mine := coalesce(stored.state = 'p' AND stored.owner = caller COLLATE "C", false);
         is_busy := coalesce(stored.state = 'p' AND stored.lease_until > now AND NOT is_mine, false);
         IF stored.key IS NULL THEN
-            is_busy := NOT pg_try_advisory_xact_lock(hashtextextended(name, hashtextextended(policy.scope, 8106)));
+            is_busy := NOT pg_try_advisory_xact_lock(_idem_hash(policy.scope, name, 8106));
             IF NOT is_busy THEN
                 INSERT INTO idem_locks AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner)
-                VALUES (now, _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'ttl'), 1, 'p', policy.scope, name,
+                VALUES (now, _idem_lock_expiry(now, lease), 1, 'p', policy.scope, name,
                         _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
                 ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
                 IF FOUND THEN
@@ -54,7 +74,7 @@ BEGIN
         ELSIF NOT is_busy THEN
             UPDATE ONLY idem_locks k SET
                 created_at = CASE WHEN is_mine THEN k.created_at ELSE now END,
-                expires_at = _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'ttl'),
+                expires_at = _idem_lock_expiry(now, lease),
                 attempt = CASE WHEN is_mine THEN k.attempt WHEN k.expires_at <= now THEN 1 ELSE k.attempt + 1 END,
                 state = 'p', lease_until = _idem_deadline(now, lease, 'ttl'),
                 fence = CASE WHEN is_mine THEN k.fence ELSE _idem_next_fence(k.fence) END, owner = caller
@@ -79,16 +99,11 @@ DECLARE
     lease  interval;
     now    timestamptz;
 BEGIN
-    PERFORM _idem_check_key(name, 'name');
-    IF $2 IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
-    policy := _idem_policy($4);
-    PERFORM _idem_require_writable('idem_lock_renew()');
+    policy := _idem_lock_policy('idem_lock_renew()', name, $2, $4);
     lease := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
     now := clock_timestamp();
     UPDATE ONLY idem_locks k SET lease_until = _idem_deadline(now, lease, 'ttl'),
-        expires_at = _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'ttl')
+        expires_at = _idem_lock_expiry(now, lease)
      WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2;
     RETURN FOUND;
 END
@@ -99,12 +114,7 @@ CREATE FUNCTION idem_unlock LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
 BEGIN
-    PERFORM _idem_check_key(name, 'name');
-    IF $2 IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
-    policy := _idem_policy($3);
-    PERFORM _idem_require_writable('idem_unlock()');
+    policy := _idem_lock_policy('idem_unlock()', name, $2, $3);
     PERFORM FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -119,12 +129,7 @@ CREATE FUNCTION idem_assert_fence LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
 BEGIN
-    PERFORM _idem_check_key(name, 'name');
-    IF $2 IS NULL THEN
-        PERFORM _idem_null('fence');
-    END IF;
-    policy := _idem_policy($3);
-    PERFORM _idem_require_writable('idem_assert_fence()');
+    policy := _idem_lock_policy('idem_assert_fence()', name, $2, $3);
     PERFORM FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2 FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('lock "%s" is not held with this fence', name),

@@ -1,16 +1,10 @@
--- State machines. The guard is the same trigger as in the C edition, with the same arguments: dumps and idem_guards fit both. It has its owner's rights,
--- as whoever writes the row may not read idem_machines. It never calls code of the table's owner: states are read by the output functions of their
--- types (concat), not by casts, which anybody can define.
+-- State machines. The guard is the same trigger as in the C edition, with the same arguments: dumps and idem_guards fit both. The guard has the rights of
+-- its owner, because a writer of the row may lack the right to read idem_machines. The guard never calls code of the table's owner. It reads states by
+-- the output functions of their types (concat): a cast can be anybody's.
 
 CREATE FUNCTION _idem_check_machine(machine text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF machine IS NULL THEN
-        PERFORM _idem_null('machine');
-    ELSIF machine = '' THEN
-        PERFORM _idem_invalid('name of a state machine must not be empty');
-    ELSIF octet_length(machine) > 255 THEN
-        PERFORM _idem_invalid('name of a state machine is too long', format('The name has %s bytes; the most is %s.', octet_length(machine), 255));
-    END IF;
+    PERFORM _idem_check_name(machine, 'machine', 'name of a state machine', 'name', 255);
 END
 $$;
 

@@ -17,13 +17,7 @@
 
 CREATE FUNCTION _idem_outbox_topic(topic text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-    IF topic IS NULL THEN
-        PERFORM _idem_null('topic');
-    ELSIF topic = '' THEN
-        PERFORM _idem_invalid('topic must not be empty');
-    ELSIF octet_length(topic) > 255 THEN
-        PERFORM _idem_invalid('topic is too long', format('The topic has %s bytes; the most is %s.', octet_length(topic), 255));
-    END IF;
+    PERFORM _idem_check_name(topic, 'topic', 'topic', 'topic', 255);
     RETURN topic;
 END
 $$;

@@ -20,15 +20,25 @@ BEGIN
 END
 $$;
 
+-- A name of an argument: 22004; 22023 empty, or over so many bytes. `called` is what messages call it, `noun` what their details do.
+CREATE FUNCTION _idem_check_name(given text, argument text, called text, noun text, most integer, hint text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF given IS NULL THEN
+        PERFORM _idem_null(argument);
+    ELSIF given = '' THEN
+        PERFORM _idem_invalid(called || ' must not be empty');
+    ELSIF octet_length(given) > most THEN
+        PERFORM _idem_invalid(called || ' is too long', format('The %s has %s bytes; the most is %s.', noun, octet_length(given), most), hint);
+    END IF;
+END
+$$;
+
 -- A key: 22004, 22023. `name` is what messages call it.
 CREATE FUNCTION _idem_check_key(key text, name text DEFAULT 'key') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF key IS NULL THEN
-        PERFORM _idem_null(name);
-    ELSIF key = '' THEN
-        PERFORM _idem_invalid(name || ' must not be empty');
-    ELSIF octet_length(key) > 1024 THEN
-        PERFORM _idem_invalid(name || ' is too long', format('The %s has %s bytes; the most is %s.', name, octet_length(key), 1024),
+    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 THEN
+        PERFORM _idem_check_name(key, name, name, name, 1024,
             format('Use a hash of it, such as encode(sha256(convert_to(%s, ''UTF8'')), ''hex'').', name));
     END IF;
 END
@@ -84,7 +94,7 @@ BEGIN
 END
 $$;
 
--- When a span from `at` on ends; NULL: never. 22023: beyond the greatest timestamp.
+-- When a span from `at` on ends; a null span never does. 22023: beyond the greatest timestamp.
 CREATE FUNCTION _idem_deadline(at timestamptz, span interval, name text) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF span IS NULL THEN
@@ -206,7 +216,7 @@ BEGIN
 END
 $$;
 
--- Whether the row may be changed by the caller: another call may have set an owner meanwhile.
+-- The scope that an operator changes: 22004, 22023, 42501.
 CREATE FUNCTION _idem_check_scope(scope text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     holder oid;

@@ -121,7 +121,7 @@ BEGIN
         RETURN 'duplicate';
     END IF;
     PERFORM _idem_require_writable('idem_token_redeem()');
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(name, hashtextextended(policy.scope, 8105))) THEN
+    IF NOT pg_try_advisory_xact_lock(_idem_hash(policy.scope, name, 8105)) THEN
         RETURN 'in_flight';
     END IF;
     INSERT INTO idem_tokens (created_at, expires_at, attempt, state, scope, key)
