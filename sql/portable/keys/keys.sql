@@ -111,9 +111,8 @@ BEGIN
         IF claimed.outcome IN ('completed', 'mismatch') OR is_own THEN
             RETURN claimed;
         END IF;
-        IF claimed.outcome = 'in_flight' AND waits AND NOT is_locked THEN
+        IF claimed.outcome = 'in_flight' AND waits AND NOT is_locked AND NOT current_setting('transaction_read_only')::boolean THEN
             -- The holder may have completed or released the key in a transaction that is still open. The caller raises an error, which gives the lock back.
-            PERFORM _idem_require_writable(function);
             SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR SHARE;
             is_locked := stored.key IS NOT NULL;
             CONTINUE;
