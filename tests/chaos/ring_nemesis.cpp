@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint64_t kRotations = 1'000'004, kMoves = 1'000'005;
 constexpr Nanoseconds kPause = 10 * kMillisecond;
+// What the opening needs before its rush: the updates that make it due, and the list of sessions.
+constexpr Nanoseconds kNotice = 10 * kMillisecond;
 constexpr const char *kRotator = "chaos-nemesis-rings", *kMover = "chaos-nemesis-moves";
 
 // The map of a ring is named by the ring's id, which is counted from 1.
@@ -23,6 +25,13 @@ std::string move(const RingScope &scope, bool into) {
     const std::string name = std::string("'") + scope.name + "'";
     return into ? "SELECT idem_scope_set(" + name + ", ring => '" + scope.ring.name + "')"
                 : "SELECT idem_scope_reset(" + name + ", 'ring')";
+}
+
+Nanoseconds next_rush_of_batches(Nanoseconds after) {
+    std::int64_t number = after / kRush + 1;
+    while (!is_rush_of_batches(number))
+        number++;
+    return number * kRush;
 }
 
 std::vector<pid_t> sessions_of_clients(Connection &connection) {
@@ -74,15 +83,14 @@ void RingNemesis::sleep_until(Nanoseconds until) const {
 }
 
 // Opens the next windows while the clients rush and some of their sessions are paused. A sweep before that does everything else
-// that is due, so that the second one begins with the opening.
+// that is due, so that the second one begins with the opening. The rush is chosen after it: it takes long on a busy machine.
 void RingNemesis::rotate_once(Connection &connection, Random &random) {
-    const std::int64_t next = now() / kRush + 1;
-    const Nanoseconds rush = (next + (kRushesPerRotation - next % kRushesPerRotation) % kRushesPerRotation) * kRush;
-    sleep_until(rush - 25 * kMillisecond);
     bool is_due = true;
     for (std::size_t id = 1; id <= kRings.size(); id++)
         is_due = is_due && ask(connection, kRotator, set_opened_at(id, "clock_timestamp()"));
     is_due = is_due && ask(connection, kRotator, "CALL idem_sweep()");
+    const Nanoseconds rush = next_rush_of_batches(now() + kNotice);
+    sleep_until(rush - kNotice);
     for (std::size_t id = 1; id <= kRings.size(); id++)
         is_due = is_due && ask(connection, kRotator, set_opened_at(id, "opened_at - interval '1 day'"));
     if (!is_due)
