@@ -12,7 +12,7 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable check check-all check-rest check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout portable check check-all check-rest check-portable check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -35,6 +35,8 @@ check-all:   ## the same and every other test that takes minutes
 	@scripts/check.sh all
 check-rest:  ## of check-all, what is not in check
 	@scripts/check.sh rest
+check-portable: ## of check-all, the suites of the portable edition
+	@scripts/check.sh portable
 check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matrix
 	@scripts/check.sh long
 matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky

@@ -5,6 +5,7 @@
 #   check.sh quick      what guards the guarantees of the README: `make check`
 #   check.sh rest       every other suite that fits the time
 #   check.sh all        both: `make check-all`
+#   check.sh portable   the suites of the portable edition alone: `make check-portable`
 #   check.sh long       what takes hours: `make check-long`
 #   check.sh [036 ...] [SUITE ...]   these recovery tests and suites, one after the other: `check.sh 036 pgtap isolation`
 set -euo pipefail
@@ -14,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "cuts-$$")
+clusters=("$cluster" "client-$$" "cuts-$$" "portable-$$")
 lanes=()
 chosen=()
 
@@ -56,12 +57,14 @@ fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
 # test_client NAME [ARGUMENT of ctest ...]: in a database and a cluster of that name, and in a subshell, so that the lane's other
 # suites do not meet that cluster's environment. Where these tests stop servers, they make them inside the cluster's directory.
-test_client() (
-    database=$1
+test_client() ( start_cluster "$1-$$" && eval "$(scripts/cluster.sh env "$1-$$")" && ctest_client "$@" )
+
+ctest_client() {
+    local database=$1
     shift
-    start_cluster "$database-$$" && eval "$(scripts/cluster.sh env "$database-$$")" && "$bindir/createdb" "$database" &&
+    "$bindir/createdb" "$database" &&
         PGDATABASE=$database ctest --test-dir build/cmake --output-on-failure --label-regex client --parallel "$(nproc)" "$@"
-)
+}
 
 client() { test_client client; }
 
@@ -94,6 +97,25 @@ pooled() (
 )
 
 cli() { bats --tap --timing tests/cli; }
+
+# on_portable COMMAND ...: in a subshell, on a cluster whose databases have the portable edition from their template.
+on_portable() (
+    start_cluster "portable-$$" && eval "$(scripts/cluster.sh env "portable-$$")" && install_portable template1 && "$@"
+)
+
+portable_pgtap() { on_portable pgtap_portable; }
+
+pgtap_portable() { make_pgtap_database && IDEM_PSQL=$bindir/psql pg_prove --psql-bin "$PWD/tests/portable/psql" --dbname pgtap --verbose tests/pgtap/*/*.sql; }
+
+portable_isolation() { on_portable isolation_portable; }
+
+isolation_portable() {
+    "$bindir/createdb" isolation && "$bindir/psql" --no-psqlrc --quiet --dbname=isolation --command='ALTER DATABASE isolation SET search_path = public, idem' && tests/portable/isolation
+}
+
+portable_client() { on_portable ctest_client client; }
+
+portable_cli() { on_portable cli; }
 
 # What the benchmark's report makes of samples; nothing is measured.
 bench() { bats --tap tests/bench; }
@@ -181,7 +203,8 @@ count_pg_regress() {
     awk '{sub(/^[# ]+/, "")}
          /^All [0-9]+ tests passed/ {all = $2}
          /^[0-9]+ of [0-9]+ tests failed/ {failed = $1; all = $3}
-         END {print all - failed, failed + 0, 0}' "$1"
+         /^skipped / {skipped++}
+         END {print all - failed, failed + 0, skipped + 0}' "$1"
 }
 
 # A file that ends before its plan does counts as one failure, if no test of its failed.
@@ -289,18 +312,20 @@ summarize() {
 # ---------------------------------------------------------------------------------------------------------------------------
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
-    [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
+    [portable_client]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
+for name in tree pgtap portable_pgtap portable_cli docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
 quick=("client" "tree unit regress isolation pgtap docs cli recovery")
+portable="portable_pgtap portable_isolation portable_client portable_cli"
 rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
+    portable) plan=("$portable") ;;
     long) plan=("orm_long webhooks_long chaos_long cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done

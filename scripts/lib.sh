@@ -64,7 +64,7 @@ SELECT format('ALTER DATABASE %I SET search_path = public, idem', current_databa
 SQL
 }
 
-# In the cluster of the environment: a database that has pgTAP and idem, a schema each.
+# In the cluster of the environment: a database that has pgTAP and idem, a schema each. An edition that is there from the template stays.
 make_pgtap_database() {
     "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
 SELECT 'CREATE DATABASE pgtap' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'pgtap') \gexec
@@ -72,9 +72,21 @@ SELECT 'CREATE DATABASE pgtap' WHERE NOT EXISTS (SELECT FROM pg_database WHERE d
 CREATE SCHEMA IF NOT EXISTS tap;
 CREATE EXTENSION IF NOT EXISTS pgtap SCHEMA tap;
 CREATE SCHEMA IF NOT EXISTS idem;
-CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
+SELECT 'CREATE EXTENSION idem SCHEMA idem' WHERE to_regproc('idem.idem_version') IS NULL \gexec
 ALTER DATABASE pgtap SET search_path = idem, tap, public;
 SQL
+}
+
+# install_portable DATABASE: the portable edition in its schema idem, in the cluster of the environment, by a role that is no superuser.
+# Databases that are made of it have it, too.
+install_portable() {
+    local psql=("$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --dbname="$1" --output=/dev/null) root
+    root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || return
+    make --silent --directory="$root" portable && "${psql[@]}" <<'SQL' &&
+SELECT 'CREATE ROLE idem_owner LOGIN' WHERE to_regrole('idem_owner') IS NULL \gexec
+SELECT format('GRANT CREATE ON DATABASE %I TO idem_owner', current_database()) \gexec
+SQL
+        "${psql[@]}" --username=idem_owner --set=schema=idem --file="$root/build/idem--portable.sql"
 }
 
 # npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the
