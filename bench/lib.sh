@@ -239,6 +239,7 @@ contender_file() { if [ "$2" = select_1 ]; then echo bench/contenders/select_1.s
 keys_table() {
     case $1 in
         idem_*) echo idem_keys ;;
+        portable*) echo portable.idem_keys ;;
         raw_leanest) echo leanest_keys ;;
         raw_* | hand_written | plpgsql | advisory_lock | merge | on_conflict_do_select) echo raw_keys ;;
         redis*) echo redis ;;
@@ -251,6 +252,7 @@ refill() {
     table=$(keys_table "$1")
     case $table in
         idem_keys) sql -c 'TRUNCATE idem_keys' -c 'SELECT count(*) FROM prefill_chunks, idem_claim_many(keys)' ;;
+        portable.idem_keys) sql -c 'TRUNCATE portable.idem_keys' -c 'SELECT count(*) FROM prefill_chunks, portable.idem_claim_many(keys)' ;;
         raw_keys) sql -c 'TRUNCATE raw_keys' -c "INSERT INTO raw_keys (scope, key, expires_at)
             SELECT '', key, now() + interval '24 hours' FROM prefill_chunks, unnest(keys) AS key" ;;
         leanest_keys) sql -c 'TRUNCATE leanest_keys' -c 'INSERT INTO leanest_keys (key)

@@ -23,7 +23,7 @@ source bench/plots.sh
 QUICK=${QUICK:-} ONLY=${ONLY:-}
 # What takes its time.
 if [ -n "$QUICK" ]; then slow=(); else slow=(contention instructions); fi
-all_groups=(claim replay request http storm once batch pipeline growth rings try rows transition tokens rates hits ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
+all_groups=(claim replay request portable http storm once batch pipeline growth rings try rows transition tokens rates hits ids steps locks handover outbox webhooks sweep statistics cost memory "${slow[@]}")
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${all_groups[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"
@@ -31,7 +31,7 @@ for group in "${groups[@]}"; do
 done
 
 rounds=5 run_seconds=0.5 prefill=20000
-if [ -n "$QUICK" ]; then rounds=3 run_seconds=0.3 loads_without_flush=(); fi
+if [ -n "$QUICK" ]; then rounds=2 run_seconds=0.3 loads_without_flush=(); fi
 rounds=${ROUNDS:-$rounds} run_seconds=${RUN_SECONDS:-$run_seconds}
 kind="${QUICK:+ QUICK=$QUICK}${ROUNDS:+ ROUNDS=$ROUNDS}${RUN_SECONDS:+ RUN_SECONDS=$RUN_SECONDS}${SWEEP:+ SWEEP=$SWEEP}${GROWTH:+ GROWTH=$GROWTH}${RINGS:+ RINGS=$RINGS}"
 command_line="make bench${ONLY:+ ONLY=$ONLY}$kind"

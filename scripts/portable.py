@@ -13,7 +13,7 @@ Types, tables, views, signatures and comments are those of the files. Bodies are
     OMIT idem_ring_create;                                                       what it does not have, with its comments and triggers
 
 A file's own statements come before the first function of the file of the same name in sql/. Each function is pinned to the search_path of the
-installation, but for those that say UNPINNED, and helpers in SQL (`_idem_...`), which only pinned functions may call. Helpers in PL/pgSQL are pinned, too:
+installation, but for those that say UNPINNED, and helpers in SQL (`_idem_...`) without PINNED, which only pinned functions may call. Helpers in PL/pgSQL are pinned, too:
 the types of their variables are looked up once in a session, and a caller with a search_path of its own could be the one who does it first.
 """
 
@@ -22,6 +22,7 @@ import re
 import sys
 
 NAME = r'(?P<name>[a-z_0-9]+)'
+INTERNAL = 'Internal: of the portable edition alone.'
 
 
 def statements(text):
@@ -168,6 +169,8 @@ class Edition:
                 self.missing(function)
             else:
                 yield 'function', define(function, function.rest)
+                if is_own:
+                    yield 'comment', f"COMMENT ON {function.kind} {function.name}({function.types}) IS '{INTERNAL}'"
         elif statement.startswith('CREATE VIEW '):
             yield 'view', self.views.get(statement.split()[2], statement).replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
         elif statement.startswith('COMMENT ON '):
@@ -176,6 +179,8 @@ class Edition:
             yield 'function', statement
         else:
             yield 'once', statement
+            if is_own and statement.startswith('CREATE TYPE '):
+                yield 'once', f"COMMENT ON TYPE {statement.split()[2]} IS '{INTERNAL}'"
 
     missed = None
 
@@ -203,9 +208,11 @@ def define(function, rest):
     if atomic:
         rest = rest[:atomic.start()] + 'AS $$' + atomic[1].rstrip() + '\n$$'
     rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
-    if 'UNPINNED' in rest:
+    is_pinned = ' PINNED' in rest
+    if ' UNPINNED' in rest:
         rest = rest.replace(' UNPINNED', '')
-    elif not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest:
+    elif is_pinned or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest:
+        rest = rest.replace(' PINNED', '')
         rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {rest}'
 
@@ -230,7 +237,7 @@ ENTER_SCHEMA = r'''SELECT set_config('search_path', quote_ident(:'schema') || ',
 PREPARE_INSTALLATION = r'''SET LOCAL check_function_bodies = off;
 SELECT format('CREATE SCHEMA %I', :'schema') WHERE to_regnamespace(quote_ident(:'schema')) IS NULL \gexec
 ''' + ENTER_SCHEMA + r'''SELECT to_regclass(quote_ident(:'schema') || '.idem_keys') IS NULL AS idem_is_new \gset
-SELECT set_config('idem.installed_before', coalesce(string_agg(format('%s:%s', o.classid::oid, o.oid), ','), ''), true) AS idem_before
+SELECT set_config('idem_portable.installed_before', coalesce(string_agg(format('%s:%s', o.classid::oid, o.oid), ','), ''), true) AS idem_before
   FROM (SELECT tableoid::regclass AS classid, oid FROM pg_proc WHERE pronamespace = quote_ident(:'schema')::regnamespace
         UNION ALL SELECT tableoid, oid FROM pg_class WHERE relnamespace = quote_ident(:'schema')::regnamespace
         UNION ALL SELECT tableoid, oid FROM pg_type WHERE typnamespace = quote_ident(:'schema')::regnamespace) o \gset

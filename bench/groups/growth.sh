@@ -9,7 +9,7 @@
 
 run_growth() {
     local size sizes=(1 10) keys=0 case rounds=${ROUNDS:-3} commit
-    if [ -n "$QUICK" ]; then sizes=(1 5) rounds=${ROUNDS:-2}; fi
+    if [ -n "$QUICK" ]; then sizes=(1) rounds=${ROUNDS:-2}; fi
     if [ "${GROWTH:-0}" -gt "${sizes[-1]}" ]; then sizes+=("$GROWTH"); fi
     place '8 clients'
     sql -c 'TRUNCATE idem_keys, raw_keys'

@@ -13,7 +13,7 @@ rings_sealed=7
 
 run_rings() {
     local sizes=(0.2 2) size case keys=0 old rounds=${ROUNDS:-3} lookups=100000 PGOPTIONS='-c synchronous_commit=off'
-    if [ -n "$QUICK" ]; then sizes=(2) rounds=${ROUNDS:-2} lookups=50000; fi
+    if [ -n "$QUICK" ]; then sizes=(0.2) rounds=${ROUNDS:-2} lookups=50000; fi
     if [ -n "${RINGS:-}" ]; then read -r -a sizes < <(rings_sizes "$RINGS"); fi
     export PGOPTIONS
     sql -c 'TRUNCATE idem_keys, raw_keys' -f bench/contenders/rings/schema.sql >/dev/null

@@ -13,7 +13,7 @@ CREATE FUNCTION _idem_plan_name(statement text, is_wrapped boolean) RETURNS text
     SELECT CASE WHEN is_wrapped THEN '_idem_rows_' ELSE '_idem_plain_' END || md5(statement)
 $$;
 
-CREATE FUNCTION idem_execute_begin(key text, statement text, args jsonb, fingerprint bytea, ttl interval, scope text)
+CREATE FUNCTION _idem_execute_begin(key text, statement text, args jsonb, fingerprint bytea, ttl interval, scope text)
 RETURNS idem_ticket LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 BEGIN
     PERFORM _idem_check_key(key);
@@ -25,9 +25,8 @@ BEGIN
     RETURN idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
 END
 $$;
-COMMENT ON FUNCTION idem_execute_begin(text, text, jsonb, bytea, interval, text) IS 'Internal, for idem_execute: claims the key.';
 
-CREATE FUNCTION idem_execute_plan(statement text) RETURNS _idem_plan LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_execute_plan(statement text) RETURNS _idem_plan LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     wrapped CONSTANT text := _idem_plan_name(statement, true);
     plain   CONSTANT text := _idem_plan_name(statement, false);
@@ -37,32 +36,28 @@ BEGIN
     RETURN plan;
 END
 $$;
-COMMENT ON FUNCTION idem_execute_plan(text) IS 'Internal, for idem_execute: the statement as the session has it prepared; NULL: it has not.';
 
 -- What has to be executed before the statement can be prepared: at most 32 are kept.
-CREATE FUNCTION idem_execute_make_room(statement text) RETURNS SETOF text LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION _idem_execute_make_room(statement text) RETURNS SETOF text LANGUAGE sql VOLATILE PINNED AS $$
     SELECT format('DEALLOCATE %I', p.name)
       FROM (SELECT s.name, row_number() OVER (ORDER BY s.prepare_time DESC) AS age FROM pg_prepared_statements s WHERE s.name LIKE '\_idem\_%') p
      WHERE p.age >= 32 OR p.name IN (_idem_plan_name($1, true), _idem_plan_name($1, false))
 $$;
-COMMENT ON FUNCTION idem_execute_make_room(text) IS 'Internal, for idem_execute: statements that make room for another one.';
 
 -- original: what the statement was before its end was cut off.
-CREATE FUNCTION idem_execute_definition(statement text, is_wrapped boolean, original text) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE FUNCTION _idem_execute_definition(statement text, is_wrapped boolean, original text) RETURNS text LANGUAGE sql STABLE PINNED AS $$
     SELECT format(CASE WHEN NOT is_wrapped THEN 'PREPARE %I AS %s'
                        ELSE E'PREPARE %I AS WITH _idem_rows AS (\n%s\n) SELECT (SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(_idem_row)), ''[]'') '
                             'FROM _idem_rows _idem_row), (SELECT pg_catalog.to_json(_idem_row) FROM (SELECT _idem_row.* FROM (SELECT) _idem_one '
                             'LEFT JOIN _idem_rows _idem_row ON true LIMIT 1) _idem_row)' END,
                   _idem_plan_name(coalesce(original, statement), is_wrapped), statement)
 $$;
-COMMENT ON FUNCTION idem_execute_definition(text, boolean, text) IS 'Internal, for idem_execute: the PREPARE statement.';
 
 -- Without the semicolon at the end, and comments behind it.
-CREATE FUNCTION idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT regexp_replace(statement, ';(\s|--[^\n]*(\n|$))*$', '') $$;
-COMMENT ON FUNCTION idem_execute_trim(text) IS 'Internal, for idem_execute: the statement without a semicolon at its end.';
+CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT regexp_replace(statement, ';(\s|--[^\n]*(\n|$))*$', '') $$;
 
 -- The statement that runs the plan: each parameter is a literal that the server reads as the parameter's type.
-CREATE FUNCTION idem_execute_call(plan _idem_plan, args jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION _idem_execute_call(plan _idem_plan, args jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
     given   integer := coalesce(jsonb_array_length(args), 0);
     element jsonb;
@@ -88,9 +83,8 @@ BEGIN
     RETURN format(CASE WHEN given = 0 THEN 'EXECUTE %I' ELSE 'EXECUTE %I (%s)' END, plan.name, list);
 END
 $$;
-COMMENT ON FUNCTION idem_execute_call(_idem_plan, jsonb) IS 'Internal, for idem_execute: the EXECUTE statement for a plan and its arguments.';
 
-CREATE FUNCTION idem_execute_end(ticket idem_ticket, key text, response jsonb, first json, scope text)
+CREATE FUNCTION _idem_execute_end(ticket idem_ticket, key text, response jsonb, first json, scope text)
 RETURNS idem_ticket LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     twice text;
@@ -105,35 +99,33 @@ BEGIN
     RETURN ticket;
 END
 $$;
-COMMENT ON FUNCTION idem_execute_end(idem_ticket, text, jsonb, json, text) IS 'Internal, for idem_execute: stores the response.';
 
 -- Prepares the statement with the caller's search_path. Names here are qualified, and there is no operator.
-CREATE FUNCTION idem_execute_prepare(statement text, original text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+CREATE FUNCTION _idem_execute_prepare(statement text, original text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
     deallocation pg_catalog.text;
 BEGIN
-    FOR deallocation IN SELECT d.statement FROM @extschema@.idem_execute_make_room(coalesce(original, statement)) AS d (statement) LOOP
+    FOR deallocation IN SELECT d.statement FROM @extschema@._idem_execute_make_room(coalesce(original, statement)) AS d (statement) LOOP
         EXECUTE deallocation;
     END LOOP;
     BEGIN
-        EXECUTE @extschema@.idem_execute_definition(statement, true, original);
+        EXECUTE @extschema@._idem_execute_definition(statement, true, original);
     EXCEPTION
         WHEN feature_not_supported THEN -- no rows, or not within WITH
-            EXECUTE @extschema@.idem_execute_definition(statement, false, original);
+            EXECUTE @extschema@._idem_execute_definition(statement, false, original);
         WHEN syntax_error THEN
             IF original IS NOT NULL THEN
                 RAISE;
             END IF;
-            PERFORM @extschema@.idem_execute_prepare(@extschema@.idem_execute_trim(statement), statement);
+            PERFORM @extschema@._idem_execute_prepare(@extschema@._idem_execute_trim(statement), statement);
     END;
 END
 $$;
-COMMENT ON FUNCTION idem_execute_prepare(text, text) IS 'Internal, for idem_execute: prepares the statement.';
 
 -- Runs it, with the caller's search_path.
-CREATE FUNCTION idem_execute_run(plan _idem_plan, args jsonb, OUT rows jsonb, OUT first json) LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+CREATE FUNCTION _idem_execute_run(plan _idem_plan, args jsonb, OUT rows jsonb, OUT first json) LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
-    call   pg_catalog.text := @extschema@.idem_execute_call(plan, args);
+    call   pg_catalog.text := @extschema@._idem_execute_call(plan, args);
     result pg_catalog.record;
     list   pg_catalog.jsonb[] := '{}';
 BEGIN
@@ -152,29 +144,28 @@ BEGIN
     rows := pg_catalog.to_jsonb(list);
 END
 $$;
-COMMENT ON FUNCTION idem_execute_run(_idem_plan, jsonb) IS 'Internal, for idem_execute: runs the statement.';
 
 -- A statement that was prepared before may not be what it was: a table was altered, and its parameters have other types now.
 CREATE FUNCTION idem_execute LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
-    ticket @extschema@.idem_ticket := @extschema@.idem_execute_begin(key, statement, args, fingerprint, ttl, scope);
+    ticket @extschema@.idem_ticket := @extschema@._idem_execute_begin(key, statement, args, fingerprint, ttl, scope);
     plan   @extschema@._idem_plan;
     result pg_catalog.record;
 BEGIN
     IF ticket.outcome IN ('acquired', 'taken_over') THEN
-        plan := @extschema@.idem_execute_plan(statement);
+        plan := @extschema@._idem_execute_plan(statement);
         IF plan.name IS NOT NULL THEN
             BEGIN
-                result := @extschema@.idem_execute_run(plan, args);
+                result := @extschema@._idem_execute_run(plan, args);
             EXCEPTION WHEN data_exception OR syntax_error_or_access_rule_violation OR feature_not_supported THEN
                 plan := NULL;
             END;
         END IF;
         IF plan.name IS NULL THEN
-            PERFORM @extschema@.idem_execute_prepare(statement, NULL);
-            result := @extschema@.idem_execute_run(@extschema@.idem_execute_plan(statement), args);
+            PERFORM @extschema@._idem_execute_prepare(statement, NULL);
+            result := @extschema@._idem_execute_run(@extschema@._idem_execute_plan(statement), args);
         END IF;
-        ticket := @extschema@.idem_execute_end(ticket, key, result.rows, result.first, scope);
+        ticket := @extschema@._idem_execute_end(ticket, key, result.rows, result.first, scope);
     END IF;
     RETURN ticket;
 END

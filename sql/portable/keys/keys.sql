@@ -60,6 +60,7 @@ DECLARE
     now       timestamptz;
     fresh     boolean := false; -- whether to start over with the first attempt
     is_locked boolean := false; -- the row, so that it stays as it was read
+    is_hinted boolean;
     is_own    boolean;
     is_live   boolean;
     is_mine   boolean;
@@ -70,8 +71,11 @@ BEGIN
             SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
         END IF;
         now := clock_timestamp();
-        IF stored.key IS NULL THEN
-            IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) AND NOT waits THEN
+        IF stored.state = 'c' AND stored.expires_at > now AND (given IS NULL OR stored.fingerprint = given) THEN
+            RETURN ROW('completed', now, stored)::_idem_claimed;
+        ELSIF stored.key IS NULL THEN
+            is_hinted := pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+            IF NOT (is_hinted OR waits) THEN
                 IF wait_until IS NULL OR now >= wait_until THEN
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
@@ -79,12 +83,12 @@ BEGIN
                 CONTINUE;
             END IF;
             INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
-            VALUES (now, _idem_deadline(now, ttl, 'ttl'), 1, CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char", wanted_scope, wanted_key,
-                    CASE WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END, CASE WHEN lease IS NOT NULL THEN _idem_next_fence(0) END,
+            VALUES (now, _idem_until(now, ttl, 'ttl'), 1, CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char", wanted_scope, wanted_key,
+                    CASE WHEN lease IS NOT NULL THEN _idem_until(now, lease, 'lease') END, CASE WHEN lease IS NOT NULL THEN _idem_next_fence(0) END,
                     caller, given)
             ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
             IF FOUND THEN
-                IF waits THEN -- its holder had the hint, and is gone
+                IF NOT is_hinted THEN -- its holder had the hint, and is gone
                     PERFORM pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
                 END IF;
                 RETURN ROW('acquired', now, stored)::_idem_claimed;
@@ -198,7 +202,8 @@ BEGIN
         PERFORM _idem_check_key(key);
     END IF;
     policy := _idem_policy(scope);
-    claimed := _idem_claim(function, policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual, true, NULL);
+    claimed := _idem_claim(function, policy.scope, key, NULL, NULL,
+                           CASE WHEN ttl IS NULL THEN policy.ttl ELSE _idem_retention(policy.ttl, policy.keep_forever, ttl) END, NULL, policy.is_manual, true, NULL);
     IF claimed.outcome IN ('in_doubt', 'in_flight') THEN
         PERFORM _idem_raise_if_held(claimed, key);
     END IF;
@@ -290,27 +295,20 @@ $$;
 CREATE FUNCTION _idem_ticket(claimed _idem_claimed) RETURNS idem_ticket LANGUAGE plpgsql STABLE AS $$
 DECLARE
     stored idem_keys := claimed.stored;
-    ticket idem_ticket;
 BEGIN
-    ticket.outcome := claimed.outcome;
-    IF stored.key IS NULL OR claimed.outcome = 'mismatch' THEN
-        RETURN ticket;
-    END IF;
-    ticket.attempt := stored.attempt;
-    IF claimed.outcome = 'completed' THEN
-        ticket.status_code := stored.status_code;
-        ticket.response := stored.response;
-        ticket.response_omitted := stored.response_omitted IS NOT NULL;
-        RETURN ticket;
-    END IF;
-    ticket.lease_until := stored.lease_until;
-    IF claimed.outcome IN ('acquired', 'taken_over') THEN
-        ticket.fence := stored.fence;
-        ticket.steps := stored.steps;
-    ELSIF claimed.outcome = 'in_flight' THEN
-        ticket.retry_after_ms := least(ceil(greatest(extract(epoch FROM stored.lease_until - claimed.at) * 1000, 0)), 2147483647);
-    END IF;
-    RETURN ticket;
+    CASE
+        WHEN claimed.outcome = 'completed' THEN
+            RETURN ROW('completed', NULL, stored.attempt, NULL, stored.status_code, stored.response, stored.response_omitted IS NOT NULL, NULL, NULL)::idem_ticket;
+        WHEN claimed.outcome IN ('acquired', 'taken_over') THEN
+            RETURN ROW(claimed.outcome, stored.fence, stored.attempt, stored.lease_until, NULL, NULL, NULL, stored.steps, NULL)::idem_ticket;
+        WHEN claimed.outcome = 'in_flight' AND stored.key IS NOT NULL THEN
+            RETURN ROW('in_flight', NULL, stored.attempt, stored.lease_until, NULL, NULL, NULL, NULL,
+                       least(ceil(greatest(extract(epoch FROM stored.lease_until - claimed.at) * 1000, 0)), 2147483647))::idem_ticket;
+        WHEN claimed.outcome = 'in_doubt' THEN
+            RETURN ROW('in_doubt', NULL, stored.attempt, stored.lease_until, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
+        ELSE
+            RETURN ROW(claimed.outcome, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
+    END CASE;
 END
 $$;
 
@@ -320,15 +318,18 @@ DECLARE
     given   interval;
     until   timestamptz;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    PERFORM _idem_check_fingerprint(fingerprint);
-    ttl := _idem_retention(policy.ttl, policy.keep_forever, ttl);
-    IF lease IS NOT NULL THEN
-        given := _idem_lease(lease, 'lease');
+    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 OR octet_length(fingerprint) NOT BETWEEN 1 AND 255 THEN
+        PERFORM _idem_check_key(key), _idem_check_fingerprint(fingerprint);
     END IF;
-    until := _idem_wait_until(wait);
-    RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, ttl, given, policy.is_manual, false, until));
+    policy := _idem_policy(scope);
+    IF coalesce(ttl, lease, wait) IS NOT NULL THEN
+        until := _idem_wait_until(wait);
+        IF lease IS NOT NULL THEN
+            given := _idem_lease(lease, 'lease');
+        END IF;
+        policy.ttl := _idem_retention(policy.ttl, policy.keep_forever, ttl);
+    END IF;
+    RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, policy.ttl, given, policy.is_manual, false, until));
 END
 $$;
 

@@ -293,7 +293,7 @@ COMMENT ON TABLE _idem_departures IS 'Internal: the states of rows that are on t
 
 CREATE FUNCTION _idem_note_departure(from_part oid, of_column name, writer xid, deleted_by cid, from_state text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    setting CONSTANT text := 'idem.departure_' || pg_trigger_depth();
+    setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
     own_age CONSTANT integer := age(pg_current_xact_id()::xid); -- subtransactions are younger
     place   tid := nullif(current_setting(setting, true), '')::tid;
     note    _idem_departures;
@@ -319,7 +319,7 @@ $$;
 CREATE FUNCTION _idem_take_departure(to_part oid, of_column name, writer xid, inserted_by cid, OUT is_moved boolean, OUT from_state text)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    setting CONSTANT text := 'idem.departure_' || pg_trigger_depth();
+    setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
     place   tid := nullif(current_setting(setting, true), '')::tid;
 BEGIN
     UPDATE ONLY _idem_departures d SET root = 0
@@ -434,7 +434,7 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM _idem_note_departure(TG_RELID, TG_ARGV[1], OLD.xmin, OLD.cmax, before);
         RETURN NULL;
-    ELSIF is_new AND current_setting('idem.departure_' || pg_trigger_depth(), true) <> '' THEN
+    ELSIF is_new AND current_setting('idem_portable.departure_' || pg_trigger_depth(), true) <> '' THEN
         SELECT NOT d.is_moved, d.from_state INTO is_new, before
           FROM _idem_take_departure(TG_RELID, TG_ARGV[1], NEW.xmin, CASE WHEN NEW.xmax::text = '0' THEN NEW.cmin END) AS d;
     END IF;
@@ -722,7 +722,7 @@ $$;
 COMMENT ON FUNCTION idem_machine_attach_statement(regclass, name, text, boolean, boolean) IS
 'Internal, for idem_machine_attach: checks the table and returns the statement that makes the guard.';
 
-CREATE FUNCTION idem_machine_attach_check(target regclass, state_column name, machine text, log boolean, validate boolean)
+CREATE FUNCTION _idem_machine_attach_check(target regclass, state_column name, machine text, log boolean, validate boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
 DECLARE
     states CONSTANT text[] := _idem_states(_idem_lock_machines(machine));
@@ -733,14 +733,14 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION idem_machine_attach_check(regclass, name, text, boolean, boolean) IS
+COMMENT ON FUNCTION _idem_machine_attach_check(regclass, name, text, boolean, boolean) IS
 'Internal, for idem_machine_attach: checks the table again, whose writers wait for the guard by now, and its rows.';
 
 -- CREATE TRIGGER takes the lock that keeps writers away. LOCK TABLE would need other privileges.
 CREATE FUNCTION idem_machine_attach LANGUAGE plpgsql UNPINNED AS $$
 BEGIN
     EXECUTE @extschema@.idem_machine_attach_statement(target, state_column, machine, log, validate);
-    PERFORM @extschema@.idem_machine_attach_check(target, state_column, machine, log, validate);
+    PERFORM @extschema@._idem_machine_attach_check(target, state_column, machine, log, validate);
 END
 $$;
 
@@ -996,7 +996,7 @@ $$;
 
 -- Moving a row.
 
--- statements: those of idem_row_change; $2 is the state that the row is expected to be in. lock: to be analyzed, which locks the table as they do, and
+-- statements: those of _idem_row_change; $2 is the state that the row is expected to be in. lock: to be analyzed, which locks the table as they do, and
 -- not run.
 CREATE FUNCTION idem_transition_plan(target regclass, key jsonb, to_state text, OUT machine text, OUT lock text, OUT statements text[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -1065,14 +1065,14 @@ BEGIN
     IF from_state IS NOT NULL AND from_state OPERATOR(pg_catalog.<>) to_state AND @extschema@.idem_can_transition(plan.machine, from_state, to_state) THEN
         expected := pg_catalog.to_jsonb(from_state);
     ELSE
-        done := @extschema@.idem_row_run(plan.statements[2], key, NULL, NULL);
+        done := @extschema@._idem_row_run(plan.statements[2], key, NULL, NULL);
         verdict := @extschema@.idem_transition_outcome(plan.machine, from_state, to_state, done.is_found, done.row_data);
         outcome := verdict.outcome;
         state := verdict.state;
         expected := done.row_data;
     END IF;
     WHILE outcome IS NULL LOOP
-        done := @extschema@.idem_row_change(target, plan.statements, key, expected, NULL);
+        done := @extschema@._idem_row_change(target, plan.statements, key, expected, NULL);
         IF done.is_changed THEN
             outcome := 'moved';
             state := done.row_data OPERATOR(pg_catalog.#>>) '{}';

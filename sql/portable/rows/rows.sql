@@ -267,7 +267,7 @@ $$;
 
 -- Executes one statement, and returns its first row. It finds rows by their index, whatever the caller has set for the planner: these settings hold
 -- while it is planned, and the caller's while it runs, so triggers see theirs.
-CREATE FUNCTION idem_row_run(statement text, key jsonb, expected jsonb, changes jsonb,
+CREATE FUNCTION _idem_row_run(statement text, key jsonb, expected jsonb, changes jsonb,
                              OUT is_found boolean, OUT is_expected boolean, OUT number numeric, OUT row_data jsonb, OUT detail jsonb)
 LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
@@ -286,19 +286,17 @@ BEGIN
     CLOSE rows;
 END
 $$;
-COMMENT ON FUNCTION idem_row_run(text, jsonb, jsonb, jsonb) IS 'Internal, for the row flows: executes a statement of theirs as the caller.';
 
-CREATE FUNCTION idem_row_suppressed(target regclass, command text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_suppressed(target regclass, command text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE triggered_action_exception USING
         MESSAGE = format('%s on table "%s" was suppressed', command, (SELECT c.relname FROM pg_class c WHERE c.oid = target)),
         DETAIL = 'A trigger or rule of the table discarded the row, or changed the columns that it is found by.';
 END
 $$;
-COMMENT ON FUNCTION idem_row_suppressed(regclass, text) IS 'Internal, for the row flows: raises 09000.';
 
 -- A statement that changes the row if it is as expected, and one that reads it. `gate` holds; it makes the server read values that it would not need.
-CREATE FUNCTION _idem_row_change(item text, row_data text, changes text, condition text, expected text, number text, gate text)
+CREATE FUNCTION _idem_row_change_plan(item text, row_data text, changes text, condition text, expected text, number text, gate text)
 RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN ARRAY[format('UPDATE %s SET %s WHERE %s AND (%s)%s RETURNING true, %s, %s, NULL::pg_catalog.jsonb',
@@ -323,8 +321,8 @@ BEGIN
 END
 $$;
 
--- Changes the row by a plan of _idem_row_change. is_changed: NULL if there is no such row.
-CREATE FUNCTION idem_row_change(target regclass, plan text[], key jsonb, expected jsonb, changes jsonb,
+-- Changes the row by a plan of _idem_row_change_plan. is_changed: NULL if there is no such row.
+CREATE FUNCTION _idem_row_change(target regclass, plan text[], key jsonb, expected jsonb, changes jsonb,
                                 OUT is_changed boolean, OUT number numeric, OUT row_data jsonb)
 LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
@@ -333,19 +331,19 @@ DECLARE
 BEGIN
     LOOP
         attempt := attempt OPERATOR(pg_catalog.+) 1;
-        done := @extschema@.idem_row_run(plan[1], key, expected, changes);
+        done := @extschema@._idem_row_run(plan[1], key, expected, changes);
         is_changed := true;
         EXIT WHEN done.is_found;
-        done := @extschema@.idem_row_run(plan[2], key, expected, changes);
+        done := @extschema@._idem_row_run(plan[2], key, expected, changes);
         is_changed := CASE WHEN done.is_found THEN false END;
         EXIT WHEN NOT done.is_found OR NOT done.is_expected;
         -- The row has become as expected after the UPDATE, or may not be updated. Once locked, it no longer changes.
-        done := @extschema@.idem_row_run(pg_catalog.concat(plan[2], ' FOR UPDATE'), key, expected, changes);
+        done := @extschema@._idem_row_run(pg_catalog.concat(plan[2], ' FOR UPDATE'), key, expected, changes);
         EXIT WHEN done.is_found AND NOT done.is_expected;
         IF done.is_found THEN
-            done := @extschema@.idem_row_run(plan[1], key, expected, changes);
+            done := @extschema@._idem_row_run(plan[1], key, expected, changes);
             IF NOT done.is_found THEN
-                PERFORM @extschema@.idem_row_suppressed(target, 'UPDATE');
+                PERFORM @extschema@._idem_row_suppressed(target, 'UPDATE');
             END IF;
             is_changed := true;
             EXIT;
@@ -358,7 +356,6 @@ BEGIN
     row_data := done.row_data;
 END
 $$;
-COMMENT ON FUNCTION idem_row_change(regclass, text[], jsonb, jsonb, jsonb) IS 'Internal, for the row flows: compares and sets.';
 
 -- --- Versions -------------------------------------------------------------------------------------------------------------------------------
 
@@ -381,7 +378,7 @@ END
 $$;
 
 -- The lock that a change of the guard needs; 42501 before anything is locked.
-CREATE FUNCTION idem_row_guard_lock(target regclass, version_column name, function text)
+CREATE FUNCTION _idem_row_guard_lock(target regclass, version_column name, function text)
 RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     entry record;
@@ -403,9 +400,8 @@ BEGIN
     RETURN format('LOCK TABLE ONLY %s IN %s MODE', t.name, mode);
 END
 $$;
-COMMENT ON FUNCTION idem_row_guard_lock(regclass, name, text) IS 'Internal, for optimistic_enable and optimistic_disable.';
 
-CREATE FUNCTION idem_row_guard_plan(target regclass, version_column name)
+CREATE FUNCTION _idem_row_guard_plan(target regclass, version_column name)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t      record := _idem_row_table(target);
@@ -447,9 +443,8 @@ BEGIN
                   (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_version_guard'::regproc), version_column);
 END
 $$;
-COMMENT ON FUNCTION idem_row_guard_plan(regclass, name) IS 'Internal, for optimistic_enable: the statements to execute.';
 
-CREATE FUNCTION idem_row_unguard_plan(target regclass) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION _idem_row_unguard_plan(target regclass) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t    record := _idem_row_table(target);
     held record := _idem_version_guard_of(target);
@@ -460,15 +455,14 @@ BEGIN
     RETURN format('DROP TRIGGER %I ON %s', held.guard, t.name);
 END
 $$;
-COMMENT ON FUNCTION idem_row_unguard_plan(regclass) IS 'Internal, for optimistic_disable: the statement to execute.';
 
 CREATE FUNCTION optimistic_enable LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     statement pg_catalog.text;
 BEGIN
     version_column := coalesce(version_column, 'version');
-    EXECUTE @extschema@.idem_row_guard_lock(target, version_column, 'optimistic_enable()');
-    FOREACH statement IN ARRAY @extschema@.idem_row_guard_plan(target, version_column) LOOP
+    EXECUTE @extschema@._idem_row_guard_lock(target, version_column, 'optimistic_enable()');
+    FOREACH statement IN ARRAY @extschema@._idem_row_guard_plan(target, version_column) LOOP
         EXECUTE statement;
     END LOOP;
 END
@@ -476,8 +470,8 @@ $$;
 
 CREATE FUNCTION optimistic_disable LANGUAGE plpgsql UNPINNED AS $$
 BEGIN
-    EXECUTE @extschema@.idem_row_guard_lock(target, NULL, 'optimistic_disable()');
-    EXECUTE @extschema@.idem_row_unguard_plan(target);
+    EXECUTE @extschema@._idem_row_guard_lock(target, NULL, 'optimistic_disable()');
+    EXECUTE @extschema@._idem_row_unguard_plan(target);
 END
 $$;
 
@@ -545,7 +539,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_row_optimistic_plan(target regclass, key jsonb, expected_version bigint, changes jsonb)
+CREATE FUNCTION _idem_row_optimistic_plan(target regclass, key jsonb, expected_version bigint, changes jsonb)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
@@ -570,19 +564,18 @@ BEGIN
         PERFORM _idem_invalid(format('changes must not contain the version column "%s"', held.guarded), 'It is set to expected_version plus one.');
     END IF;
     change := _idem_row_changes(target, changes);
-    RETURN _idem_row_change(t.item, _idem_row_data(target),
+    RETURN _idem_row_change_plan(t.item, _idem_row_data(target),
         concat_ws(', ', change.assignments, format('%1$I = t.%1$I OPERATOR(pg_catalog.+) 1', held.guarded)), condition,
         format('t.%I OPERATOR(pg_catalog.=) %L::pg_catalog.int8', held.guarded, expected_version),
         format('CAST(t.%I AS pg_catalog.numeric)', held.guarded), change.gate);
 END
 $$;
-COMMENT ON FUNCTION idem_row_optimistic_plan(regclass, jsonb, bigint, jsonb) IS 'Internal, for optimistic_update: the statements to execute.';
 
 CREATE FUNCTION optimistic_update LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     done pg_catalog.record;
 BEGIN
-    done := @extschema@.idem_row_change(target, @extschema@.idem_row_optimistic_plan(target, key, expected_version, changes), key, NULL, changes);
+    done := @extschema@._idem_row_change(target, @extschema@._idem_row_optimistic_plan(target, key, expected_version, changes), key, NULL, changes);
     outcome := CASE WHEN done.is_changed THEN 'updated' WHEN NOT done.is_changed THEN 'conflict' ELSE 'not_found' END;
     version := done.number;
     row_data := done.row_data;
@@ -602,7 +595,7 @@ $$;
 
 -- Records compare their fields by the equality of the fields' types, and nulls are equal: IS NOT DISTINCT FROM without a search_path. 42883 if a type
 -- has no equality. The record of the expected values is compared with itself, so that this does not depend on the rows.
-CREATE FUNCTION idem_row_conditional_plan(target regclass, key jsonb, expected jsonb, changes jsonb)
+CREATE FUNCTION _idem_row_conditional_plan(target regclass, key jsonb, expected jsonb, changes jsonb)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
@@ -619,33 +612,30 @@ BEGIN
     SELECT string_agg('t.' || v.name, ', ' ORDER BY v.n), string_agg(v.value || v.coll, ', ' ORDER BY v.n) INTO present, wanted
       FROM _idem_row_values(target, expected, '$2', true) AS v;
     change := _idem_row_changes(target, changes);
-    RETURN _idem_row_change(t.item, _idem_row_data(target), change.assignments, condition,
+    RETURN _idem_row_change_plan(t.item, _idem_row_data(target), change.assignments, condition,
         format('pg_catalog.record_eq(ROW(%s), ROW(%s))', present, wanted), 'NULL::pg_catalog.numeric',
         format(' AND pg_catalog.record_eq(ROW(%s), ROW(%1$s)) IS NOT NULL%s', wanted, change.gate));
 END
 $$;
-COMMENT ON FUNCTION idem_row_conditional_plan(regclass, jsonb, jsonb, jsonb) IS 'Internal, for conditional_update: the statements to execute.';
 
 CREATE FUNCTION conditional_update LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     done pg_catalog.record;
 BEGIN
-    done := @extschema@.idem_row_change(target, @extschema@.idem_row_conditional_plan(target, key, expected, changes), key, expected, changes);
+    done := @extschema@._idem_row_change(target, @extschema@._idem_row_conditional_plan(target, key, expected, changes), key, expected, changes);
     outcome := CASE WHEN done.is_changed THEN 'updated' WHEN NOT done.is_changed THEN 'conflict' ELSE 'not_found' END;
     row_data := done.row_data;
 END
 $$;
 
 -- A floating-point number with all its digits.
-CREATE FUNCTION idem_row_digits(value real) RETURNS numeric LANGUAGE sql IMMUTABLE SET extra_float_digits = 1 AS $$ SELECT value::text::numeric $$;
-COMMENT ON FUNCTION idem_row_digits(real) IS 'Internal, for conditional_adjust.';
-CREATE FUNCTION idem_row_digits(value double precision) RETURNS numeric LANGUAGE sql IMMUTABLE SET extra_float_digits = 1 AS $$
+CREATE FUNCTION _idem_row_digits(value real) RETURNS numeric LANGUAGE sql IMMUTABLE PINNED SET extra_float_digits = 1 AS $$ SELECT value::text::numeric $$;
+CREATE FUNCTION _idem_row_digits(value double precision) RETURNS numeric LANGUAGE sql IMMUTABLE PINNED SET extra_float_digits = 1 AS $$
     SELECT value::text::numeric
 $$;
-COMMENT ON FUNCTION idem_row_digits(double precision) IS 'Internal, for conditional_adjust.';
 
 -- Numbers are added as numeric; floating-point numbers keep their type, as they would lose digits as numeric.
-CREATE FUNCTION idem_row_adjust_plan(target regclass, key jsonb, column_name name, delta numeric, minimum numeric, maximum numeric)
+CREATE FUNCTION _idem_row_adjust_plan(target regclass, key jsonb, column_name name, delta numeric, minimum numeric, maximum numeric)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
@@ -698,31 +688,30 @@ BEGIN
         CASE WHEN maximum IS NOT NULL THEN format('%s OPERATOR(pg_catalog.<=) CAST(%L::pg_catalog.numeric AS %s)', sum, maximum, calc) END,
         CASE WHEN minimum IS NULL AND maximum IS NULL THEN number || ' IS NOT NULL' END);
     condition := _idem_row_by_key(target, t.relation, key);
-    RETURN _idem_row_change(t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), condition, expected,
+    RETURN _idem_row_change_plan(t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), condition, expected,
         CASE WHEN calc = 'pg_catalog.numeric' THEN number
-             ELSE format('%s.idem_row_digits(%s)', (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_row_run'::regproc), number)
+             ELSE format('%s._idem_row_digits(%s)', (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = '_idem_row_run'::regproc), number)
         END, '');
 END
 $$;
-COMMENT ON FUNCTION idem_row_adjust_plan(regclass, jsonb, name, numeric, numeric, numeric) IS
+COMMENT ON FUNCTION _idem_row_adjust_plan(regclass, jsonb, name, numeric, numeric, numeric) IS
 'Internal, for conditional_adjust: the statements to execute.';
 
-CREATE FUNCTION idem_row_null(target regclass, column_name name) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_null(target regclass, column_name name) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE null_value_not_allowed USING
         MESSAGE = format('column "%s" of the row of table "%s" is null', column_name, (SELECT c.relname FROM pg_class c WHERE c.oid = target)),
         DETAIL = 'Nothing can be added to it.';
 END
 $$;
-COMMENT ON FUNCTION idem_row_null(regclass, name) IS 'Internal, for conditional_adjust: raises 22004.';
 
 CREATE FUNCTION conditional_adjust LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     done pg_catalog.record;
 BEGIN
-    done := @extschema@.idem_row_change(target, @extschema@.idem_row_adjust_plan(target, key, column_name, delta, minimum, maximum), key, NULL, NULL);
+    done := @extschema@._idem_row_change(target, @extschema@._idem_row_adjust_plan(target, key, column_name, delta, minimum, maximum), key, NULL, NULL);
     IF NOT done.is_changed AND done.number IS NULL THEN
-        PERFORM @extschema@.idem_row_null(target, column_name);
+        PERFORM @extschema@._idem_row_null(target, column_name);
     END IF;
     outcome := CASE WHEN done.is_changed THEN 'adjusted' WHEN NOT done.is_changed THEN 'out_of_range' ELSE 'not_found' END;
     value := done.number;
@@ -732,7 +721,7 @@ $$;
 -- --- Row locks ------------------------------------------------------------------------------------------------------------------------------
 
 -- Until when a call may wait; what it says about its keys is checked first.
-CREATE FUNCTION idem_row_wait_until(keys jsonb[], wait interval, element text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_wait_until(keys jsonb[], wait interval, element text) RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     key jsonb;
 BEGIN
@@ -748,10 +737,9 @@ BEGIN
     RETURN _idem_wait_until(wait);
 END
 $$;
-COMMENT ON FUNCTION idem_row_wait_until(jsonb[], interval, text) IS 'Internal, for pessimistic_lock: checks its arguments.';
 
 -- The lock_timeout for the rest of a wait, and the clause that locks. NULL: the caller's own lock_timeout ends the wait first, or nothing does.
-CREATE FUNCTION idem_row_patience(is_bounded boolean, wait_until timestamptz, OUT lock_timeout text, OUT clause text) LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_patience(is_bounded boolean, wait_until timestamptz, OUT lock_timeout text, OUT clause text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     ms  numeric := CASE WHEN wait_until IS NOT NULL
                         THEN least(ceil((extract(epoch FROM wait_until - clock_timestamp()) * 1000)::numeric), 2147483647) ELSE 0 END;
@@ -767,9 +755,8 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION idem_row_patience(boolean, timestamptz) IS 'Internal, for pessimistic_lock: how long to wait for a lock.';
 
-CREATE FUNCTION idem_row_lock_plan(target regclass, key jsonb) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION _idem_row_lock_plan(target regclass, key jsonb) RETURNS text LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t record := _idem_row_table(target);
 BEGIN
@@ -777,11 +764,10 @@ BEGIN
     RETURN _idem_row_select(t.item, _idem_row_data(target), _idem_row_by_key(target, t.relation, key));
 END
 $$;
-COMMENT ON FUNCTION idem_row_lock_plan(regclass, jsonb) IS 'Internal, for pessimistic_lock: the statement that reads the row.';
 
 -- Locks the row that the statement reads. A row that is seen and not locked is no longer the one with the key, or row-level security does not let the
 -- caller update it.
-CREATE FUNCTION idem_row_lock(target regclass, look text, clause text, key jsonb, OUT is_found boolean, OUT row_data jsonb, OUT detail jsonb)
+CREATE FUNCTION _idem_row_lock(target regclass, look text, clause text, key jsonb, OUT is_found boolean, OUT row_data jsonb, OUT detail jsonb)
 LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
     done    pg_catalog.record;
@@ -789,17 +775,16 @@ DECLARE
 BEGIN
     LOOP
         attempt := attempt OPERATOR(pg_catalog.+) 1;
-        done := @extschema@.idem_row_run(pg_catalog.concat(look, clause), key, NULL, NULL);
+        done := @extschema@._idem_row_run(pg_catalog.concat(look, clause), key, NULL, NULL);
         is_found := done.is_found;
         row_data := done.row_data;
         detail := done.detail;
         EXIT WHEN is_found;
-        done := @extschema@.idem_row_run(look, key, NULL, NULL);
+        done := @extschema@._idem_row_run(look, key, NULL, NULL);
         EXIT WHEN NOT done.is_found OR attempt OPERATOR(pg_catalog.>=) 3 AND pg_catalog.row_security_active(target);
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION idem_row_lock(regclass, text, text, jsonb) IS 'Internal, for pessimistic_lock: locks a row.';
 
 CREATE FUNCTION pessimistic_lock LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
@@ -807,13 +792,13 @@ DECLARE
     patience pg_catalog.record;
     done     pg_catalog.record;
 BEGIN
-    patience := @extschema@.idem_row_patience(wait IS NOT NULL, @extschema@.idem_row_wait_until(ARRAY[key], wait, 'key'));
+    patience := @extschema@._idem_row_patience(wait IS NOT NULL, @extschema@._idem_row_wait_until(ARRAY[key], wait, 'key'));
     IF patience.lock_timeout IS NULL THEN
-        done := @extschema@.idem_row_lock(target, @extschema@.idem_row_lock_plan(target, key), patience.clause, key);
+        done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), patience.clause, key);
     ELSE
         BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
-            done := @extschema@.idem_row_lock(target, @extschema@.idem_row_lock_plan(target, key), patience.clause, key);
+            done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), patience.clause, key);
             PERFORM pg_catalog.set_config('lock_timeout', own, true);
         EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
             outcome := 'busy';
@@ -827,7 +812,7 @@ $$;
 
 -- For each key: the statement that reads its row, with the main key in `detail`; and which key is the first one equal to it. Rows are locked in the
 -- order of the table's main key, its primary key or else its first unique one: "sorting" returns the keys' numbers in that order.
-CREATE FUNCTION idem_row_locks_plan(target regclass, keys jsonb[], OUT looks text[], OUT firsts integer[], OUT sorting text)
+CREATE FUNCTION _idem_row_locks_plan(target regclass, keys jsonb[], OUT looks text[], OUT firsts integer[], OUT sorting text)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t        record := _idem_row_table(target);
@@ -855,9 +840,8 @@ BEGIN
       JOIN pg_type y ON y.oid = a.atttypid;
 END
 $$;
-COMMENT ON FUNCTION idem_row_locks_plan(regclass, jsonb[]) IS 'Internal, for pessimistic_lock_many: the statements to execute.';
 
-CREATE FUNCTION idem_row_moved(target regclass) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_moved(target regclass) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE serialization_failure USING
         MESSAGE = format('a key of table "%s" passed to another row while rows were being locked',
@@ -865,7 +849,6 @@ BEGIN
         DETAIL = 'Locking that row as well would leave the order that keeps callers from deadlocks.', HINT = 'Retry the transaction.';
 END
 $$;
-COMMENT ON FUNCTION idem_row_moved(regclass) IS 'Internal, for pessimistic_lock_many: raises 40001.';
 
 CREATE FUNCTION pessimistic_lock_many LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
@@ -881,14 +864,14 @@ DECLARE
     sorted     bigint[];
     i          bigint;
 BEGIN
-    wait_until := @extschema@.idem_row_wait_until(CASE WHEN keys IS NOT NULL THEN wanted END, wait, 'an element of keys');
-    patience := @extschema@.idem_row_patience(wait IS NOT NULL, wait_until);
+    wait_until := @extschema@._idem_row_wait_until(CASE WHEN keys IS NOT NULL THEN wanted END, wait, 'an element of keys');
+    patience := @extschema@._idem_row_patience(wait IS NOT NULL, wait_until);
     IF patience.lock_timeout IS NULL THEN
-        plan := @extschema@.idem_row_locks_plan(target, wanted);
+        plan := @extschema@._idem_row_locks_plan(target, wanted);
     ELSE
         BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
-            plan := @extschema@.idem_row_locks_plan(target, wanted);
+            plan := @extschema@._idem_row_locks_plan(target, wanted);
             PERFORM pg_catalog.set_config('lock_timeout', own, true);
         EXCEPTION WHEN lock_not_available THEN
             RETURN QUERY SELECT 'busy'::pg_catalog.text, NULL::pg_catalog.jsonb FROM pg_catalog.unnest(wanted);
@@ -897,7 +880,7 @@ BEGIN
     END IF;
     FOR i IN 1..pg_catalog.cardinality(wanted) LOOP
         IF plan.looks[i] IS NOT NULL THEN
-            done := @extschema@.idem_row_run(plan.looks[i], wanted[i], NULL, NULL);
+            done := @extschema@._idem_row_run(plan.looks[i], wanted[i], NULL, NULL);
             mains[i] := done.detail;
             outcomes[i] := 'not_found';
         END IF;
@@ -906,13 +889,13 @@ BEGIN
         EXECUTE plan.sorting INTO sorted USING mains;
     END IF;
     FOREACH i IN ARRAY coalesce(sorted, '{}') LOOP
-        patience := @extschema@.idem_row_patience(wait IS NOT NULL, wait_until);
+        patience := @extschema@._idem_row_patience(wait IS NOT NULL, wait_until);
         IF patience.lock_timeout IS NULL THEN
-            done := @extschema@.idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
+            done := @extschema@._idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
         ELSE
             BEGIN
                 PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
-                done := @extschema@.idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
+                done := @extschema@._idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
                 PERFORM pg_catalog.set_config('lock_timeout', own, true);
             EXCEPTION WHEN lock_not_available THEN
                 outcomes[i] := 'busy';
@@ -921,7 +904,7 @@ BEGIN
         END IF;
         IF done.is_found THEN
             IF done.detail OPERATOR(pg_catalog.<>) mains[i] THEN
-                PERFORM @extschema@.idem_row_moved(target);
+                PERFORM @extschema@._idem_row_moved(target);
             END IF;
             outcomes[i] := 'locked';
             rows[i] := done.row_data;
@@ -1033,7 +1016,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_row_find_plan(target regclass, index oid, object jsonb) RETURNS text LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION _idem_row_find_plan(target regclass, index oid, object jsonb) RETURNS text LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t record := _idem_row_table(target);
@@ -1041,11 +1024,10 @@ BEGIN
     RETURN _idem_row_find(target, t.item, index, object);
 END
 $$;
-COMMENT ON FUNCTION idem_row_find_plan(regclass, oid, jsonb) IS 'Internal, for unique_insert: the statement that finds the duplicate.';
 
 -- insertion: INSERT ... ON CONFLICT DO NOTHING; attempt: the same without ON CONFLICT; find: the row that has the key of the new row, unless defaults
 -- or generation decide what that is. has_row_triggers: BEFORE triggers, which may have changed the key.
-CREATE FUNCTION idem_row_unique_plan(target regclass, new_row jsonb, conflict_columns name[],
+CREATE FUNCTION _idem_row_unique_plan(target regclass, new_row jsonb, conflict_columns name[],
                                      OUT insertion text, OUT attempt text, OUT find text, OUT index oid, OUT has_row_triggers boolean,
                                      OUT has_triggers boolean)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
@@ -1097,11 +1079,10 @@ BEGIN
     has_triggers := has_row_triggers OR _idem_row_triggers(target, 'r', 5, 4);
 END
 $$;
-COMMENT ON FUNCTION idem_row_unique_plan(regclass, jsonb, name[]) IS 'Internal, for unique_insert: the statements to execute.';
 
 -- The key of a new row as defaults and generation make it. Their expressions come from the catalog, so they are evaluated where they were deparsed,
 -- under idem's search_path.
-CREATE FUNCTION idem_row_made_key(target regclass, index oid, new_row jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_made_key(target regclass, index oid, new_row jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     made   jsonb;
     inputs text;
@@ -1116,7 +1097,7 @@ BEGIN
       INTO inputs, keys
       FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = target AND d.adnum = a.attnum
       LEFT JOIN _idem_row_values(target, new_row, '$1', false) AS v ON v.number = a.attnum
-      JOIN _idem_row_keys(target, true) AS k ON k.index = idem_row_made_key.index
+      JOIN _idem_row_keys(target, true) AS k ON k.index = _idem_row_made_key.index
      WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped
        AND (a.attidentity = '' OR v.value IS NOT NULL) AND NOT (v.value IS NULL AND coalesce(_idem_is_volatile(d.adbin::text), false));
     EXECUTE format('SELECT to_jsonb(k.*) FROM (SELECT %s FROM (SELECT %s, %s::oid AS tableoid) AS t) AS k', keys, inputs, target::oid)
@@ -1126,13 +1107,12 @@ EXCEPTION WHEN undefined_column THEN -- generated from a column whose default di
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION idem_row_made_key(regclass, oid, jsonb) IS 'Internal, for unique_insert: the key of a new row.';
 
 -- The key that a unique violation tells of; NULL if it does not, or not unmistakably. Messages may be translated.
-CREATE FUNCTION idem_row_violated_key(target regclass, index oid, detail text)
+CREATE FUNCTION _idem_row_violated_key(target regclass, index oid, detail text)
 RETURNS jsonb LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    columns smallint[] := (SELECT k.columns FROM _idem_row_keys(target, true) AS k WHERE k.index = idem_row_violated_key.index);
+    columns smallint[] := (SELECT k.columns FROM _idem_row_keys(target, true) AS k WHERE k.index = _idem_row_violated_key.index);
     names   text[] := ARRAY(SELECT a.attname::text FROM unnest(columns) WITH ORDINALITY AS k (number, n)
                               JOIN pg_attribute a ON a.attrelid = target AND a.attnum = k.number ORDER BY k.n);
     head    text := _idem_row_list(target, columns) || '=(';
@@ -1149,9 +1129,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION idem_row_violated_key(regclass, oid, text) IS 'Internal, for unique_insert: the key of a row that triggers have made.';
 
-CREATE FUNCTION idem_row_vanished(target regclass) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_vanished(target regclass) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE serialization_failure USING MESSAGE = 'could not serialize access due to concurrent delete',
         DETAIL = format('A duplicate kept the row out of table "%s" and was gone before it could be read.',
@@ -1159,7 +1138,6 @@ BEGIN
         HINT = 'The transaction might succeed if retried.';
 END
 $$;
-COMMENT ON FUNCTION idem_row_vanished(regclass) IS 'Internal, for unique_insert: raises 40001.';
 
 -- The unique index decides. If BEFORE triggers run, and no row has the key as it was given, the row is inserted once more without ON CONFLICT, in a
 -- subtransaction that is undone: it tells whether the triggers discard the row or make it a duplicate, and of which key.
@@ -1172,21 +1150,21 @@ DECLARE
     is_certain boolean;
     is_there   boolean;
 BEGIN
-    plan := @extschema@.idem_row_unique_plan(target, new_row, conflict_columns);
+    plan := @extschema@._idem_row_unique_plan(target, new_row, conflict_columns);
     FOR attempt IN 1..100 LOOP
-        done := @extschema@.idem_row_run(plan.insertion, NULL, NULL, new_row);
+        done := @extschema@._idem_row_run(plan.insertion, NULL, NULL, new_row);
         outcome := CASE WHEN done.is_found THEN 'inserted' ELSE 'duplicate' END;
         row_data := done.row_data;
         IF done.is_found THEN
             RETURN;
         END IF;
         IF plan.find IS NULL THEN
-            made := @extschema@.idem_row_made_key(target, plan.index, new_row);
+            made := @extschema@._idem_row_made_key(target, plan.index, new_row);
         ELSE
             made := new_row;
         END IF;
         IF made IS NOT NULL THEN
-            done := @extschema@.idem_row_run(coalesce(plan.find, @extschema@.idem_row_find_plan(target, plan.index, made)), made, NULL, NULL);
+            done := @extschema@._idem_row_run(coalesce(plan.find, @extschema@._idem_row_find_plan(target, plan.index, made)), made, NULL, NULL);
             row_data := done.row_data;
         END IF;
         is_certain := made IS NOT NULL AND NOT plan.has_row_triggers;
@@ -1197,7 +1175,7 @@ BEGIN
         IF NOT is_certain THEN
             BEGIN
                 is_there := false;
-                done := @extschema@.idem_row_run(plan.attempt, NULL, NULL, new_row);
+                done := @extschema@._idem_row_run(plan.attempt, NULL, NULL, new_row);
                 RAISE SQLSTATE 'IDUND';
             EXCEPTION
                 WHEN SQLSTATE 'IDUND' THEN
@@ -1207,19 +1185,19 @@ BEGIN
                     GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
             END;
             IF is_there THEN
-                made := @extschema@.idem_row_violated_key(target, plan.index, detail);
+                made := @extschema@._idem_row_violated_key(target, plan.index, detail);
                 IF made IS NOT NULL THEN
-                    done := @extschema@.idem_row_run(@extschema@.idem_row_find_plan(target, plan.index, made), made, NULL, NULL);
+                    done := @extschema@._idem_row_run(@extschema@._idem_row_find_plan(target, plan.index, made), made, NULL, NULL);
                     row_data := done.row_data;
                 END IF;
                 RETURN;
             ELSIF NOT done.is_found THEN
-                PERFORM @extschema@.idem_row_suppressed(target, 'INSERT');
+                PERFORM @extschema@._idem_row_suppressed(target, 'INSERT');
             END IF;
         END IF;
         EXIT WHEN plan.has_triggers;
     END LOOP;
-    PERFORM @extschema@.idem_row_vanished(target);
+    PERFORM @extschema@._idem_row_vanished(target);
 END
 $$;
 
@@ -1253,7 +1231,7 @@ $$;
 -- The locks are advisory locks of the transaction, with one bigint: an application's own with the same number, or idem's for another value, can only
 -- make a caller wait. Callers with equal values take conflicting locks: one shared lock on the table's match columns, and the lock of the values'
 -- hash. If the index finds more values equal than their hashes are, the lock on the columns is exclusive. Partitions take the locks of their root.
-CREATE FUNCTION idem_row_match_plan(target regclass, index oid, object jsonb, OUT lock text, OUT find text, OUT count text)
+CREATE FUNCTION _idem_row_match_plan(target regclass, index oid, object jsonb, OUT lock text, OUT find text, OUT count text)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t         record := _idem_row_table(target);
@@ -1296,11 +1274,10 @@ BEGIN
                     'FROM (SELECT FROM %s WHERE %s LIMIT 2) AS l', t.item, condition);
 END
 $$;
-COMMENT ON FUNCTION idem_row_match_plan(regclass, oid, jsonb) IS 'Internal, for guarded_insert: the statements that lock and find.';
 
 -- given: the values of the match columns, if new_row has them all. is_known: the row will have these values, but for triggers of single partitions,
 -- if it has_part_triggers.
-CREATE FUNCTION idem_row_guarded_plan(target regclass, new_row jsonb, match_columns name[],
+CREATE FUNCTION _idem_row_guarded_plan(target regclass, new_row jsonb, match_columns name[],
                                       OUT insertion text, OUT reading text, OUT index oid, OUT given jsonb, OUT is_known boolean,
                                       OUT has_part_triggers boolean)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
@@ -1355,10 +1332,9 @@ BEGIN
     has_part_triggers := t.kind = 'p' AND _idem_row_triggers(target, t.kind, 7, 7);
 END
 $$;
-COMMENT ON FUNCTION idem_row_guarded_plan(regclass, jsonb, name[]) IS 'Internal, for guarded_insert: the statement that inserts.';
 
 -- A snapshot that is older than the lock on the values does not see what the last holder of the lock has inserted.
-CREATE FUNCTION idem_row_require_new_snapshots() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_require_new_snapshots() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RAISE feature_not_supported
@@ -1367,7 +1343,6 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION idem_row_require_new_snapshots() IS 'Internal, for guarded_insert: raises 0A000.';
 
 -- If triggers, defaults or generation decide on the values, the row is inserted first, in a subtransaction that is undone if it is not the only one.
 CREATE FUNCTION guarded_insert LANGUAGE plpgsql UNPINNED AS $$
@@ -1379,19 +1354,19 @@ DECLARE
     made         pg_catalog.jsonb;
     is_discarded boolean := false;
 BEGIN
-    plan := @extschema@.idem_row_guarded_plan(target, new_row, match_columns);
+    plan := @extschema@._idem_row_guarded_plan(target, new_row, match_columns);
     made := plan.given;
     IF NOT plan.is_known THEN
         BEGIN
-            done := @extschema@.idem_row_run(plan.insertion, NULL, NULL, new_row);
+            done := @extschema@._idem_row_run(plan.insertion, NULL, NULL, new_row);
             is_discarded := NOT done.is_found;
             IF done.is_found THEN
                 made := done.detail;
-                match := @extschema@.idem_row_match_plan(target, plan.index, made);
-                other := @extschema@.idem_row_run(match.lock, made, NULL, NULL);
-                other := @extschema@.idem_row_run(match.count, made, NULL, NULL);
+                match := @extschema@._idem_row_match_plan(target, plan.index, made);
+                other := @extschema@._idem_row_run(match.lock, made, NULL, NULL);
+                other := @extschema@._idem_row_run(match.count, made, NULL, NULL);
                 IF NOT other.is_expected THEN
-                    PERFORM @extschema@.idem_row_require_new_snapshots();
+                    PERFORM @extschema@._idem_row_require_new_snapshots();
                     outcome := 'inserted';
                     row_data := done.row_data;
                     RETURN;
@@ -1402,33 +1377,33 @@ BEGIN
             NULL;
         END;
         IF made IS NULL THEN
-            PERFORM @extschema@.idem_row_suppressed(target, 'INSERT');
+            PERFORM @extschema@._idem_row_suppressed(target, 'INSERT');
         END IF;
     END IF;
-    match := @extschema@.idem_row_match_plan(target, plan.index, made);
-    other := @extschema@.idem_row_run(match.lock, made, NULL, NULL);
-    other := @extschema@.idem_row_run(match.find, made, NULL, NULL);
+    match := @extschema@._idem_row_match_plan(target, plan.index, made);
+    other := @extschema@._idem_row_run(match.lock, made, NULL, NULL);
+    other := @extschema@._idem_row_run(match.find, made, NULL, NULL);
     outcome := CASE WHEN other.is_found THEN 'duplicate' ELSE 'inserted' END;
     row_data := other.row_data;
     IF other.is_found THEN
         IF plan.is_known THEN -- the insertion would have read the values
-            other := @extschema@.idem_row_run(plan.reading, NULL, NULL, new_row);
+            other := @extschema@._idem_row_run(plan.reading, NULL, NULL, new_row);
         END IF;
         RETURN;
     ELSIF is_discarded THEN
-        PERFORM @extschema@.idem_row_suppressed(target, 'INSERT');
+        PERFORM @extschema@._idem_row_suppressed(target, 'INSERT');
     END IF;
     -- The values are free. If the row was inserted before, the table's AFTER triggers have inserted another one.
-    PERFORM @extschema@.idem_row_require_new_snapshots();
-    done := @extschema@.idem_row_run(plan.insertion, NULL, NULL, new_row);
+    PERFORM @extschema@._idem_row_require_new_snapshots();
+    done := @extschema@._idem_row_run(plan.insertion, NULL, NULL, new_row);
     row_data := done.row_data;
     IF done.is_found AND plan.has_part_triggers THEN
-        match := @extschema@.idem_row_match_plan(target, plan.index, done.detail);
-        other := @extschema@.idem_row_run(match.lock, done.detail, NULL, NULL);
-        other := @extschema@.idem_row_run(match.count, done.detail, NULL, NULL);
+        match := @extschema@._idem_row_match_plan(target, plan.index, done.detail);
+        other := @extschema@._idem_row_run(match.lock, done.detail, NULL, NULL);
+        other := @extschema@._idem_row_run(match.count, done.detail, NULL, NULL);
     END IF;
     IF NOT done.is_found OR plan.has_part_triggers AND other.is_expected THEN
-        PERFORM @extschema@.idem_row_suppressed(target, 'INSERT');
+        PERFORM @extschema@._idem_row_suppressed(target, 'INSERT');
     END IF;
 END
 $$;

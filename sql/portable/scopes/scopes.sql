@@ -107,6 +107,11 @@ BEGIN
 END
 $$;
 
+-- The same within a statement, without a call of a function for what is ordinary.
+CREATE FUNCTION _idem_until(at timestamptz, span interval, name text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN span < interval '1000000 days' THEN at + span ELSE _idem_deadline(at, span, name) END
+$$;
+
 -- Settings are those of the C edition, as text; here any session may set them.
 CREATE FUNCTION _idem_setting(name text, fallback text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('idem.' || name, true), ''), fallback)
@@ -174,33 +179,35 @@ CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_foreve
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    stored idem_scopes;
+    holder    oid;
+    is_there  boolean;
+    is_usable boolean;
 BEGIN
-    scope := coalesce(_idem_policy.scope, '');
-    IF octet_length(_idem_policy.scope) > 255 THEN
+    -- One statement: PL/pgSQL prepares each expression anew in each transaction.
+    SELECT w.scope, coalesce(s.keep_forever, false),
+           CASE WHEN s.keep_forever THEN NULL
+                WHEN s.ttl IS NOT NULL THEN _idem_span(s.ttl, 'ttl')
+                WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
+                ELSE interval '24 hours' END,
+           CASE WHEN s.lease IS NOT NULL THEN _idem_span(s.lease, 'lease')
+                WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_span_setting('default_lease', 'ms')
+                ELSE interval '30 s' END,
+           coalesce(s.on_lease_expiry = 'manual', false),
+           CASE WHEN s.max_response_size IS NOT NULL THEN s.max_response_size
+                WHEN current_setting('idem.max_response_size', true) <> '' THEN pg_size_bytes(current_setting('idem.max_response_size', true))
+                ELSE 1048576 END,
+           s.owner, s.scope IS NOT NULL OR NOT _idem_setting('require_registered_scope', 'off')::boolean, _idem_may_use(s.owner) AND octet_length(w.scope) <= 255
+      INTO scope, keep_forever, ttl, lease, is_manual, max_response_size, holder, is_there, is_usable
+      FROM (SELECT coalesce(_idem_policy.scope, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C";
+    IF is_there AND is_usable THEN
+        RETURN;
+    ELSIF octet_length(_idem_policy.scope) > 255 THEN
         PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(_idem_policy.scope), 255));
-    END IF;
-    SELECT * INTO stored FROM ONLY idem_scopes s WHERE s.scope = _idem_policy.scope COLLATE "C";
-    IF NOT FOUND AND _idem_setting('require_registered_scope', 'off')::boolean THEN
+    ELSIF NOT is_there THEN
         RAISE undefined_object USING MESSAGE = format('scope "%s" is not registered', _idem_policy.scope),
             HINT = 'Register it with idem_scope_set, or turn idem.require_registered_scope off.';
     END IF;
-    IF NOT _idem_may_use(stored.owner) THEN
-        PERFORM _idem_scope_denied(_idem_policy.scope, stored.owner);
-    END IF;
-    keep_forever := coalesce(stored.keep_forever, false);
-    IF NOT _idem_policy.keep_forever THEN
-        ttl := CASE WHEN stored.ttl IS NOT NULL THEN _idem_span(stored.ttl, 'ttl')
-                    WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
-                    ELSE interval '24 hours' END;
-    END IF;
-    lease := CASE WHEN stored.lease IS NOT NULL THEN _idem_span(stored.lease, 'lease')
-                  WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_span_setting('default_lease', 'ms')
-                  ELSE interval '30 s' END;
-    is_manual := coalesce(stored.on_lease_expiry = 'manual', false);
-    max_response_size := CASE WHEN stored.max_response_size IS NOT NULL THEN stored.max_response_size
-                              WHEN current_setting('idem.max_response_size', true) <> '' THEN pg_size_bytes(current_setting('idem.max_response_size', true))
-                              ELSE 1048576 END;
+    PERFORM _idem_scope_denied(_idem_policy.scope, holder);
 END
 $$;
 
@@ -270,6 +277,7 @@ CREATE FUNCTION idem_scope_reset LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
     setting  text;
+    is_done  boolean;
     known    CONSTANT text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
                                        WHERE a.attrelid = 'idem_scopes'::regclass AND a.attnum > 1 AND NOT a.attisdropped ORDER BY a.attnum);
 BEGIN
@@ -289,8 +297,8 @@ BEGIN
     PERFORM _idem_require_writable('idem_scope_reset()');
     EXECUTE 'UPDATE ONLY idem_scopes AS c SET scope = c.scope'
         || coalesce((SELECT string_agg(format(', %I = NULL', k.name), '') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), '')
-        || ' WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner)' USING $1;
-    IF FOUND THEN
+        || ' WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner) RETURNING true' INTO is_done USING $1;
+    IF is_done THEN
         RETURN true;
     END IF;
     PERFORM _idem_check_scope($1);

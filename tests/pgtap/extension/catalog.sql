@@ -1,18 +1,8 @@
 -- What holds for every object of the extension: comments, what functions state about themselves, the layout of tables. contract.sql has their
 -- signatures.
 \ir ../include/helpers.psql
+\ir ../include/members.psql
 SELECT plan(18);
-
-CREATE TEMP VIEW members AS
-    SELECT classid, objid FROM pg_depend
-     WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
-       AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'idem');
-
-CREATE TEMP VIEW functions AS
-    SELECT p.* FROM pg_proc p JOIN members m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
-
-CREATE TEMP VIEW relations AS
-    SELECT c.* FROM pg_class c JOIN members m ON m.classid = 'pg_class'::regclass AND m.objid = c.oid;
 
 CREATE FUNCTION pg_temp.columns_of(type regtype) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
@@ -43,13 +33,13 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(relname || '.' || attname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND attnum > 0 AND NOT attisdropped
-      WHERE relkind IN ('r', 'v') AND col_description(r.oid, attnum) IS NULL),
+      WHERE relkind IN ('r', 'v') AND relname NOT LIKE '\_idem\_%' AND col_description(r.oid, attnum) IS NULL),
     NULL, 'every_column_of_a_table_has_a_comment');
 
 SELECT is(
     (SELECT string_agg(typname || '.' || attname, ', ')
        FROM members m
-       JOIN pg_type t ON m.classid = 'pg_type'::regclass AND m.objid = t.oid AND t.typtype = 'c'
+       JOIN pg_type t ON m.classid = 'pg_type'::regclass AND m.objid = t.oid AND t.typtype = 'c' AND typname NOT LIKE '\_idem\_%'
        JOIN pg_attribute a ON a.attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
       WHERE col_description(t.typrelid, attnum) IS NULL),
     NULL, 'every_column_of_a_composite_type_has_a_comment');
@@ -67,7 +57,7 @@ CREATE TEMP TABLE results AS
       FROM functions LEFT JOIN pg_class c ON c.reltype = prorettype LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped,
            unnest(ARRAY[prorettype, atttypid] || (SELECT array_agg(given) FROM unnest(proallargtypes, proargmodes) AS p (given, mode)
                                                    WHERE mode IN ('o', 'b', 't'))) AS type
-     WHERE prokind <> 'p' AND prorettype <> 'trigger'::regtype AND has_function_privilege('tap_caller', functions.oid, 'EXECUTE');
+     WHERE prokind <> 'p' AND prorettype <> 'trigger'::regtype AND proname NOT LIKE '\_idem\_%' AND has_function_privilege('tap_caller', functions.oid, 'EXECUTE');
 SELECT array_agg(DISTINCT format('%s %s', name, type::regtype)) FILTER (WHERE type IN ('void'::regtype, 'interval'::regtype, 'interval[]'::regtype)) AS unreadable FROM results \gset
 ROLLBACK;
 SELECT is(
@@ -79,9 +69,10 @@ SELECT is(
 
 -- What each function states about itself.
 SELECT is(
-    (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions
+    (SELECT string_agg(oid::regprocedure::text, ', ') FROM functions, idem_version()
       WHERE prosecdef
-        AND NOT coalesce(proconfig && ARRAY['search_path=pg_catalog, pg_temp', 'search_path="pg_catalog, pg_temp"'],
+        AND NOT coalesce(proconfig && ARRAY['search_path=pg_catalog, pg_temp', 'search_path="pg_catalog, pg_temp"',
+                                            CASE edition WHEN 'portable' THEN 'search_path=idem, pg_temp' END],
                          false)),
     NULL, 'security_definer_functions_pin_their_search_path');
 

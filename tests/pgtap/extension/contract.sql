@@ -1,5 +1,6 @@
 -- The signatures and the index of outcomes in docs/contract.md are those of the catalog.
 \ir ../include/helpers.psql
+\ir ../include/members.psql
 \set contract `cat docs/contract.md`
 \set codes `sed -nE "s/^#define ERRCODE_IDEM_.*\('(.)', '(.)', '(.)', '(.)', '(.)'\)/\1\2\3\4\5/p" extension/src/server/errors.hpp`
 \set problems `sed -nE 's/^ *\{"([a-z_]+)", "[^"]*"\},$/\1/p' extension/src/http/http_begin.cpp`
@@ -54,11 +55,6 @@ CREATE TEMP TABLE contract AS
       FROM signatures;
 
 -- The catalog ----------------------------------------------------------------------------------------------------------------------------------
-
-CREATE TEMP VIEW members AS
-    SELECT d.classid, d.objid
-      FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-     WHERE e.extname = 'idem';
 
 CREATE FUNCTION pg_temp.audience(may_everybody boolean, may_application boolean, may_operator boolean) RETURNS text LANGUAGE sql AS $$
     SELECT CASE WHEN may_everybody THEN ' public' WHEN may_application THEN '' WHEN may_operator THEN ' operator' ELSE ' owner' END

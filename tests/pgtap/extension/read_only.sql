@@ -73,7 +73,7 @@ SELECT is(
             pg_temp.state_of('SELECT * FROM ' || call) AS state
       WHERE state <> '25006'),
     NULL, 'other_changes_are_25006');
-SELECT is(idem_key('a', 1) || length(idem_fingerprint('{}')), 'a:133', 'pure_functions');
+SELECT is(idem_key('a', '1') || length(idem_fingerprint('{}')), 'a:133', 'pure_functions');
 COMMIT;
 SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'readonly:new'), 0::bigint, 'nothing_was_written');
 

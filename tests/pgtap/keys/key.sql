@@ -1,24 +1,6 @@
--- idem_key: a composite key that cannot be read in two ways.
+-- idem_key of parts of any type: two values make the same key if and only if they are equal. key_of_texts.sql has the form.
 \ir ../include/helpers.psql
-SELECT plan(40);
-
--- The form: parts joined by ':', with '\' in front of a part's own ':' and '\'.
-SELECT is(idem_key('order', 42), 'order:42', 'parts_are_joined');
-SELECT is(idem_key('a:b'), 'a\:b', 'separator_in_a_part_is_escaped');
-SELECT is(idem_key('a\b'), 'a\\b', 'escape_in_a_part_is_escaped');
-SELECT is(idem_key('a'), 'a', 'single_part_is_itself');
-SELECT isnt(idem_key('a', 'bc'), idem_key('ab', 'c'), 'boundary_between_parts_counts');
-SELECT isnt(idem_key(''), idem_key('', ''), 'number_of_empty_parts_counts');
-
-CREATE TEMP TABLE part AS
-    WITH letter (l) AS (VALUES (''), ('a'), (':'), ('\'))
-    SELECT DISTINCT x.l || y.l AS p FROM letter x, letter y;
-SELECT is(
-    (SELECT count(DISTINCT k) FROM (SELECT idem_key(p) FROM part
-                              UNION ALL SELECT idem_key(a.p, b.p) FROM part a, part b
-                              UNION ALL SELECT idem_key(a.p, b.p, c.p) FROM part a, part b, part c) AS made (k)),
-    (SELECT count(*) + count(*) ^ 2 + count(*) ^ 3 FROM part)::bigint,
-    'different_parts_never_make_the_same_key');
+SELECT plan(19);
 
 -- The types: parts are compared by their text.
 SELECT is(
@@ -33,22 +15,11 @@ SELECT is(
     'uuid_in_its_canonical_form');
 SELECT isnt(idem_key(true), idem_key(false), 'booleans_differ');
 SELECT is(idem_key(date '2024-02-29'), '2024-02-29', 'date_in_iso_form');
-SELECT is(idem_key('a'::name::text, 'b'::varchar(9)), 'a:b', 'text_like_parts');
 
-
--- A driver's parameters have no type; they are text.
-PREPARE untyped AS SELECT idem_key($1, $2);
-SELECT results_eq($$ EXECUTE untyped('a:', 'b\') $$, $$ SELECT idem_key('a:'::text, 'b\'::varchar) $$, 'parameters_without_a_type');
-PREPARE untyped_one AS SELECT idem_key($1);
-SELECT results_eq($$ EXECUTE untyped_one('a') $$, $$ VALUES ('a') $$, 'one_parameter_without_a_type');
 PREPARE mixed AS SELECT idem_key('order', $1::text, 42);
 SELECT results_eq($$ EXECUTE mixed('a') $$, $$ VALUES ('order:a:42') $$, 'mixed_parameters_with_a_cast');
 SELECT throws_ok('PREPARE mixed_without AS SELECT idem_key($1, 42)', '42P18', NULL, 'mixed_parameters_without_a_cast');
-SELECT is(idem_key(VARIADIC ARRAY['a', 'b']), 'a:b', 'array_of_texts');
 SELECT is(idem_key(VARIADIC ARRAY[1, 2]), '1:2', 'array_of_integers');
-SELECT throws_ok($$ SELECT idem_key(VARIADIC ARRAY['a', NULL]) $$, '22004', NULL, 'null_in_an_array_of_texts');
-SELECT throws_ok($$ SELECT idem_key(VARIADIC NULL::text[]) $$, '22004', NULL, 'null_array_of_texts');
-SELECT throws_ok($$ SELECT idem_key(VARIADIC '{}'::text[]) $$, '22023', NULL, 'no_texts');
 
 SET DateStyle = 'SQL, DMY';
 SET extra_float_digits = 0;
@@ -72,22 +43,14 @@ SELECT is((SELECT string_agg(idem_key('n', n), ' ') FROM generate_series(1, 3) n
 PREPARE made_key (text, int) AS SELECT idem_key($1, $2);
 CREATE TEMP TABLE made AS EXECUTE made_key('p', 5);
 SELECT is((SELECT idem_key FROM made), 'p:5', 'key_of_parameters');
-SELECT is(idem_key('żółw', '鍵'), 'żółw:鍵', 'letters_outside_ascii_stay');
 
 -- VARIADIC arrays.
-SELECT is(idem_key(VARIADIC ARRAY['a:', 'b']), idem_key('a:', 'b'), 'variadic_array_of_text');
 SELECT is(idem_key(VARIADIC ARRAY[1, 2]), '1:2', 'variadic_array_of_integers');
-SELECT throws_ok($$ SELECT idem_key(VARIADIC ARRAY['a', NULL]) $$, '22004', NULL, 'null_in_a_variadic_array');
-SELECT throws_ok($$ SELECT idem_key(VARIADIC NULL::text[]) $$, '22004', NULL, 'null_variadic_array');
-SELECT matches(
-    pg_temp.state_of($$ SELECT idem_key(VARIADIC '{}'::text[]) $$), '^22', 'empty_variadic_array_is_an_error');
 SELECT throws_ok($$ SELECT idem_key(VARIADIC ARRAY[1.5::float8]) $$, '42804', NULL, 'variadic_array_of_another_type');
 
 -- What is refused.
-SELECT throws_ok($$ SELECT idem_key(NULL) $$, '22004', NULL, 'untyped_null');
 SELECT throws_ok($$ SELECT idem_key('a', NULL::int) $$, '22004', NULL, 'null_part');
 SELECT throws_ok($$ SELECT idem_key('a', NULL::pg_temp.short) $$, '22004', NULL, 'null_of_a_domain');
-SELECT throws_ok($$ SELECT idem_key() $$, '42883', NULL, 'no_part_at_all');
 SELECT is(
     (SELECT string_agg(part || ': ' || state, ', ')
        FROM unnest(ARRAY['1.5::float8', '1.5::float4', 'now()', 'localtimestamp', 'interval ''1 s''', '''{}''::jsonb',

@@ -1,0 +1,1 @@
+SELECT portable.idem_claim(:key);
