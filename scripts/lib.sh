@@ -77,12 +77,17 @@ ALTER DATABASE pgtap SET search_path = idem, tap, public;
 SQL
 }
 
-# install_portable DATABASE: the portable edition in its schema idem, in the cluster of the environment, by a role that is no superuser.
-# Databases that are made of it have it, too.
+# install_portable DATABASE: makes the portable edition, and load_portable.
 install_portable() {
+    make --silent --directory="$(dirname "${BASH_SOURCE[0]}")/.." portable && load_portable "$1"
+}
+
+# load_portable DATABASE: the portable edition, as it was made, into its schema idem, in the cluster of the environment, by a role that is no
+# superuser. Databases that are made of it have it, too.
+load_portable() {
     local psql=("$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --dbname="$1" --output=/dev/null) root
     root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || return
-    make --silent --directory="$root" portable && "${psql[@]}" <<'SQL' &&
+    "${psql[@]}" <<'SQL' &&
 SELECT 'CREATE ROLE idem_owner LOGIN' WHERE to_regrole('idem_owner') IS NULL \gexec
 SELECT format('GRANT CREATE ON DATABASE %I TO idem_owner', current_database()) \gexec
 SQL

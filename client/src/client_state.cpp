@@ -52,6 +52,29 @@ std::string quoted_name(const std::string &name) {
     return safe + '"';
 }
 
+// The schema of the extension; without one, those of the portable edition. A function that merely has the name does not count,
+// nor one in a schema of somebody else's, such as public or pg_temp, where its owner may have planted it.
+constexpr statement schema_statement{
+    "idem_schema",
+    "WITH extension AS (SELECT e.extnamespace AS home FROM pg_catalog.pg_extension e "
+    "WHERE e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name) "
+    "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_namespace n JOIN extension ON n.oid OPERATOR(pg_catalog.=) "
+    "home "
+    "UNION ALL SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_proc p "
+    "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace "
+    "WHERE p.proname OPERATOR(pg_catalog.=) 'idem_version'::pg_catalog.name "
+    "AND p.proowner OPERATOR(pg_catalog.=) n.nspowner AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2 "
+    "AND p.proargnames OPERATOR(pg_catalog.=) '{edition,version,server}'::pg_catalog.text[] "
+    "AND NOT pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_') AND NOT EXISTS (SELECT FROM extension)",
+    true};
+
+std::string list_of(const rows &names) {
+    std::string list;
+    for (const record &each : names)
+        list += (list.empty() ? "" : ", ") + each.at(0).value_or("");
+    return list;
+}
+
 } // namespace
 
 pooled_session::pooled_session(client_state &pool, std::unique_ptr<session> taken) : pool_(&pool), session_(std::move(taken)) {}
@@ -159,18 +182,18 @@ const std::string &client_state::schema(session &on) {
         if (!schema_.empty())
             return schema_;
     }
-    static constexpr statement where{"idem_schema",
-                                     "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e JOIN "
-                                     "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace "
-                                     "WHERE e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name",
-                                     true};
     // No recursion: the text of this statement does not contain @idem@.
-    const std::vector<rows> answer = on.run({{&where, {}}});
-    if (answer[0].empty())
-        throw not_installed("3F000", "extension \"idem\" is not installed in this database\nHINT:  CREATE EXTENSION idem;");
+    const std::vector<rows> answer = on.run({{&schema_statement, {}}});
+    const rows &found = answer[0];
+    if (found.empty())
+        throw not_installed("3F000", "extension \"idem\" is not installed in this database\nHINT:  CREATE EXTENSION idem; or, "
+                                     "where no C library can be loaded, install the portable edition.");
+    if (found.size() > 1)
+        throw bad_input("42725", "the portable edition of idem is in more than one schema of this database: " + list_of(found) +
+                                     "\nHINT:  Set the schema in the client's options.");
     const std::lock_guard lock(names_lock_);
     if (schema_.empty())
-        schema_ = *answer[0][0][0];
+        schema_ = *found[0][0];
     return schema_;
 }
 

@@ -334,8 +334,7 @@ TEST(Pool, SurvivesAReinstalledExtension) {
     const auto statement = [&] { return idem::once_statement(db, key + "s", "SELECT 1").replayed; };
     EXPECT_FALSE(call());
     EXPECT_FALSE(statement());
-    ask("DROP EXTENSION idem", {}, server.dsn());
-    ask("CREATE EXTENSION idem SCHEMA idem", {}, server.dsn());
+    server.reinstall();
     EXPECT_FALSE(call());
     EXPECT_FALSE(statement());
 }

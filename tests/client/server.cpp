@@ -51,6 +51,11 @@ std::string output_of(const std::string &command) {
 
 std::string dsn() { return ""; }
 
+const std::string &edition() {
+    static const std::string known = ask("SELECT edition FROM idem.idem_version()");
+    return known;
+}
+
 idem::client make_client(idem::client_options options) { return idem::client(std::move(options)); }
 
 std::string unique_key(const std::string &prefix) {
@@ -151,6 +156,8 @@ private_server::private_server(const std::vector<std::string> &settings) {
     if (!file)
         throw std::runtime_error("could not write " + directory_ + "/data/postgresql.conf");
     start();
+    if (edition() == "portable")
+        script("load_portable postgres");
     prepare_database(dsn());
 }
 
@@ -171,6 +178,23 @@ void private_server::stop(const std::string &mode) {
     if (run_as_server({server_programs() + "/pg_ctl", "stop", "--silent", "--wait", "--timeout=60", "--mode=" + mode,
                        "--pgdata=" + directory_ + "/data"}) != 0)
         throw std::runtime_error("the server did not stop: see " + directory_ + "/server.log");
+}
+
+void private_server::script(const std::string &commands) const {
+    if (shell("source " + shell_word(IDEM_SOURCE_DIR "/scripts/lib.sh") + " && export PGHOST=" + shell_word(directory_) +
+              " PGPORT=5432 PGUSER=postgres PGDATABASE=postgres && " + commands) != 0)
+        throw std::runtime_error("failed: " + commands);
+}
+
+void private_server::reinstall() {
+    if (edition() == "portable") {
+        script(shell_word(server_programs() + "/psql") +
+               " --no-psqlrc --quiet --username=idem_owner --set=schema=idem --file=" +
+               shell_word(IDEM_SOURCE_DIR "/build/idem--portable-uninstall.sql") + " && load_portable postgres");
+    } else {
+        ask("DROP EXTENSION idem", {}, dsn());
+        ask("CREATE EXTENSION idem SCHEMA idem", {}, dsn());
+    }
 }
 
 void private_server::restart(const std::string &mode) {

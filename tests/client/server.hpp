@@ -17,6 +17,9 @@ namespace test {
 /// Of the server: empty, which is libpq's environment.
 std::string dsn();
 
+/// Of idem on the server: "c" or "portable". Private servers have the same.
+const std::string &edition();
+
 /// A client of the server, unless the options name another. The options do not name the extension's schema.
 idem::client make_client(idem::client_options options = {});
 
@@ -49,6 +52,11 @@ void prepare_database(const std::string &at);
 /// Polls a condition that no event announces. False: it did not hold in time.
 bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
+/// Skips a test of what the portable edition has not.
+#define NEEDS_C_EDITION(REASON)                                                                                                \
+    if (test::edition() != "c")                                                                                                \
+    GTEST_SKIP() << "the portable edition " << (REASON)
+
 /// Runs a program as the user that may run a server, waits for it, and returns its exit status.
 int run_as_server(const std::vector<std::string> &command);
 /// The directory of the server's programs.
@@ -70,8 +78,13 @@ class private_server {
     /// smart, fast or immediate.
     void stop(const std::string &mode = "fast");
     void restart(const std::string &mode = "fast");
+    /// Drops idem with all that depends on it, and installs it again.
+    void reinstall();
 
   private:
+    /// Bash with the functions of scripts/lib.sh, and this server in the environment.
+    void script(const std::string &commands) const;
+
     std::string directory_;
 };
 

@@ -24,7 +24,8 @@ struct client_options {
     /// Whether statements are prepared, once per connection. Behind a pooler in transaction mode that does not support prepared
     /// statements, the client detects that, retries the attempt and stops preparing; false avoids the failed attempt.
     bool prepare = true;
-    /// The unquoted name of the extension's schema; empty: looked up once.
+    /// The unquoted name of the extension's schema; empty: looked up once. The portable edition is found where one role owns
+    /// the schema and the functions.
     std::string schema;
     /// The default of all flows.
     retry_policy retry;
@@ -54,7 +55,8 @@ class client {
     explicit client(const std::string &dsn);
 
     const client_options &options() const noexcept;
-    /// The quoted schema of the extension. Connects when it is not known yet; throws not_installed.
+    /// The quoted schema of the extension, or of the portable edition. Connects when it is not known yet; throws not_installed,
+    /// and bad_input (42725) when several schemas have the portable edition.
     std::string schema();
 
   private:

@@ -8,8 +8,8 @@
 namespace idem {
 
 struct version_info {
-    std::string edition; ///< "c": the extension in C++
-    std::string version; ///< of the extension in this database, as ALTER EXTENSION … UPDATE left it
+    std::string edition; ///< "c": the extension in C++; "portable": the one without a library
+    std::string version; ///< of what is installed in this database, not of the library
     std::string server;  ///< of PostgreSQL, as it spells it
 };
 
