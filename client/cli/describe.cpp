@@ -195,7 +195,8 @@ std::string man_page(const CLI::App &tree) {
         ".SH SYNOPSIS\n.B idem\n[\\fIOPTION\\fR...] \\fISUBCOMMAND\\fR ...\n"
         ".SH DESCRIPTION\n" +
         troff(tree.get_description()) +
-        "\nThe database must have the extension \\fBidem\\fR. Durations are numbers with units, added up: 500ms, 30s, "
+        "\nThe database must have the extension \\fBidem\\fR or its portable edition. Durations are numbers with units, added "
+        "up: 500ms, 30s, "
         "\"5 min\", 1h30m, 7d, 2w; a day has 24 hours. Results go to standard output, everything else to standard "
         "error.\n";
     out += ".SH OPTIONS\nThese may also follow the subcommand.\n" + option_items(tree);

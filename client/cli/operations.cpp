@@ -42,7 +42,9 @@ constexpr detail::statement swept_statement{
 int show_stats(context &c) {
     const auto rows = query(c, stats_statement);
     if (rows.empty() && !c.given.quiet)
-        complain("nothing has been counted: either nothing was asked, or \"idem\" is not in shared_preload_libraries");
+        complain(
+            "nothing has been counted: nothing was asked, \"idem\" is not in shared_preload_libraries, or this is the portable "
+            "edition, which does not count");
     show(c, rows, {"scope", "acquired", "duplicates", "in_flight", "mismatches", "takeovers", "stale_fences", "swept"});
     return kDone;
 }

@@ -9,10 +9,9 @@
 namespace idem::cli {
 
 void too_old(const error &problem) {
-    throw not_installed(
-        "42883",
-        std::string(problem.what()) +
-            "\nHINT:  The extension \"idem\" in this database is too old for this; ALTER EXTENSION idem UPDATE may help.");
+    throw not_installed("42883", std::string(problem.what()) + "\nHINT:  The extension \"idem\" in this database is too old "
+                                                               "for this; ALTER EXTENSION idem UPDATE may help; the portable "
+                                                               "edition is installed again.");
 }
 
 std::vector<std::string> query(context &c, const detail::statement &what, detail::parameters values, subject about) {

@@ -193,6 +193,8 @@ expect_too_old() {
     local failed
     failed=$(sql "SELECT count(*) FROM idem.idem_health() WHERE level IN ('warning', 'critical')")
     [ "$status" -eq "$((failed > 0))" ]
+    # The first check says which edition answers.
+    [[ "$(sql 'SELECT edition FROM idem.idem_version()') ${lines[2]}" == @("c version "*" library "*|"portable version "*" portable edition "*) ]]
     run idem health --json
     [ "$(sql "SELECT json_array_length(\$x\$$output\$x\$) > 3")" = t ]
 }
@@ -215,7 +217,7 @@ expect_too_old() {
     [ "$status" -eq 1 ]
     run idem claim --dsn "host=$dir" "$key"
     [ "$status" -eq 69 ]
-    run idem claim --dsn dbname=template1 "$key"
+    run idem claim --dsn dbname=idem_cli_bare "$key"
     [ "$status" -eq 78 ]
 }
 

@@ -319,7 +319,7 @@ load helper
 @test "run: without a server, or without the extension, the command does not run" {
     PGHOST=$dir run idem run --key "$key" -- touch "$dir/ran"
     [ "$status" -eq 69 ]
-    run idem run --dsn dbname=template1 --key "$key" -- touch "$dir/ran"
+    run idem run --dsn dbname=idem_cli_bare --key "$key" -- touch "$dir/ran"
     [ "$status" -eq 78 ]
     [[ "$output" == *'extension "idem" is not installed'* ]]
     [ ! -e "$dir/ran" ]
