@@ -3,6 +3,8 @@
 # loopback; it is gone afterwards, with all else that was started.
 #
 #   examples.sh [FILE ...]    tests/examples, or some of its files; prints TAP
+#
+# IDEM_PORTABLE=1 in the environment: on the portable edition.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
@@ -34,6 +36,7 @@ source tests/examples/helper.bash
 # fsync: the cluster does not outlive the tests. deadlock_timeout: none of the examples may need it.
 scripts/cluster.sh start "$cluster" listen_addresses=127.0.0.1 port="$(free_port)" fsync=off max_connections=60 statement_timeout=1min
 eval "$(scripts/cluster.sh env "$cluster")"
+if [ -n "${IDEM_PORTABLE:-}" ]; then install_portable template1; fi
 # The servers' sockets and files, in a directory of the user that they run as.
 export IDEM_SOCKETS=$PGHOST
 mkdir -m 0711 "$IDEM_SOCKETS/examples"

@@ -53,13 +53,16 @@ end_group() {
     wait "$2" 2>/dev/null || true
 }
 
-# create_idem CLUSTER: in its database, as docs/operations.md has it. Sessions that begin later find idem's names. Where the extension is
-# there already, it stays where it is.
+# create_idem CLUSTER: in its database, as docs/operations.md has it; with IDEM_PORTABLE in the environment, the portable edition. Sessions
+# that begin later find idem's names. Where the extension is there already, it stays where it is.
 create_idem() {
+    if [ -n "${IDEM_PORTABLE:-}" ]; then
+        (eval "$(scripts/cluster.sh env "$1")" && install_portable "$PGDATABASE") || return
+    fi
     scripts/cluster.sh psql "$1" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null <<'SQL'
 SET client_min_messages = warning;
 CREATE SCHEMA IF NOT EXISTS idem;
-CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem;
+SELECT 'CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem' WHERE to_regproc('idem.idem_version') IS NULL \gexec
 SELECT format('ALTER DATABASE %I SET search_path = public, idem', current_database()) \gexec
 SQL
 }

@@ -119,8 +119,9 @@ std::optional<Options> parse(int argc, char **argv) {
 // Better said before the first part has run than after it.
 void require_idem(pqxx::connection &connection) {
     pqxx::read_transaction transaction{connection};
-    if (transaction.exec("SELECT FROM pg_extension WHERE extname = 'idem' AND extnamespace = to_regnamespace('idem')").empty())
-        throw std::runtime_error{"the extension is not in schema idem of database \"" + std::string{connection.dbname()} +
+    if (transaction.exec("SELECT FROM pg_proc WHERE oid = to_regprocedure('idem.idem_version()')").empty())
+        throw std::runtime_error{"neither the extension nor the portable edition is in schema idem of database \"" +
+                                 std::string{connection.dbname()} +
                                  "\"; run CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem"};
 }
 

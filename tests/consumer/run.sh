@@ -86,7 +86,12 @@ psql --no-psqlrc --quiet --command="CREATE DATABASE $database" || exit
 maintenance=${PGDATABASE:-postgres}
 export PGDATABASE=$database
 trap 'PGDATABASE=$maintenance psql --no-psqlrc --quiet --command="DROP DATABASE $database"; rm -rf "$work"' EXIT
-psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --command='CREATE SCHEMA idem' --command='CREATE EXTENSION idem SCHEMA idem' || exit
+# The portable edition may be there from the template.
+psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL' || exit
+SET client_min_messages = warning;
+CREATE SCHEMA IF NOT EXISTS idem;
+SELECT 'CREATE EXTENSION idem SCHEMA idem' WHERE to_regproc('idem.idem_version') IS NULL \gexec
+SQL
 
 check 'installs' install_package || exit
 check 'idem.hpp includes every header' umbrella_is_complete

@@ -7,7 +7,7 @@ PYTHON=${PYTHON:-/usr/bin/python3}
 # As the superuser, in the database of the file.
 sql() { PGHOST=$IDEM_SOCKETS PGUSER=postgres psql -XAtq --set=ON_ERROR_STOP=1 -c "$1"; }
 
-# make_database NAME TABLES: with the extension in it, and owned by a role that may use it and nothing more.
+# make_database NAME TABLES: with the extension in it, or the portable edition from the template, and owned by a role that may use it and nothing more.
 make_database() {
     export PGHOST=$IDEM_SOCKETS PGUSER=postgres PGDATABASE=postgres
     psql -Xq --output=/dev/null --set=ON_ERROR_STOP=1 <<SQL || return
@@ -16,8 +16,8 @@ SELECT 'CREATE ROLE shop LOGIN PASSWORD ''shop''' WHERE NOT EXISTS (SELECT FROM 
 DROP DATABASE IF EXISTS $1 WITH (FORCE);
 CREATE DATABASE $1 OWNER shop;
 \connect $1
-CREATE SCHEMA idem;
-CREATE EXTENSION idem SCHEMA idem;
+CREATE SCHEMA IF NOT EXISTS idem;
+SELECT 'CREATE EXTENSION idem SCHEMA idem' WHERE to_regproc('idem.idem_version') IS NULL \gexec
 GRANT USAGE ON SCHEMA idem TO shop;
 SELECT FROM idem.idem_grant('shop');
 SQL
