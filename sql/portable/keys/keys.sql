@@ -79,7 +79,7 @@ BEGIN
                 IF wait_until IS NULL OR now >= wait_until THEN
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
-                PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), wait_until);
+                PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), CASE WHEN waits THEN 'infinity' ELSE wait_until END);
                 CONTINUE;
             END IF;
             INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
@@ -558,8 +558,9 @@ DECLARE
     stored idem_keys;
 BEGIN
     IF NOT current_setting('transaction_read_only')::boolean THEN
-        -- A holder that has not committed is not to be seen. It has the hint, unless it came by another way.
-        PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+        -- A holder that has not committed is not to be seen. It has the hint, unless it came by another way. The hint is not kept: a call that finds it
+        -- taken answers that the key is in flight.
+        PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), 'infinity');
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR UPDATE;
     ELSE
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
