@@ -47,11 +47,11 @@ fuzz:        ## throw random input at the core, the functions and the server; MI
 	@scripts/fuzz.sh
 check-valgrind: ## the extension's pgTAP tests under valgrind, on a server that scripts/valgrind-server.sh builds
 	@scripts/valgrind.sh
-chaos:       ## clients under a nemesis, checked against the contract: MINUTES=1 SEED=random CLIENTS=8
-	@scripts/chaos.sh $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+chaos:       ## clients under a nemesis, checked against the contract: MINUTES=1 SEED=random CLIENTS=8 PORTABLE=1
+	@scripts/chaos.sh $(if $(PORTABLE),--portable) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(NEMESES),--nemeses $(NEMESES))
-chaos-breaks: ## the same against libraries that lack a check each: they must be found
-	@scripts/chaos.sh --break
+chaos-breaks: ## the same against libraries that lack a check each: they must be found; PORTABLE=1
+	@scripts/chaos.sh $(if $(PORTABLE),--portable) --break
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in its schema "idem"

@@ -6,15 +6,22 @@
 #   chaos.sh --break [NAME ...]      leave one check at a time out of the library (tests/chaos/breaks; all unless named): each must be
 #                                    found within three minutes
 #   chaos.sh --tap                   a short run, then the breaks, reported as TAP
+#   chaos.sh --portable ...          each of these on the portable edition (whose breaks are in tests/chaos/portable_breaks)
+#
+# The portable edition has no rings: their scopes are ordinary ones, and no window is opened. It has no worker: in its place a nemesis
+# calls idem_sweep(). Statistics, and idem_in_flight's uncommitted holders, which it lacks too, are asked for on neither edition.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 unset PGHOST PGPORT PGUSER PGDATABASE # no server but our own
 
+edition=extension kept=build/chaos breaks=$PWD/tests/chaos/breaks
+if [ "${1:-}" = --portable ]; then
+    shift
+    edition=portable kept=build/chaos-portable breaks=$PWD/tests/chaos/portable_breaks
+fi
 cluster=chaos-$$
 program=$PWD/build/cmake/bin/idem-chaos
-kept=$PWD/build/chaos
-breaks=$PWD/tests/chaos/breaks
 broken=
 
 finish() {
@@ -26,7 +33,7 @@ at_exit finish
 
 build() {
     mkdir -p "$kept"
-    if ! { scripts/deps.sh && scripts/install.sh && cmake -S . -B build/cmake &&
+    if ! { scripts/deps.sh && { [ "$edition" = portable ] || scripts/install.sh; } && cmake -S . -B build/cmake &&
         cmake --build build/cmake --target idem-chaos --parallel "$(nproc)"; } >"$kept/build.log" 2>&1; then
         tail -n 40 "$kept/build.log" >&2
         exit 1
@@ -37,38 +44,66 @@ build() {
 # finding; what waits, waits for somebody whom the coordinator or the server ends long before.
 start_cluster() {
     scripts/cluster.sh start "$cluster" fsync=off synchronous_commit=on max_prepared_transactions=50 max_connections=100 \
-        statement_timeout=30s deadlock_timeout=100ms log_line_prefix='%m [%p] %b %e ' shared_preload_libraries=idem \
+        statement_timeout=30s deadlock_timeout=100ms log_line_prefix='%m [%p] %b %e ' \
         autovacuum_naptime=1s idem.outbox_notify=off "$@" || return 1
     eval "$(scripts/cluster.sh env "$cluster")"
 }
 
+# --- The editions --------------------------------------------------------------------------------------------------------------------
+
+# The program creates the extension.
+start_extension() { start_cluster shared_preload_libraries=idem; }
+
+# Only the file with the check is compiled again.
+break_extension() {
+    make --silent --directory="$broken" --jobs="$(nproc)" with_llvm=no idem.so && chmod a+r "$broken/idem.so"
+}
+
+# The extension as it is, its functions those of the broken library (which is loaded on first use: one server cannot have both, and
+# CREATE EXTENSION needs the other).
+start_broken_extension() {
+    start_cluster && "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --set=library="$broken/idem.so" <<'SQL'
+CREATE EXTENSION idem;
+UPDATE pg_proc SET probin = :'library' WHERE probin = '$libdir/idem';
+SQL
+}
+
+start_portable() { start_portable_of "$PWD"; }
+
+break_portable() { make --silent --directory="$broken" portable; }
+
+start_broken_portable() { start_portable_of "$broken"; }
+
+# start_portable_of TREE: as that tree has it.
+start_portable_of() {
+    # shellcheck source=scripts/lib.sh
+    start_cluster && (source "$1/scripts/lib.sh" && install_portable postgres) &&
+        "$bindir/psql" --no-psqlrc --quiet --command='ALTER DATABASE postgres SET search_path = public, idem'
+}
+
+# -------------------------------------------------------------------------------------------------------------------------------------
+
 run_program() { "$program" --history "$kept/history.txt" "$@" </dev/null; }
 
-# Outside the tree, and only the file with the check is compiled again. Directly under /tmp: the server's user has to read it.
+# Outside the tree. Directly under /tmp: the server's user has to read it.
 build_broken() {
     local name=$1
     broken=$(mktemp -d /tmp/idem-break-XXXXXX)
     chmod 755 "$broken" &&
-        cp -a Makefile extension sql "$broken" &&
-        { patch --directory="$broken" --strip=1 <"$breaks/$name.patch" &&
-            make --silent --directory="$broken" --jobs="$(nproc)" with_llvm=no idem.so; } >"$kept/build-$name.log" 2>&1 &&
-        chmod a+r "$broken/idem.so"
+        cp -a Makefile extension sql scripts "$broken" &&
+        { patch --directory="$broken" --strip=1 <"$breaks/$name.patch" && "break_$edition"; } >"$kept/build-$name.log" 2>&1
 }
 
-# The extension as it is, its functions those of the broken library (which is loaded on first use: one server cannot have both, and
-# CREATE EXTENSION needs the other). Cuts and cancels suffice, and leave more time to race.
+# Cuts and cancels suffice, and leave more time to race.
 find_break() {
     local name=$1 status=0 since=$SECONDS
-    if ! build_broken "$name" || ! start_cluster shared_preload_libraries=; then
-        echo "not ok - without its check, $name: not tried, see build/chaos/build-$name.log"
+    if ! build_broken "$name" || ! "start_broken_$edition"; then
+        echo "not ok - without its check, $name: not tried, see $kept/build-$name.log"
+        scripts/cluster.sh stop "$cluster"
         rm -rf "$broken"
         broken=
         return 1
     fi
-    "$bindir/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --set=library="$broken/idem.so" <<'SQL'
-CREATE EXTENSION idem;
-UPDATE pg_proc SET probin = :'library' WHERE probin = '$libdir/idem';
-SQL
     run_program --seconds 180 --round 4 --nemeses cut,cancel,terminate,prepared,rings ${SEED:+--seed "$SEED"} >"$kept/$name.log" 2>&1 || status=$?
     scripts/cluster.sh stop "$cluster"
     rm -rf "$broken"
@@ -78,7 +113,7 @@ SQL
         echo "ok - without its check, $name: $(grep '^first violation' "$kept/$name.log") ($((SECONDS - since)) s with the build)"
     else
         tail -n 40 "$kept/$name.log" | sed 's/^/# /'
-        echo "not ok - without its check, $name: not found within three minutes, see build/chaos/$name.log"
+        echo "not ok - without its check, $name: not found within three minutes, see $kept/$name.log"
         return 1
     fi
 }
@@ -95,13 +130,13 @@ find_breaks() {
 
 report_as_tap() {
     local status=0
-    start_cluster
+    "start_$edition"
     if run_program --seconds 75 >"$kept/run.log" 2>&1; then
         sed 's/^/# /' "$kept/run.log"
         echo "ok - no violation of the contract"
     else
         sed 's/^/# /' "$kept/run.log"
-        echo "not ok - no violation of the contract: see build/chaos"
+        echo "not ok - no violation of the contract: see $kept"
         status=1
     fi
     scripts/cluster.sh stop "$cluster"
@@ -115,5 +150,5 @@ build
 case ${1:-} in
     --break) shift; find_breaks "$@" ;;
     --tap) report_as_tap ;;
-    *) start_cluster; run_program "$@" ;;
+    *) "start_$edition"; run_program "$@" ;;
 esac

@@ -54,7 +54,8 @@ void show(const Run &run, const Verdict &verdict) {
     write(file, verdict.history);
     file.close();
     std::cout << "the whole history: " << run.history_file << (file ? "" : " (could not be written)")
-              << "\nonce more: make chaos SEED=" << verdict.seed << " SECONDS=" << run.round / kSecond << std::endl;
+              << "\nonce more: make chaos" << (run.options.is_portable ? " PORTABLE=1" : "") << " SEED=" << verdict.seed
+              << " SECONDS=" << run.round / kSecond << std::endl;
 }
 
 // Adds a judged round to the figures, and says so; false when it was not clean.
@@ -74,13 +75,14 @@ bool conclude(const Run &run, Figures *figures, const Verdict &verdict, Nanoseco
     return violations == 0;
 }
 
-int run_rounds(const Run &run) {
+int run_rounds(Run run) {
     Server server;
     server.complaints(); // from now on
-    prepare_database(server);
+    run.options.is_portable = prepare_database(server);
     Figures figures;
     const Nanoseconds begun = now(), until = begun + run.length;
-    std::cout << "seed " << run.seed << ", " << run.options.clients << " clients" << std::endl;
+    std::cout << "seed " << run.seed << ", " << run.options.clients << " clients"
+              << (run.options.is_portable ? ", portable edition" : "") << std::endl;
     std::future<Verdict> pending;
     bool clean = true;
     for (std::uint64_t seed = run.seed; clean && now() < until; seed++) {
@@ -127,7 +129,9 @@ int main(int argc, char **argv) {
     app.add_option("--round", round, "Length of a round in seconds")->check(CLI::Range(1.0, 60.0));
     app.add_option("--seed", run.seed, "Of the first round; each further one counts on (default: random)");
     app.add_option("--clients", run.options.clients, "Connections")->check(CLI::Range(1, 64));
-    app.add_option("--nemeses", nemeses, "Which: all of them unless said")
+    app.add_option("--nemeses", nemeses,
+                   "Which: all of them unless said; the portable edition has no rings, and its worker is a nemesis that calls "
+                   "idem_sweep()")
         ->delimiter(',')
         ->check(CLI::IsMember(every_nemesis()) | CLI::IsMember({"none"}));
     app.add_option("--history", run.history_file, "Where to keep the history of a round with a violation");

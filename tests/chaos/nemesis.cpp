@@ -4,12 +4,16 @@
 #include <csignal>
 #include <exception>
 
+#include "calls.hpp"
+
 namespace chaos {
 
 namespace {
 
 constexpr std::uint64_t kStream = 1'000'002;
+constexpr Nanoseconds kSweepInterval = 150 * kMillisecond;
 const std::vector<std::string> kVacuumed{"idem_keys", "idem_locks", "idem_ring_1_0", "idem_ring_2_3"};
+const std::vector<std::string> kVacuumedWithoutRings{"idem_keys", "idem_locks"};
 
 } // namespace
 
@@ -32,11 +36,15 @@ Nemesis::Nemesis(Round &round) : round_(round), random_(round.seed, kStream) {
     });
     add("checkpoint", 200 * kMillisecond, 2500 * kMillisecond,
         [this, &figures] { figures.checkpoints += ask("CHECKPOINT").ok(); });
-    add("vacuum", 300 * kMillisecond, 3000 * kMillisecond,
-        [this, &figures] { figures.vacuums += ask("VACUUM " + random_.pick(kVacuumed)).ok(); });
+    const bool is_portable = round_.options.is_portable;
+    add("vacuum", 300 * kMillisecond, 3000 * kMillisecond, [this, &figures, is_portable] {
+        figures.vacuums += ask("VACUUM " + random_.pick(is_portable ? kVacuumedWithoutRings : kVacuumed)).ok();
+    });
     add("crash", 3000 * kMillisecond, 8000 * kMillisecond, [this] { crash(); });
     add("kill", 4000 * kMillisecond, 12000 * kMillisecond, [this] { kill_backend(); });
-    if (round_.options.has("rings"))
+    if (is_portable && random_.chance(0.5)) // in some rounds, as the worker
+        add("worker", kSweepInterval, kSweepInterval, [this] { sweep(); });
+    if (round_.options.has("rings") && !is_portable)
         rings_.emplace(round_);
     thread_ = std::thread([this] { work(); });
 }
@@ -79,6 +87,13 @@ void Nemesis::kill_backend() {
     for (const Nanoseconds until = now() + 10 * kSecond; ::kill(pid, 0) == 0 && now() < until;)
         sleep_for(kMillisecond); // until the postmaster knows
     round_.server.await();
+}
+
+// In the place of a worker, where there is none.
+void Nemesis::sweep() {
+    const Answer answer = ask("CALL idem_sweep()");
+    if (!answer.sqlstate.empty() && !is_farewell(answer.sqlstate))
+        round_.findings.add({"unexpected_error", "", answer.sqlstate + ": " + answer.message + ", from a sweep", {}});
 }
 
 void Nemesis::work() {

@@ -34,6 +34,7 @@ class Nemesis {
     Answer ask(const std::string &sql);
     void crash();
     void kill_backend();
+    void sweep();
 
     Round &round_;
     std::optional<RingNemesis> rings_;

@@ -43,6 +43,14 @@ class Desk {
     Connection connection_;
 };
 
+std::string microseconds(Nanoseconds span) { return std::to_string(span / kMicrosecond) + " microseconds"; }
+
+void make_rings(Desk &desk) {
+    for (const ChaosRing &ring : kRings)
+        desk.ask("SELECT idem_ring_create($1, $2, $3)",
+                 {ring.name, microseconds(ring.retention), std::to_string(ring.windows)});
+}
+
 // In some rounds the background worker sweeps, too.
 void set_worker(Desk &desk, Random &random) {
     desk.ask("SELECT idem_next_id()"); // loads the library, whose settings these are
@@ -57,7 +65,7 @@ Setup set_up(const Round &round) {
     Setup setup;
     setup.seed = round.seed;
     setup.transitions = kTransitions;
-    if (round.options.has("worker"))
+    if (round.options.has("worker") && !round.options.is_portable)
         set_worker(desk, random);
     desk.ask("TRUNCATE chaos_effects, chaos_orders, chaos_stock, idem_transition_log, idem_outbox");
     const Board &board = round.board;
@@ -107,23 +115,23 @@ void take_log(History *history, std::vector<Transaction> log) {
 
 } // namespace
 
-void prepare_database(Server &server) {
+bool prepare_database(Server &server) {
     Desk desk(server);
-    desk.ask("CREATE EXTENSION IF NOT EXISTS idem");
+    if (desk.ask("SELECT to_regproc('idem_version')")[0][0] == std::nullopt)
+        desk.ask("CREATE EXTENSION idem");
+    const bool is_portable = desk.ask("SELECT edition FROM idem_version()")[0][0] == "portable";
     desk.ask(
         "CREATE TABLE chaos_effects (number bigserial, key text NOT NULL, transaction bigint NOT NULL, fence bigint NOT NULL)");
     desk.ask("CREATE TABLE chaos_orders (id text PRIMARY KEY, state text NOT NULL)");
     desk.ask("CREATE TABLE chaos_stock (id text PRIMARY KEY, stock bigint NOT NULL)");
     desk.ask("SELECT idem_machine_define('chaos', $1)", {kMachine});
     desk.ask("SELECT idem_machine_attach('chaos_orders', 'state', 'chaos', log => true)");
-    const auto microseconds = [](Nanoseconds span) { return std::to_string(span / kMicrosecond) + " microseconds"; };
-    for (const ChaosRing &ring : kRings)
-        desk.ask("SELECT idem_ring_create($1, $2, $3)",
-                 {ring.name, microseconds(ring.retention), std::to_string(ring.windows)});
-    // The ttl is for the time that a scope is in no ring.
-    for (const RingScope &scope : kRingScopes)
+    if (!is_portable)
+        make_rings(desk);
+    for (const RingScope &scope : kRingScopes) // the ttl is for the time that a scope is in no ring
         desk.ask("SELECT idem_scope_set($1, ttl => $2, ring => $3)",
-                 {scope.name, microseconds(scope.ring.retention), scope.ring.name});
+                 {scope.name, microseconds(scope.ring.retention), is_portable ? Value() : scope.ring.name});
+    return is_portable;
 }
 
 History play(Round &round, Nanoseconds length) {

@@ -6,8 +6,9 @@
 
 namespace chaos {
 
-// Makes what all rounds need: the extension, the tables of the user's that effects, orders and stock are in.
-void prepare_database(Server &server);
+// Makes what all rounds need: the extension, unless the portable edition is there, and the tables of the user's that effects,
+// orders and stock are in. Returns whether it is the portable edition.
+bool prepare_database(Server &server);
 
 // Lets the clients and the nemesis loose for that long. The history is complete: every client has stopped, every session has
 // ended, every prepared transaction is decided. Findings are in the round.

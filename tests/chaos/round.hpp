@@ -18,6 +18,7 @@ namespace chaos {
 struct Options {
     int clients = 8;
     std::set<std::string> nemeses;
+    bool is_portable = false; // the portable edition: it has no rings, and no worker
     bool has(const char *nemesis) const { return nemeses.contains(nemesis); }
 };
 

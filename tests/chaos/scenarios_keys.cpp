@@ -19,8 +19,8 @@ struct Key {
     bool in_ring = false;
 };
 
-Key key_in(const RingScope &scope, std::string name) {
-    return {std::move(name), scope.ring.retention, scope.name, !scope.moves};
+Key key_in(const Client &client, const RingScope &scope, std::string name) {
+    return {std::move(name), scope.ring.retention, scope.name, !scope.moves && !client.round.options.is_portable};
 }
 
 RingKeys &some_ring_keys(Client &client) {
@@ -35,7 +35,7 @@ Key some_key(Client &client, bool wants_lease = false) {
     const std::int64_t lot = random.between(0, 9);
     if (!wants_lease && random.chance(0.3)) { // a ring takes no leases
         RingKeys &keys = some_ring_keys(client);
-        return key_in(keys.scope, random.chance(0.8) ? keys.lasting.pick(random) : keys.forgettable.pick(random));
+        return key_in(client, keys.scope, random.chance(0.8) ? keys.lasting.pick(random) : keys.forgettable.pick(random));
     }
     if (random.chance(wants_lease ? 0.75 : 0.1))
         return {.name = board.leased.pick(random)};
@@ -93,10 +93,10 @@ void claim_in(Recorder &tx, Client &client, const Key &key) {
         tx.ask(claim_step(client, key), manner);
 }
 
-void claim_batch_in(Recorder &tx, const RingScope &scope, const std::vector<std::string> &names) {
+void claim_batch_in(Recorder &tx, const Client &client, const RingScope &scope, const std::vector<std::string> &names) {
     std::vector<Step> claims;
     for (const std::string &name : names) {
-        const Key key = key_in(scope, name);
+        const Key key = key_in(client, scope, name);
         claims.push_back(key_step(Call::claim, key));
         claims.back().retention = key.retention;
     }
@@ -112,8 +112,8 @@ const RingScope &rushed_scope(std::int64_t number) {
     return kRingScopes[static_cast<std::size_t>(number / kRushesPerRotation) % 5 / 2];
 }
 
-Key rushed_key(std::int64_t number, const std::string &name) {
-    return is_rush_in_ring(number) ? key_in(rushed_scope(number), name) : Key{.name = name};
+Key rushed_key(const Client &client, std::int64_t number, const std::string &name) {
+    return is_rush_in_ring(number) ? key_in(client, rushed_scope(number), name) : Key{.name = name};
 }
 
 // The keys that all clients claim come after the client's own in the order of the index, so that they are inserted long after
@@ -132,7 +132,7 @@ void rush_a_batch(Client &client, std::int64_t number) {
     const std::int64_t delay = client.random.chance(0.5) ? client.random.between(0, 800) : client.random.between(2500, 5000);
     const Nanoseconds at = number * kRush + delay * kMicrosecond;
     sleep_for(std::max<Nanoseconds>(at - now(), 0));
-    claim_batch_in(tx, rushed_scope(number), names);
+    claim_batch_in(tx, client, rushed_scope(number), names);
     tx.end_somehow();
 }
 
@@ -228,7 +228,7 @@ void claim_a_batch(Client &client) {
         const bool in_savepoint = random.chance(0.1);
         if (in_savepoint)
             tx.savepoint();
-        claim_batch_in(tx, keys.scope, keys.batches.pick(random));
+        claim_batch_in(tx, client, keys.scope, keys.batches.pick(random));
         if (in_savepoint && random.chance(0.4))
             tx.roll_back_to_savepoint();
         else if (in_savepoint)
@@ -249,7 +249,7 @@ void rush(Client &client) {
         return;
     }
     const std::string name = client.round.board.name_rush(number);
-    const Key one = rushed_key(number, name), other = rushed_key(number, name + "b");
+    const Key one = rushed_key(client, number, name), other = rushed_key(client, number, name + "b");
     const bool swapped = client.random.chance(0.3), takes_both = client.random.chance(0.3);
     Recorder tx(client);
     sleep_for(std::max<Nanoseconds>(number * kRush - now(), 0));
@@ -360,7 +360,7 @@ void forget(Client &client) {
     Random &random = client.random;
     RingKeys &keys = some_ring_keys(client);
     const Key key = random.chance(0.6) ? Key{.name = client.round.board.forgettable.pick(random)}
-                                       : key_in(keys.scope, keys.forgettable.pick(random));
+                                       : key_in(client, keys.scope, keys.forgettable.pick(random));
     const Step step = key_step(Call::forget, key);
     if (random.chance(0.7)) {
         Recorder::alone(client, step);
