@@ -60,7 +60,6 @@ DECLARE
     now       timestamptz;
     fresh     boolean := false; -- whether to start over with the first attempt
     is_locked boolean := false; -- the row, so that it stays as it was read
-    is_hinted boolean;
     is_own    boolean;
     is_live   boolean;
     is_mine   boolean;
@@ -74,9 +73,9 @@ BEGIN
         IF stored.state = 'c' AND stored.expires_at > now AND (given IS NULL OR stored.fingerprint = given) THEN
             RETURN ROW('completed', now, stored)::_idem_claimed;
         ELSIF stored.key IS NULL THEN
-            is_hinted := pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
-            IF NOT (is_hinted OR waits) THEN
-                IF wait_until IS NULL OR now >= wait_until THEN
+            -- The holder of the hint may not have inserted its row yet. No call overtakes it: another one may have answered that the key is in flight.
+            IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) THEN
+                IF NOT waits AND (wait_until IS NULL OR now >= wait_until) THEN
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
                 PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), CASE WHEN waits THEN 'infinity' ELSE wait_until END);
@@ -88,9 +87,6 @@ BEGIN
                     caller, given)
             ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
             IF FOUND THEN
-                IF NOT is_hinted THEN -- its holder had the hint, and is gone
-                    PERFORM pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
-                END IF;
                 RETURN ROW('acquired', now, stored)::_idem_claimed;
             END IF;
             CONTINUE;
@@ -238,7 +234,8 @@ BEGIN
 END
 $$;
 
--- Bytewise order, so that two calls reach their common keys in the same order. Those that are there already, or not quite, are claimed singly.
+-- Bytewise order, so that two calls reach their common keys, and the hints, in the same order. Those that are there already, or not quite, are claimed
+-- singly.
 CREATE FUNCTION idem_claim_many LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
@@ -260,17 +257,17 @@ BEGIN
         END IF;
     END LOOP;
     IF NOT current_setting('transaction_read_only')::boolean THEN
-        IF cardinality(keys) <= 64 THEN
-            PERFORM pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) FROM unnest(keys) AS w (k);
-        END IF;
         now := clock_timestamp();
         WITH added AS (
             INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key)
             SELECT now, _idem_deadline(now, retention, 'ttl'), 1, 'c', policy.scope, w.k
-              FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k)) w
-             WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = w.k)
-             ORDER BY w.k COLLATE "C"
-            ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
+              FROM (SELECT d.k FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k)) d
+                     WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = d.k)
+                     ORDER BY d.k COLLATE "C" OFFSET 0) w
+             WHERE cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) IS NOT NULL
+            ON CONFLICT (scope, key) DO NOTHING
+            -- The insertion may have waited for the hint's holder, which is gone.
+            RETURNING k.key, cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, k.key)))
         SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
     END IF;
     IF cardinality(granted) < (SELECT count(DISTINCT u.k COLLATE "C") FROM unnest(keys) AS u (k)) THEN
