@@ -7,7 +7,8 @@ CREATE TYPE _idem_claimed AS (
     stored  idem_keys
 );
 
--- What advisory locks stand for: names of different spaces do not share a lock. 8103: keys, 8104: idem_serialize, 8105: tokens, 8106: locks.
+-- What advisory locks stand for: names of different spaces do not share a lock. 8103: keys, 8104: idem_serialize, 8105: tokens, 8106: locks,
+-- 8107: the queues for locks.
 CREATE FUNCTION _idem_hash(scope text, key text, space bigint DEFAULT 8103) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashtextextended(key, hashtextextended(scope, space))
 $$;
@@ -27,25 +28,56 @@ CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean 
     SELECT _idem_is_own(k.xmin) FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
 $$;
 
+-- Lets waits for locks end at the time given, in this subtransaction. The caller's own lock_timeout holds if it is shorter.
+CREATE FUNCTION _idem_limit_lock_wait(wait_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    present CONSTANT bigint := (SELECT s.setting FROM pg_settings s WHERE s.name = 'lock_timeout');
+    ms      CONSTANT numeric := CASE WHEN isfinite(wait_until) THEN ceil(greatest(extract(epoch FROM wait_until - clock_timestamp()) * 1000, 1)::numeric) END;
+BEGIN
+    IF ms <= 2147483647 AND (present = 0 OR present > ms) THEN
+        PERFORM set_config('lock_timeout', ms::text, true);
+    END IF;
+END
+$$;
+
 -- Waits until nobody has the key's hint, or until the time given. Real waits for a lock: deadlocks are detected, and the caller's own lock_timeout
 -- holds if it is shorter. The lock is given back at once, in the expression that took it.
 CREATE FUNCTION _idem_await(hash bigint, wait_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    own    CONSTANT text := current_setting('lock_timeout');
-    own_ms CONSTANT bigint := (SELECT s.setting FROM pg_settings s WHERE s.name = 'lock_timeout');
-    ms     numeric := CASE WHEN isfinite(wait_until) THEN ceil(greatest(extract(epoch FROM wait_until - clock_timestamp()) * 1000, 1)::numeric) END;
+    own CONSTANT text := current_setting('lock_timeout');
 BEGIN
-    IF ms IS NULL OR ms > 2147483647 OR own_ms > 0 AND own_ms <= ms THEN
-        PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
-        RETURN;
+    PERFORM _idem_limit_lock_wait(wait_until);
+    PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
+    PERFORM set_config('lock_timeout', own, true);
+EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
+    IF clock_timestamp() < wait_until THEN
+        RAISE;
     END IF;
-    BEGIN
-        PERFORM set_config('lock_timeout', ms::text, true);
-        PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
-        PERFORM set_config('lock_timeout', own, true);
-    EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
-        NULL;
-    END;
+END
+$$;
+
+-- The key's row, locked for a change; NULL: it could not be had until the time given, or there is nothing to change. The lock is given back then: a
+-- holder must be able to renew and complete.
+CREATE FUNCTION _idem_await_row(wanted_scope text, wanted_key text, caller text, wait_until timestamptz) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    own    CONSTANT text := current_setting('lock_timeout');
+    stored idem_keys;
+BEGIN
+    PERFORM _idem_limit_lock_wait(wait_until);
+    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
+    IF stored.state = 'c' OR stored.state = 'p' AND stored.lease_until > clock_timestamp() AND stored.owner = caller COLLATE "C" IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = 'ID000';
+    END IF;
+    PERFORM set_config('lock_timeout', own, true);
+    RETURN stored;
+EXCEPTION
+    WHEN SQLSTATE 'ID000' THEN
+        RETURN NULL;
+    WHEN lock_not_available THEN
+        IF clock_timestamp() < wait_until THEN
+            RAISE;
+        END IF;
+        RETURN NULL;
 END
 $$;
 
@@ -111,9 +143,10 @@ BEGIN
         IF claimed.outcome IN ('completed', 'mismatch') OR is_own THEN
             RETURN claimed;
         END IF;
-        IF claimed.outcome = 'in_flight' AND waits AND NOT is_locked AND NOT current_setting('transaction_read_only')::boolean THEN
-            -- The holder may have completed or released the key in a transaction that is still open. The caller raises an error, which gives the lock back.
-            SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR SHARE;
+        IF claimed.outcome IN ('in_flight', 'in_doubt') AND waits AND NOT is_locked AND NOT current_setting('transaction_read_only')::boolean THEN
+            -- The key may have been completed, released or settled in a transaction that is still open. If it was not, the caller raises an error, which
+            -- gives the lock back.
+            SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
             is_locked := stored.key IS NOT NULL;
             CONTINUE;
         END IF;
@@ -121,8 +154,14 @@ BEGIN
             IF wait_until IS NULL OR now >= wait_until THEN
                 RETURN claimed;
             END IF;
+            IF NOT current_setting('transaction_read_only')::boolean
+               AND _idem_is_open((SELECT k.xmax FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C")) THEN
+                stored := _idem_await_row(wanted_scope, wanted_key, caller, wait_until);
+                is_locked := stored.key IS NOT NULL;
+                CONTINUE WHEN is_locked OR clock_timestamp() > now + interval '5 ms';
+            END IF;
             is_locked := false;
-            PERFORM pg_sleep(least(pause, extract(epoch FROM least(wait_until, stored.lease_until) - now) + 0.001));
+            PERFORM pg_sleep(least(pause, extract(epoch FROM least(wait_until, (claimed.stored).lease_until) - now) + 0.001));
             pause := least(pause * 2, 0.1);
             CONTINUE;
         END IF;
@@ -132,17 +171,14 @@ BEGIN
 
         PERFORM _idem_require_writable(function);
         IF NOT is_locked THEN
-            IF waits OR wait_until = 'infinity' THEN
+            IF waits THEN
                 SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
+            ELSIF now < wait_until THEN
+                stored := _idem_await_row(wanted_scope, wanted_key, caller, wait_until);
             ELSE
                 SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
                 IF NOT FOUND AND EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
-                    IF wait_until IS NULL OR now >= wait_until THEN
-                        RETURN ROW('in_flight', now, NULL)::_idem_claimed;
-                    END IF;
-                    PERFORM pg_sleep(least(pause, extract(epoch FROM wait_until - now)));
-                    pause := least(pause * 2, 0.1);
-                    CONTINUE;
+                    RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
             END IF;
             is_locked := stored.key IS NOT NULL;
@@ -345,6 +381,22 @@ BEGIN
 END
 $$;
 
+-- Raises 40001 if there is a row of the key that the transaction's snapshot cannot show.
+CREATE FUNCTION _idem_require_in_snapshot(wanted_scope text, wanted_key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('repeatable read', 'serializable') OR current_setting('transaction_read_only')::boolean THEN
+        RETURN;
+    END IF;
+    BEGIN
+        INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key) VALUES (now(), now(), 1, 'c', wanted_scope, wanted_key)
+        ON CONFLICT (scope, key) DO NOTHING;
+        RAISE EXCEPTION USING ERRCODE = 'ID000';
+    EXCEPTION WHEN SQLSTATE 'ID000' THEN
+        NULL;
+    END;
+END
+$$;
+
 -- The scope and its policy, for a call with a key and its fence.
 CREATE FUNCTION _idem_holder_policy(key text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -373,6 +425,8 @@ BEGIN
     END IF;
     IF stored.fence = given AND stored.state = ANY (accepts) THEN
         RETURN stored;
+    ELSIF stored.key IS NULL THEN
+        PERFORM _idem_require_in_snapshot(wanted_scope, wanted_key);
     END IF;
     PERFORM _idem_raise_stale(wanted_key, true);
 END
@@ -472,6 +526,9 @@ BEGIN
         ELSIF stored.fence = given AND stored.state IN ('p', 'd') THEN
             NULL; -- held
         ELSE
+            IF stored.key IS NULL THEN
+                PERFORM _idem_require_in_snapshot(policy_scope, wanted_key);
+            END IF;
             PERFORM _idem_raise_stale(wanted_key, true);
         END IF;
     END IF;
@@ -561,6 +618,9 @@ BEGIN
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR UPDATE;
     ELSE
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    END IF;
+    IF stored.key IS NULL THEN
+        PERFORM _idem_require_in_snapshot(wanted_scope, wanted_key);
     END IF;
     RETURN stored;
 END

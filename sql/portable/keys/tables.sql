@@ -31,3 +31,18 @@ EXCEPTION WHEN invalid_parameter_value THEN -- a number in the future: it is an 
     RETURN false;
 END
 $$;
+
+-- Whether the transaction that a row's xmax names is still open. For a row with several lockers, xmax is a number of another kind: the answer is
+-- a guess then, so nothing may rest on it but how to wait.
+CREATE FUNCTION _idem_is_open(locker xid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    next   bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    behind bigint := (next - locker::text::bigint) & 4294967295;
+BEGIN
+    -- Numbers of open transactions may come after `next`.
+    RETURN locker::text::bigint > 2
+       AND coalesce(pg_xact_status((next - behind + CASE WHEN behind > 2147483647 THEN 4294967296 ELSE 0 END)::text::xid8) = 'in progress', false);
+EXCEPTION WHEN invalid_parameter_value THEN -- a number in the future
+    RETURN false;
+END
+$$;

@@ -1,5 +1,5 @@
--- A waiter polls the row, with growing pauses. A call that asserts a fence locks the row FOR KEY SHARE until its transaction ends. A takeover and an
--- unlock lock it FOR UPDATE, and so wait for that end. A renewal does not.
+-- The first of those that wait polls the row for the end of a lease, with growing pauses; the others queue behind it. A call that asserts a fence locks
+-- the row FOR KEY SHARE until its transaction ends. A takeover and an unlock lock it FOR UPDATE, and so wait for that end. A renewal does not.
 
 -- When the row of a lock may be deleted: a day after its lease.
 CREATE FUNCTION _idem_lock_expiry(now timestamptz, lease interval) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
@@ -21,74 +21,158 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_lock LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- Takes the lock, or returns NULL: it is held, and no lease is waited for. `waits`: for transactions. What this call has locked stays locked,
+-- whatever it returns.
+CREATE FUNCTION _idem_try_lock(wanted_scope text, name text, caller text, lease interval, waits boolean) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    caller     CONSTANT text := $3;
-    policy     record;
-    lease      interval;
-    wait_until timestamptz;
     stored     idem_locks;
     now        timestamptz;
     is_mine    boolean;
     is_locked  boolean := false;
-    is_busy    boolean;
-    pause      float8 := 0.002;
+    has_waited boolean := false;
+    taken      bigint;
 BEGIN
-    PERFORM _idem_check_key(name, 'name');
-    policy := _idem_policy($5);
-    wait_until := _idem_wait_until($4);
-    lease := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
-    PERFORM _idem_deadline(clock_timestamp(), lease, 'ttl');
-    PERFORM _idem_require_writable('idem_lock()');
     LOOP
         IF NOT is_locked THEN
-            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C";
+            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
         END IF;
         now := clock_timestamp();
         is_mine := coalesce(stored.state = 'p' AND stored.owner = caller COLLATE "C", false);
-        is_busy := coalesce(stored.state = 'p' AND stored.lease_until > now AND NOT is_mine, false);
         IF stored.key IS NULL THEN
-            is_busy := NOT pg_try_advisory_xact_lock(_idem_hash(policy.scope, name, 8106));
-            IF NOT is_busy THEN
-                INSERT INTO idem_locks AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner)
-                VALUES (now, _idem_lock_expiry(now, lease), 1, 'p', policy.scope, name,
-                        _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
-                ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
-                IF FOUND THEN
-                    RETURN stored.fence;
-                END IF;
+            IF waits THEN
+                PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, name, 8106));
+            ELSIF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, name, 8106)) THEN
+                RETURN NULL;
+            END IF;
+            INSERT INTO idem_locks AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner)
+            VALUES (now, _idem_lock_expiry(now, lease), 1, 'p', wanted_scope, name,
+                    _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
+            ON CONFLICT (scope, key) DO NOTHING RETURNING k.fence INTO taken;
+            IF FOUND THEN
+                RETURN taken;
+            END IF;
+            CONTINUE;
+        ELSIF stored.state = 'p' AND NOT is_mine AND (stored.lease_until > now OR NOT is_locked AND EXISTS (
+                SELECT FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" AND _idem_is_own(k.xmin))) THEN
+            IF waits AND NOT has_waited AND _idem_is_open((SELECT k.xmax FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C")) THEN
+                -- It may have been renewed or freed there.
+                PERFORM FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR SHARE;
+                has_waited := true;
                 CONTINUE;
             END IF;
-        ELSIF NOT is_busy AND NOT is_locked THEN
-            IF is_mine THEN
-                SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
-            ELSIF stored.state = 'p' AND EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND _idem_is_own(k.xmin)) THEN
-                RETURN NULL;
-            ELSE
-                SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" FOR UPDATE SKIP LOCKED;
-            END IF;
-            is_locked := FOUND;
-            is_busy := NOT FOUND;
-            CONTINUE WHEN is_locked;
-        ELSIF NOT is_busy THEN
+            RETURN NULL;
+        ELSIF is_locked THEN
             UPDATE ONLY idem_locks k SET
                 created_at = CASE WHEN is_mine THEN k.created_at ELSE now END,
                 expires_at = _idem_lock_expiry(now, lease),
                 attempt = CASE WHEN is_mine THEN k.attempt WHEN k.expires_at <= now THEN 1 ELSE k.attempt + 1 END,
                 state = 'p', lease_until = _idem_deadline(now, lease, 'ttl'),
                 fence = CASE WHEN is_mine THEN k.fence ELSE _idem_next_fence(k.fence) END, owner = caller
-             WHERE k.scope = policy.scope AND k.key = name COLLATE "C"
-            RETURNING * INTO stored;
-            RETURN stored.fence;
+             WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C"
+            RETURNING k.fence INTO taken;
+            RETURN taken;
+        ELSIF waits AND is_mine THEN
+            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR NO KEY UPDATE;
+        ELSIF waits THEN
+            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR UPDATE;
+        ELSIF is_mine THEN
+            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
+        ELSE
+            SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR UPDATE SKIP LOCKED;
         END IF;
-        is_locked := false;
-        IF wait_until IS NULL OR now >= wait_until THEN
+        is_locked := FOUND;
+        IF NOT is_locked AND NOT waits THEN
             RETURN NULL;
         END IF;
-        PERFORM pg_sleep(least(pause, extract(epoch FROM wait_until - now)));
+    END LOOP;
+END
+$$;
+
+-- Raises 40001 if the lock was taken or freed after the transaction's snapshot, which cannot show it. The row's lock is given back.
+CREATE FUNCTION _idem_require_current_lock(wanted_scope text, name text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR KEY SHARE SKIP LOCKED;
+    RAISE EXCEPTION USING ERRCODE = 'ID000';
+EXCEPTION WHEN SQLSTATE 'ID000' THEN
+    NULL;
+END
+$$;
+
+-- Takes the lock when it is this call's turn. The queue is an advisory lock: it is kept to the transaction's end by a call that got the lock, so that
+-- the next one waits for that transaction, and given back by one that did not. An attempt is undone before the lease is waited for, or else its
+-- holder could not renew it.
+CREATE FUNCTION _idem_lock_in_turn(wanted_scope text, name text, caller text, lease interval, wait_until timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    own     CONSTANT text := current_setting('lock_timeout');
+    fence   bigint;
+    pause   float8 := 0.002;
+BEGIN
+    PERFORM _idem_limit_lock_wait(wait_until);
+    PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, name, 8107));
+    LOOP
+        BEGIN
+            PERFORM _idem_limit_lock_wait(wait_until);
+            fence := _idem_try_lock(wanted_scope, name, caller, lease, true);
+            IF fence IS NOT NULL THEN
+                PERFORM set_config('lock_timeout', own, true);
+                RETURN fence;
+            END IF;
+            RAISE EXCEPTION USING ERRCODE = 'ID000';
+        EXCEPTION WHEN SQLSTATE 'ID000' THEN
+            NULL;
+        END;
+        IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+            PERFORM _idem_require_current_lock(wanted_scope, name);
+        END IF;
+        IF clock_timestamp() >= wait_until THEN
+            RAISE lock_not_available; -- which undoes the setting, and leaves the queue
+        END IF;
+        PERFORM pg_sleep(greatest(least(pause, extract(epoch FROM wait_until - clock_timestamp())), 0));
         pause := least(pause * 1.5, 0.1);
     END LOOP;
+EXCEPTION WHEN lock_not_available THEN
+    IF clock_timestamp() < wait_until THEN
+        RAISE; -- the caller's own lock_timeout
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- A call that does not wait does not overtake those that do, but for the holder, for whose release they wait.
+CREATE FUNCTION idem_lock LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    policy     record;
+    length     interval;
+    wait_until timestamptz;
+    queue      bigint;
+    taken      bigint;
+BEGIN
+    PERFORM _idem_check_key(name, 'name');
+    policy := _idem_policy($5);
+    wait_until := _idem_wait_until($4);
+    length := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
+    PERFORM _idem_deadline(clock_timestamp(), length, 'ttl');
+    PERFORM _idem_require_writable('idem_lock()');
+    queue := _idem_hash(policy.scope, name, 8107);
+    IF (CASE WHEN pg_try_advisory_lock_shared(queue) THEN pg_advisory_unlock_shared(queue) END)
+       OR EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.owner = $3 COLLATE "C") THEN
+        taken := _idem_try_lock(policy.scope, name, $3, length, false);
+        IF taken IS NOT NULL THEN
+            RETURN taken;
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND _idem_is_own(k.xmin)) THEN
+        RETURN NULL; -- this transaction has it, under another owner's name, and nobody else can free it
+    ELSIF wait_until IS NOT NULL THEN
+        RETURN _idem_lock_in_turn(policy.scope, name, $3, length, wait_until);
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM _idem_require_current_lock(policy.scope, name);
+    END IF;
+    RETURN NULL;
 END
 $$;
 
