@@ -110,7 +110,7 @@ pgtap_portable() { make_pgtap_database && IDEM_PSQL=$bindir/psql pg_prove --psql
 portable_isolation() { on_portable isolation_portable; }
 
 isolation_portable() {
-    "$bindir/createdb" isolation && "$bindir/psql" --no-psqlrc --quiet --dbname=isolation --command='ALTER DATABASE isolation SET search_path = public, idem' && tests/portable/isolation
+    "$bindir/createdb" isolation && "$bindir/psql" --no-psqlrc --quiet --dbname=isolation --command='ALTER DATABASE isolation SET search_path = public, idem; GRANT USAGE ON SCHEMA idem TO public' && tests/portable/isolation
 }
 
 portable_client() { on_portable ctest_client client; }
