@@ -138,6 +138,8 @@ drivers() { scripts/drivers.sh; }
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
+portable_chaos() { scripts/chaos.sh --portable --tap; }
+
 # Of the recovery tests, those of a guarantee: crash, standby, dump and restore, upgrade, races, tokens, locks, ids, kills, torn pages,
 # the outbox, privileges, the wire protocol, PITR, prepared holders.
 guards=(001 003 004 005 006 010 012 013 015 021 025 026 027 033 034 035 041 042 045 046)
@@ -313,13 +315,13 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_cli portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
 quick=("client" "tree unit regress isolation pgtap docs cli recovery")
-portable="portable_pgtap portable_isolation portable_client portable_cli"
+portable="portable_pgtap portable_isolation portable_client portable_cli portable_chaos"
 rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
