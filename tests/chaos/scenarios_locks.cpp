@@ -34,8 +34,11 @@ void assert_and_work(Recorder &tx, Client &client, const Grant &grant) {
     if (!answered.sqlstate.empty())
         return;
     tx.leave_effect(grant.key, grant.fence);
-    if (random.chance(0.3))
+    if (random.chance(0.3)) {
         sleep_for(random.between(1, 40) * kMillisecond);
+        // The transaction is certainly open until its last call is sent: this one.
+        tx.ask(lock_step(Call::lookup, client.round.board.lasting.pick(random)));
+    }
 }
 
 } // namespace
