@@ -81,6 +81,18 @@ EXCEPTION
 END
 $$;
 
+-- Takes the hints of keys that this transaction has claimed after it waited for their holders. A holder's row comes free a moment before its hint
+-- does. Anybody else who has a hint waits for this transaction, and so must not be waited for.
+CREATE FUNCTION _idem_take_hints(wanted_scope text, keys text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    FOR attempt IN 1..4 LOOP
+        keys := ARRAY(SELECT w.k FROM unnest(keys) AS w (k) WHERE NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, w.k)));
+        EXIT WHEN keys = '{}';
+        PERFORM pg_sleep(0.001 * attempt);
+    END LOOP;
+END
+$$;
+
 -- Claims a key. ttl: NULL is for ever; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
 -- holder until then; NULL: not at all.
 CREATE FUNCTION _idem_claim(function text, wanted_scope text, wanted_key text, given bytea, caller text, ttl interval, lease interval, is_manual boolean,
@@ -301,10 +313,11 @@ BEGIN
                      WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = d.k)
                      ORDER BY d.k COLLATE "C" OFFSET 0) w
              WHERE cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) IS NOT NULL
-            ON CONFLICT (scope, key) DO NOTHING
-            -- The insertion may have waited for the hint's holder, which is gone.
-            RETURNING k.key, cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, k.key)))
+            ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
         SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
+        IF cardinality(keys) <= 64 THEN
+            PERFORM _idem_take_hints(policy.scope, granted);
+        END IF;
     END IF;
     IF cardinality(granted) < (SELECT count(DISTINCT u.k COLLATE "C") FROM unnest(keys) AS u (k)) THEN
         FOR wanted IN SELECT w.k FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k) EXCEPT SELECT g.k COLLATE "C" FROM unnest(granted) AS g (k)) w
