@@ -688,7 +688,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_machine_attach_statement(target regclass, state_column name, machine text, log boolean, validate boolean)
+CREATE FUNCTION _idem_machine_attach_statement(target regclass, state_column name, machine text, log boolean, validate boolean)
 RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     is_logged CONSTANT boolean := coalesce(log, false);
@@ -719,8 +719,6 @@ BEGIN
         ARRAY[machine, state_column, CASE WHEN is_logged THEN 'log' ELSE 'no log' END, CASE WHEN is_valid THEN 'valid' ELSE 'not valid' END]);
 END
 $$;
-COMMENT ON FUNCTION idem_machine_attach_statement(regclass, name, text, boolean, boolean) IS
-'Internal, for idem_machine_attach: checks the table and returns the statement that makes the guard.';
 
 CREATE FUNCTION _idem_machine_attach_check(target regclass, state_column name, machine text, log boolean, validate boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
@@ -733,13 +731,11 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _idem_machine_attach_check(regclass, name, text, boolean, boolean) IS
-'Internal, for idem_machine_attach: checks the table again, whose writers wait for the guard by now, and its rows.';
 
 -- CREATE TRIGGER takes the lock that keeps writers away. LOCK TABLE would need other privileges.
 CREATE FUNCTION idem_machine_attach LANGUAGE plpgsql UNPINNED AS $$
 BEGIN
-    EXECUTE @extschema@.idem_machine_attach_statement(target, state_column, machine, log, validate);
+    EXECUTE @extschema@._idem_machine_attach_statement(target, state_column, machine, log, validate);
     PERFORM @extschema@._idem_machine_attach_check(target, state_column, machine, log, validate);
 END
 $$;
@@ -758,7 +754,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_machine_detach_statements(target regclass, state_column name) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_machine_detach_statements(target regclass, state_column name) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     t          record;
     statements text[];
@@ -780,13 +776,12 @@ BEGIN
     RETURN statements;
 END
 $$;
-COMMENT ON FUNCTION idem_machine_detach_statements(regclass, name) IS 'Internal, for idem_machine_detach: the statements that drop the guard.';
 
 CREATE FUNCTION idem_machine_detach LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     statement pg_catalog.text;
 BEGIN
-    FOREACH statement IN ARRAY @extschema@.idem_machine_detach_statements(target, state_column) LOOP
+    FOREACH statement IN ARRAY @extschema@._idem_machine_detach_statements(target, state_column) LOOP
         EXECUTE statement;
     END LOOP;
 END
@@ -794,7 +789,7 @@ $$;
 
 -- Looks at the rows while writers go on: the guard watches them. Returns the statements that record that the guard is valid; they wait for the writers,
 -- as a trigger cannot be changed otherwise.
-CREATE FUNCTION idem_machine_validate_statements(target regclass, state_column name)
+CREATE FUNCTION _idem_machine_validate_statements(target regclass, state_column name)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
 DECLARE
     t        record;
@@ -850,14 +845,12 @@ BEGIN
         || changed || CASE guard.tgenabled WHEN 'A' THEN ARRAY[format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', t.name, guard.tgname)] END;
 END
 $$;
-COMMENT ON FUNCTION idem_machine_validate_statements(regclass, name) IS
-'Internal, for idem_machine_validate: looks at the rows, and returns the statements that record it.';
 
 CREATE FUNCTION idem_machine_validate LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     statement pg_catalog.text;
 BEGIN
-    FOREACH statement IN ARRAY @extschema@.idem_machine_validate_statements(target, state_column) LOOP
+    FOREACH statement IN ARRAY @extschema@._idem_machine_validate_statements(target, state_column) LOOP
         EXECUTE statement;
     END LOOP;
 END
@@ -930,13 +923,12 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_machine_define(name text, definition jsonb, is_checked boolean) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+CREATE FUNCTION _idem_machine_store(name text, definition jsonb, is_checked boolean) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
     INSERT INTO idem_machines AS m (name, definition) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition;
 END
 $$;
-COMMENT ON FUNCTION idem_machine_define(text, jsonb, boolean) IS 'Internal, for idem_machine_define: stores the definition. It checks nothing.';
 
 CREATE FUNCTION idem_machine_define LANGUAGE plpgsql SET row_security = off AS $$
 #variable_conflict use_column
@@ -964,7 +956,7 @@ BEGIN
                   GROUP BY 1, 2 ORDER BY 1, 2 LOOP
         PERFORM _idem_check_attached(guard.tgrelid, guard.of_column, guard.is_valid, $1, states, loses);
     END LOOP;
-    PERFORM idem_machine_define($1, $2, true);
+    PERFORM _idem_machine_store($1, $2, true);
 END
 $$;
 
@@ -998,7 +990,7 @@ $$;
 
 -- statements: those of _idem_row_change; $2 is the state that the row is expected to be in. lock: to be analyzed, which locks the table as they do, and
 -- not run.
-CREATE FUNCTION idem_transition_plan(target regclass, key jsonb, to_state text, OUT machine text, OUT lock text, OUT statements text[])
+CREATE FUNCTION _idem_transition_plan(target regclass, key jsonb, to_state text, OUT machine text, OUT lock text, OUT statements text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     t            CONSTANT record := _idem_row_table(target);
@@ -1033,10 +1025,9 @@ BEGIN
         format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column), 'NULL::pg_catalog.numeric', '');
 END
 $$;
-COMMENT ON FUNCTION idem_transition_plan(regclass, jsonb, text) IS 'Internal, for idem_transition: the statements to execute.';
 
 -- The outcome for a row in the state that was found. NULL: it can be moved.
-CREATE FUNCTION idem_transition_outcome(machine text, from_state text, to_state text, is_found boolean, found_state jsonb, OUT outcome text, OUT state text)
+CREATE FUNCTION _idem_transition_outcome(machine text, from_state text, to_state text, is_found boolean, found_state jsonb, OUT outcome text, OUT state text)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     state := found_state #>> '{}';
@@ -1047,7 +1038,6 @@ BEGIN
         WHEN state IS NULL OR NOT idem_can_transition(machine, state, to_state) THEN 'not_allowed' END;
 END
 $$;
-COMMENT ON FUNCTION idem_transition_outcome(text, text, text, boolean, jsonb) IS 'Internal, for idem_transition: what comes of a row in this state.';
 
 -- If the caller expects a state that can be moved from, the UPDATE comes first. Otherwise the row's state is read first. The machine does not change
 -- during the call: idem_machine_define waits for the lock that the call has on the table.
@@ -1059,14 +1049,14 @@ DECLARE
     expected pg_catalog.jsonb;
     locked   pg_catalog.refcursor;
 BEGIN
-    plan := @extschema@.idem_transition_plan(target, key, to_state);
+    plan := @extschema@._idem_transition_plan(target, key, to_state);
     OPEN locked FOR EXECUTE plan.lock;
     CLOSE locked;
     IF from_state IS NOT NULL AND from_state OPERATOR(pg_catalog.<>) to_state AND @extschema@.idem_can_transition(plan.machine, from_state, to_state) THEN
         expected := pg_catalog.to_jsonb(from_state);
     ELSE
         done := @extschema@._idem_row_run(plan.statements[2], key, NULL, NULL);
-        verdict := @extschema@.idem_transition_outcome(plan.machine, from_state, to_state, done.is_found, done.row_data);
+        verdict := @extschema@._idem_transition_outcome(plan.machine, from_state, to_state, done.is_found, done.row_data);
         outcome := verdict.outcome;
         state := verdict.state;
         expected := done.row_data;
@@ -1077,7 +1067,7 @@ BEGIN
             outcome := 'moved';
             state := done.row_data OPERATOR(pg_catalog.#>>) '{}';
         ELSE -- it is not there, or another transaction moved it first
-            verdict := @extschema@.idem_transition_outcome(plan.machine, from_state, to_state, done.is_changed IS NOT NULL, done.row_data);
+            verdict := @extschema@._idem_transition_outcome(plan.machine, from_state, to_state, done.is_changed IS NOT NULL, done.row_data);
             outcome := verdict.outcome;
             state := verdict.state;
             expected := done.row_data;

@@ -1,7 +1,7 @@
 -- A procedure that commits can have no settings of its own: it runs with the caller's rights and search_path, and calls a function for each batch.
 
 -- What the arguments and settings come to.
-CREATE FUNCTION idem_sweep_begin(batch integer, pause interval, OUT rows integer, OUT seconds float8, OUT tables text[])
+CREATE FUNCTION _idem_sweep_begin(batch integer, pause interval, OUT rows integer, OUT seconds float8, OUT tables text[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     span  interval := _idem_span(coalesce(pause, interval '0'), 'pause');
@@ -26,7 +26,6 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION idem_sweep_begin(integer, interval) IS 'Internal, for idem_sweep: checks the arguments. Operators.';
 
 -- Whether a row is due, as a condition on k and its scope s. $3: now.
 CREATE FUNCTION _idem_sweep_condition(swept text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -44,7 +43,7 @@ $$;
 
 -- Sweeps from a block on: at most so many rows, and for about 50 milliseconds. `progress` has what was done so far; the result is what it is now.
 -- A pass goes from the block where the last one was interrupted to the end, and then from the first block to that one.
-CREATE FUNCTION idem_sweep_batch(name text, rows integer, progress jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+CREATE FUNCTION _idem_sweep_batch(name text, rows integer, progress jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     chunk    CONSTANT bigint := 32; -- blocks that are read at a time
     relation CONSTANT regclass := to_regclass(quote_ident(name));
@@ -158,10 +157,9 @@ BEGIN
     RETURN done;
 END
 $$;
-COMMENT ON FUNCTION idem_sweep_batch(text, integer, jsonb) IS 'Internal, for idem_sweep: sweeps a batch. Operators.';
 
 -- Tells the progress every ten seconds, and at the end (told_at: NULL). Returns when it was told.
-CREATE FUNCTION idem_sweep_tell(swept text, progress jsonb, told_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_sweep_tell(swept text, progress jsonb, told_at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     responses text := CASE WHEN (progress ->> 'redacted')::bigint > 0 THEN format(', %s responses removed', progress ->> 'redacted') ELSE '' END;
 BEGIN
@@ -176,7 +174,6 @@ BEGIN
     RETURN clock_timestamp();
 END
 $$;
-COMMENT ON FUNCTION idem_sweep_tell(text, jsonb, timestamptz) IS 'Internal, for idem_sweep: raises the notices. Operators.';
 
 -- A sweep holds its lock for each batch. Between two batches its process is there, and has written its progress lately.
 CREATE FUNCTION idem_sweep_status LANGUAGE sql SECURITY DEFINER AS $$
@@ -193,7 +190,7 @@ $$;
 
 CREATE FUNCTION idem_sweep LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
-    options  pg_catalog.record := @extschema@.idem_sweep_begin(batch, pause);
+    options  pg_catalog.record := @extschema@._idem_sweep_begin(batch, pause);
     swept    pg_catalog.text;
     progress pg_catalog.jsonb;
     told_at  pg_catalog.timestamptz;
@@ -204,14 +201,14 @@ BEGIN
         progress := NULL;
         told_at := pg_catalog.clock_timestamp();
         LOOP
-            progress := @extschema@.idem_sweep_batch(swept, options.rows, progress);
+            progress := @extschema@._idem_sweep_batch(swept, options.rows, progress);
             COMMIT;
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
             EXIT WHEN (progress OPERATOR(pg_catalog.->>) 'is_complete')::pg_catalog.bool;
-            told_at := @extschema@.idem_sweep_tell(swept, progress, told_at);
+            told_at := @extschema@._idem_sweep_tell(swept, progress, told_at);
             PERFORM pg_catalog.pg_sleep(options.seconds);
         END LOOP;
-        PERFORM @extschema@.idem_sweep_tell(swept, progress, NULL);
+        PERFORM @extschema@._idem_sweep_tell(swept, progress, NULL);
         COMMIT;
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     END LOOP;

@@ -694,8 +694,6 @@ BEGIN
         END, '');
 END
 $$;
-COMMENT ON FUNCTION _idem_row_adjust_plan(regclass, jsonb, name, numeric, numeric, numeric) IS
-'Internal, for conditional_adjust: the statements to execute.';
 
 CREATE FUNCTION _idem_row_null(target regclass, column_name name) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

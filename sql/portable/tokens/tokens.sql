@@ -9,9 +9,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION _idem_token_secret_damaged(key_id integer) RETURNS bytea LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE data_corrupted USING MESSAGE = format('secret %s of idem_token_secrets is damaged', key_id), HINT = 'Delete the row; its tokens are lost.';
+END
+$$;
+
 -- The secrets of this database: each verifies what it could have signed before its successor was known to all.
 CREATE FUNCTION _idem_token_secrets(OUT key_id integer, OUT secret bytea, OUT max_expiry timestamptz) RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
-    SELECT s.key_id, s.secret, lag(s.created_at) OVER newest_first + interval '192 hours'
+    SELECT s.key_id, CASE WHEN octet_length(s.secret) = 32 THEN s.secret ELSE _idem_token_secret_damaged(s.key_id) END, lag(s.created_at) OVER newest_first + interval '192 hours'
       FROM ONLY idem_token_secrets s
      WHERE s.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
     WINDOW newest_first AS (ORDER BY s.key_id DESC, s.created_at DESC)

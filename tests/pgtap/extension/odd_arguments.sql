@@ -1,5 +1,6 @@
 -- Whatever a function is given, it answers, or raises an error that says what was wrong with it; and the session goes on.
 \ir ../include/helpers.psql
+\ir ../include/members.psql
 SELECT plan(5);
 SELECT pg_backend_pid() AS pid \gset
 \if :{?seed} \else \set seed 1 \endif
