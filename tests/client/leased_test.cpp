@@ -414,14 +414,15 @@ TEST(Leased, TerminatedHeartbeatConnectionIsReplaced) {
     idem::client db = named_client("heartless");
     const std::string key = unique_key();
     int killed = 0;
-    idem::leased(db, idem::request{key}.lease(900ms), [&](idem::lease &lease) {
+    const auto length = test::lease_over_new_sessions();
+    idem::leased(db, idem::request{key}.lease(length), [&](idem::lease &lease) {
         for (int i = 0; i < 6; ++i)
             EXPECT_TRUE(eventually([&] {
                 const std::string ended = ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                                               "WHERE application_name = 'heartless' AND query LIKE '%idem_renew%'");
                 return ended != "0" && ++killed;
             }));
-        EXPECT_FALSE(lease.stop().wait_for(1500ms));
+        EXPECT_FALSE(lease.stop().wait_for(length + 600ms));
     });
     EXPECT_GE(killed, 6);
     EXPECT_EQ(state_of(key), "completed");

@@ -292,13 +292,14 @@ TEST(Lock, TerminatedHeartbeatConnectionIsReplaced) {
     idem::client_options options;
     options.dsn = "application_name=heartlesslock";
     idem::client db = test::make_client(options);
-    idem::held_lock held = idem::lock(db, unique_key("lock"), leased_for(900ms));
+    const auto length = test::lease_over_new_sessions();
+    idem::held_lock held = idem::lock(db, unique_key("lock"), leased_for(length));
     for (int i = 0; i < 6; ++i)
         EXPECT_TRUE(eventually([] {
             return ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                        "WHERE application_name = 'heartlesslock' AND query LIKE '%idem_lock_renew%'") != "0";
         }));
-    EXPECT_FALSE(held.stop().wait_for(1500ms));
+    EXPECT_FALSE(held.stop().wait_for(length + 600ms));
     EXPECT_TRUE(held.unlock());
 }
 

@@ -122,6 +122,10 @@ bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds ti
     return true;
 }
 
+std::chrono::milliseconds lease_over_new_sessions() {
+    return edition() == "c" ? std::chrono::milliseconds(900) : std::chrono::seconds(8);
+}
+
 int run_as_server(const std::vector<std::string> &command) {
     std::string script = "cd / && source " + shell_word(IDEM_SOURCE_DIR "/scripts/lib.sh") + " && as_server";
     for (const std::string &word : command)

@@ -52,6 +52,10 @@ void prepare_database(const std::string &at);
 /// Polls a condition that no event announces. False: it did not hold in time.
 bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
+/// A lease in which new sessions can renew even if some of them are killed. In a new session of the portable edition the first
+/// call takes tens of milliseconds: it reads its functions.
+std::chrono::milliseconds lease_over_new_sessions();
+
 /// Skips a test of what the portable edition has not.
 #define NEEDS_C_EDITION(REASON)                                                                                                \
     if (test::edition() != "c")                                                                                                \
