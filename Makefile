@@ -25,10 +25,11 @@ demo:        ## payments, stock, orders, forms, a cron job: without idem and wit
 	@scripts/demo.sh
 checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it
 	@scripts/checkout.sh
-portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded (unfinished)
+portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
 	@mkdir -p build
 	@scripts/portable.py $(EXTVERSION) $(SQL_FILES) > build/idem--portable.sql
 	@scripts/portable.py --uninstall $(EXTVERSION) $(SQL_FILES) > build/idem--portable-uninstall.sql
+	@scripts/portable.py --tle $(EXTVERSION) $(SQL_FILES) > build/idem--portable-tle.sql
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
 	@scripts/check.sh quick
 check-all:   ## the same and every other test that takes minutes

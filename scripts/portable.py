@@ -3,6 +3,7 @@
 
     portable.py VERSION FILE...              prints idem--portable.sql: the files are those of sql/, in the order of the installation
     portable.py --uninstall VERSION FILE...  prints the script that takes it away
+    portable.py --tle VERSION FILE...        prints the script that registers it as an extension with pg_tle
     portable.py --missing VERSION FILE...    prints the functions that have no body yet
 
 Types, tables, views, signatures and comments are those of the files. Bodies are in the files of the same names below sql/portable:
@@ -155,6 +156,7 @@ class Edition:
                     continue
                 elif dumped:
                     self.dumped.append(dumped['name'])
+                    yield 'dumped', statement
                 else:
                     yield from self.translated(statement, is_own)
 
@@ -256,15 +258,40 @@ def install(version, edition):
                        effect='The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.')
     out, is_once = [head, PREPARE_INSTALLATION], False
     for kind, statement in edition.lines():
+        if kind == 'dumped': # by pg_dump, as every table that is in no extension
+            continue
         if (kind == 'once') != is_once:
             out.append('\\endif\n' if is_once else '\\if :idem_is_new\n')
             is_once = not is_once
         out.append(quoted(statement))
     out.append(('\\endif\n' if is_once else '') + 'COMMIT;\n')
-    text = ''.join(out).replace('@version@', version)
+    return filled(''.join(out), version, edition)
+
+
+def filled(text, version, edition):
+    """The text with what the build knows in it."""
+    text = text.replace('@version@', version)
     for name, members in objects(edition).items():
         text = text.replace(f'@{name}@', '{' + ','.join('"' + member.replace('"', '\\"') + '"' for member in members) + '}')
     return text
+
+
+TLE = r'''-- idem {version}, the portable edition, for pg_tle. Made by the build; do not edit.
+--
+--     psql -f idem--portable-tle.sql            by a role that has pgtle_admin
+--     psql -c 'CREATE SCHEMA idem' -c 'CREATE EXTENSION idem SCHEMA idem'
+\set ON_ERROR_STOP on
+SELECT pgtle.install_extension('idem', '{version}', 'Makes work take effect exactly once', $_idem_tle_$
+SET LOCAL search_path = @extschema@, pg_temp;
+SET LOCAL check_function_bodies = off;
+SELECT set_config('idem_portable.installed_before', '', true);
+{body}$_idem_tle_$);
+'''
+
+
+def tle(version, edition):
+    body = ''.join(statement + ';\n' for _, statement in edition.lines())
+    return filled(TLE.format(version=version, body=body), version, edition)
 
 
 MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
@@ -305,7 +332,7 @@ def main():
         list(edition.lines())
         print('\n'.join(edition.missed))
     else:
-        print({'--install': install, '--uninstall': uninstall}[mode](version, edition), end='')
+        print({'--install': install, '--uninstall': uninstall, '--tle': tle}[mode](version, edition), end='')
 
 
 main()

@@ -160,10 +160,16 @@ BEGIN
     queue := _idem_hash(policy.scope, name, 8107);
     IF (CASE WHEN pg_try_advisory_lock_shared(queue) THEN pg_advisory_unlock_shared(queue) END)
        OR EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.owner = $3 COLLATE "C") THEN
-        taken := _idem_try_lock(policy.scope, name, $3, length, false);
-        IF taken IS NOT NULL THEN
-            RETURN taken;
-        END IF;
+        -- A row that was locked in vain is given back: its holder must be able to renew.
+        BEGIN
+            taken := _idem_try_lock(policy.scope, name, $3, length, false);
+            IF taken IS NOT NULL THEN
+                RETURN taken;
+            END IF;
+            RAISE EXCEPTION USING ERRCODE = 'ID000';
+        EXCEPTION WHEN SQLSTATE 'ID000' THEN
+            NULL;
+        END;
     END IF;
     IF EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND _idem_is_own(k.xmin)) THEN
         RETURN NULL; -- this transaction has it, under another owner's name, and nobody else can free it
