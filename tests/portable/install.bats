@@ -138,7 +138,7 @@ goes_on() {
     [ -z "$(sql postgres "SELECT idem.idem_lock('locked', '1 hour')")" ]
     [ "$(sql postgres "SELECT idem.idem_unlock('locked', $lock)")" = t ]
     [ "$(sql postgres "SELECT idem.idem_lock('locked', '1 hour') > $lock")" = t ]
-    [ "$(sql postgres "SELECT idem.idem_hits('counted')")" = 1 ]
+    [ "$(sql postgres "SELECT hits FROM idem.idem_hits('counted')")" = 1 ]
     [ "$(sql postgres "SELECT payload FROM idem.idem_outbox_take('mail')")" = '{"to": 1}' ]
     sql postgres 'CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY, status text NOT NULL)' "SELECT idem.idem_machine_attach('orders', 'status', 'order')" \
         "INSERT INTO orders VALUES (1, 'new')"
