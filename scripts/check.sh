@@ -113,6 +113,9 @@ isolation_portable() {
     "$bindir/createdb" isolation && "$bindir/psql" --no-psqlrc --quiet --dbname=isolation --command='ALTER DATABASE isolation SET search_path = public, idem; GRANT USAGE ON SCHEMA idem TO public' && tests/portable/isolation
 }
 
+# Installing it, taking it away, and moving data between the editions.
+portable_install() { on_portable bats --tap tests/portable/install.bats; }
+
 portable_client() { on_portable ctest_client client; }
 
 portable_cli() { on_portable cli; }
@@ -315,13 +318,13 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each. Suites of one lane share the cluster; `cli` restarts it.
 quick=("client" "tree unit regress isolation pgtap docs cli recovery")
-portable="portable_pgtap portable_isolation portable_client portable_cli portable_chaos"
+portable="portable_pgtap portable_isolation portable_install portable_client portable_cli portable_chaos"
 rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
