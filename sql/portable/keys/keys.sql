@@ -246,8 +246,7 @@ BEGIN
         PERFORM _idem_check_key(key);
     END IF;
     policy := _idem_policy(scope);
-    claimed := _idem_claim(function, policy.scope, key, NULL, NULL,
-                           CASE WHEN ttl IS NULL THEN policy.ttl ELSE _idem_retention(policy.ttl, policy.keep_forever, ttl) END, NULL, policy.is_manual, true, NULL);
+    claimed := _idem_claim(function, policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual, true, NULL);
     IF claimed.outcome IN ('in_doubt', 'in_flight') THEN
         PERFORM _idem_raise_if_held(claimed, key);
     END IF;
@@ -368,14 +367,14 @@ BEGIN
         PERFORM _idem_check_key(key), _idem_check_fingerprint(fingerprint);
     END IF;
     policy := _idem_policy(scope);
-    IF coalesce(ttl, lease, wait) IS NOT NULL THEN
-        until := _idem_wait_until(wait);
-        IF lease IS NOT NULL THEN
-            given := _idem_lease(lease, 'lease');
-        END IF;
-        policy.ttl := _idem_retention(policy.ttl, policy.keep_forever, ttl);
+    IF lease IS NOT NULL THEN
+        given := _idem_lease(lease, 'lease');
     END IF;
-    RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, policy.ttl, given, policy.is_manual, false, until));
+    IF wait IS NOT NULL THEN
+        until := _idem_wait_until(wait);
+    END IF;
+    RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, _idem_retention(policy.ttl, policy.keep_forever, ttl), given,
+                                    policy.is_manual, false, until));
 END
 $$;
 

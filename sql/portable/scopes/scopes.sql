@@ -107,7 +107,7 @@ BEGIN
 END
 $$;
 
--- The same within a statement, without a call of a function for what is ordinary.
+-- The same for arguments that are variables: the planner puts it into the statement, and calls nothing for an ordinary span.
 CREATE FUNCTION _idem_until(at timestamptz, span interval, name text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN span < interval '1000000 days' THEN at + span ELSE _idem_deadline(at, span, name) END
 $$;
@@ -183,7 +183,7 @@ DECLARE
     is_there  boolean;
     is_usable boolean;
 BEGIN
-    -- One statement: PL/pgSQL prepares each expression anew in each transaction.
+    -- One statement is cheaper than several expressions. PL/pgSQL prepares every expression again in each transaction.
     SELECT w.scope, coalesce(s.keep_forever, false),
            CASE WHEN s.keep_forever THEN NULL
                 WHEN s.ttl IS NOT NULL THEN _idem_span(s.ttl, 'ttl')
@@ -212,15 +212,9 @@ END
 $$;
 
 -- The retention: for ever, else what the call says, else what the scope says.
-CREATE FUNCTION _idem_retention(policy_ttl interval, keep_forever boolean, given interval) RETURNS interval LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    span interval := policy_ttl;
-BEGIN
-    IF given IS NOT NULL THEN
-        span := _idem_positive_span(given, 'ttl');
-    END IF;
-    RETURN CASE WHEN NOT keep_forever THEN span END;
-END
+CREATE FUNCTION _idem_retention(policy_ttl interval, keep_forever boolean, given interval) RETURNS interval LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN given IS NULL THEN policy_ttl
+                WHEN _idem_positive_span(given, 'ttl') IS NOT NULL AND NOT keep_forever THEN _idem_positive_span(given, 'ttl') END
 $$;
 
 -- The scope that an operator changes: 22004, 22023, 42501.
