@@ -36,7 +36,7 @@ check-all:   ## the same and every other test that takes minutes
 	@scripts/check.sh all
 check-rest:  ## of check-all, what is not in check
 	@scripts/check.sh rest
-check-portable: ## of check-all, the suites of the portable edition
+check-portable: ## the suites of the portable edition
 	@scripts/check.sh portable
 check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matrix
 	@scripts/check.sh long

@@ -210,11 +210,10 @@ def define(function, rest):
     if atomic:
         rest = rest[:atomic.start()] + 'AS $$' + atomic[1].rstrip() + '\n$$'
     rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
-    is_pinned = ' PINNED' in rest
-    if ' UNPINNED' in rest:
-        rest = rest.replace(' UNPINNED', '')
-    elif is_pinned or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest:
-        rest = rest.replace(' PINNED', '')
+    is_pinned = ' UNPINNED' not in rest and (
+        ' PINNED' in rest or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest)
+    rest = re.sub(r' (UN)?PINNED', '', rest, count=1)
+    if is_pinned:
         rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {rest}'
 

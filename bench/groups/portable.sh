@@ -7,7 +7,7 @@ source bench/groups/claim.sh
 source bench/groups/request.sh
 
 run_portable() {
-    local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-1} load kind loads=('1 client, one processor' '8 clients' '16 clients') proxy
+    local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-1} load kind contender loads=('1 client, one processor' '8 clients' '16 clients')
     local contenders=(portable raw_on_conflict plpgsql idem_claim)
     if [ -n "$QUICK" ]; then loads=('8 clients') rounds=${ROUNDS:-2} run_seconds=${RUN_SECONDS:-0.5}; fi
     make --silent portable
@@ -26,17 +26,20 @@ run_portable() {
     contenders=(portable_execute hand_written portable_begin_complete plpgsql idem_execute)
     for kind in fresh replayed; do
         prepare_portable_requests
-        for load in "${loads[-1]}"; do
-            place "$load"
-            alternate "$kind requests/s" "$load" requests "${contenders[@]}"
-        done
+        load=${loads[-1]}
+        place "$load"
+        alternate "$kind requests/s" "$load" requests "${contenders[@]}"
         place '1 client'
-        start_proxy 500
-        alternate "$kind requests/s" '0.5 ms each way, 1 client' requests "${contenders[@]}"
-        stop_child "$proxy"
-        PGHOST=127.0.0.1
+        portable_requests_over_network
     done
     sql -c 'DROP FUNCTION claim_once, claim_under_lock' -f build/idem--portable-uninstall.sql -v schema=portable >/dev/null
+}
+
+portable_requests_over_network() {
+    local PGHOST=$PGHOST proxy
+    start_proxy 500
+    alternate "$kind requests/s" '0.5 ms each way, 1 client' requests "${contenders[@]}"
+    stop_child "$proxy"
 }
 
 # Before replays all keys are there, with a response.

@@ -48,7 +48,7 @@ TEST(Version, PortableEditionIsFoundInTheSchemaOfItsOwner) {
                   {}, at);
         test::ask(likeness("planted"), {}, at + " user=" + stranger);
         EXPECT_THROW(schema(), idem::not_installed);
-        // A temporary schema belongs to the superuser, whoever makes functions in it.
+        // The superuser owns the temporary schemas of all roles.
         pqxx::connection other(at);
         pqxx::nontransaction(other).exec(likeness("pg_temp"));
         EXPECT_THROW(schema(), idem::not_installed);
