@@ -72,7 +72,7 @@ std::optional<Options> parse(int argc, char **argv) {
 
 int run(Options options) {
     httplib::Server server;
-    checkout::on_end([&server] { server.stop(); });
+    const checkout::OnEnd on_end{[&server] { server.stop(); }};
     // A thread per open connection, and browsers keep half a dozen.
     server.new_task_queue = [] { return new httplib::ThreadPool{64}; };
     server.set_keep_alive_timeout(2);

@@ -4,12 +4,12 @@
 
 #include <chrono>
 #include <csignal>
-#include <thread>
+#include <stop_token>
 #include <utility>
 
 namespace checkout {
 
-void on_end(std::function<void()> stop) {
+OnEnd::OnEnd(std::function<void()> stop) {
     std::signal(SIGPIPE, SIG_IGN);
     sigset_t ends;
     sigemptyset(&ends);
@@ -17,13 +17,18 @@ void on_end(std::function<void()> stop) {
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, nullptr);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    std::thread{[ends, stop = std::move(stop)] {
+    waiter_ = std::jthread{[ends, stop = std::move(stop)](const std::stop_token &over) {
         int signal = 0;
         sigwait(&ends, &signal);
-        // Until main() returns: a server that has not begun to listen does not hear it.
-        for (;; std::this_thread::sleep_for(std::chrono::milliseconds{50}))
+        // Again and again: a server that has not begun to listen does not hear it.
+        for (; !over.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds{50}))
             stop();
-    }}.detach();
+    }};
+}
+
+OnEnd::~OnEnd() {
+    waiter_.request_stop();
+    pthread_kill(waiter_.native_handle(), SIGTERM);
 }
 
 } // namespace checkout

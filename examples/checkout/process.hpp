@@ -2,11 +2,21 @@
 #pragma once
 
 #include <functional>
+#include <thread>
 
 namespace checkout {
 
-// From now on SIGINT and SIGTERM, also sent when the parent ends, call `stop`, in a thread of its own. REQUIRES: no other
+// While it lives, SIGINT and SIGTERM, also sent when the parent ends, call `stop` in a thread of its own. REQUIRES: no other
 // thread was started yet.
-void on_end(std::function<void()> stop);
+class OnEnd {
+  public:
+    explicit OnEnd(std::function<void()> stop);
+    ~OnEnd();
+    OnEnd(const OnEnd &) = delete;
+    OnEnd &operator=(const OnEnd &) = delete;
+
+  private:
+    std::jthread waiter_;
+};
 
 } // namespace checkout

@@ -248,7 +248,7 @@ int main(int argc, char **argv) {
     Messenger messenger{books};
     serve(server, books, messenger, test);
 
-    checkout::on_end([&server] { server.stop(); });
+    const checkout::OnEnd on_end{[&server] { server.stop(); }};
     const int port = server.bind_to_any_port("127.0.0.1");
     if (port < 0) {
         std::fputs("idem-checkout-gateway: could not listen\n", stderr);
