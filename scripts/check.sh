@@ -299,10 +299,20 @@ side_by_side() {
     for suites in $*; do [ -f "$logs/$suites.result" ] || record "$suites" 0 1 0 0; done
 }
 
-# The slowest first.
+# The failed tests of a suite, from its log: of TAP, of ctest, of pg_regress, and files that ended early.
+failed_tests() {
+    sed -n -E "s/^not ok (.*)/\1/p; s/^[[:space:]]*[0-9]+ - (.*) \((Failed|Timeout|SEGFAULT|Subprocess aborted)\)\$/\1/p; s/^test (.*[^ ]) +\.\.\. FAILED.*/\1/p
+        s/^(.*[^ ]) +\(Wstat: .*Failed: 0\)\$/\1 ended early/p" "$1" | awk '!/# TODO/ && ++n <= 20'
+}
+
+# The slowest first; what failed last, for whoever sees no more than the end.
 summarize() {
+    local name rest
     printf '\n%-13s %7s %7s %8s %8s\n' suite passed failed skipped seconds
     cat "$logs"/*.result | sort -k 5,5nr | awk '{printf "%-13s %7d %7d %8d %8d\n", $1, $2, $3, $4, $5}'
+    cat "$logs"/*.result | awk '$3 > 0' | while read -r name rest; do
+        failed_tests "$logs/$name.log" | sed "s/^/failed in $name: /"
+    done
     cat "$logs"/*.result | awk -v seconds="$SECONDS" '
         {passed += $2; failed += $3; skipped += $4}
         END {
