@@ -310,13 +310,14 @@ summarize() {
     local name rest
     printf '\n%-13s %7s %7s %8s %8s\n' suite passed failed skipped seconds
     cat "$logs"/*.result | sort -k 5,5nr | awk '{printf "%-13s %7d %7d %8d %8d\n", $1, $2, $3, $4, $5}'
+    echo
     cat "$logs"/*.result | awk '$3 > 0' | while read -r name rest; do
         failed_tests "$logs/$name.log" | sed "s/^/failed in $name: /"
     done
     cat "$logs"/*.result | awk -v seconds="$SECONDS" '
         {passed += $2; failed += $3; skipped += $4}
         END {
-            printf "\n%d passed, %d failed", passed, failed
+            printf "%d passed, %d failed", passed, failed
             if (skipped) printf ", %d skipped", skipped
             printf " (%d:%02d min)\n", seconds / 60, seconds % 60
             exit failed > 0

@@ -14,15 +14,16 @@ my $node = start_server('adversity', conf => "fsync = off\nrestart_after_crash =
     . 'idem.databases = ' . "'" . join(', ', map { "\"$_\"" } @databases) . "'\n");
 sub ask { my ($sql, $database) = @_; return $node->safe_psql($database // 'postgres', $sql) }
 
-# An expired key goes by itself. The session's own settings must not matter to the worker, so it sets them back.
+# An expired key goes by itself. The database's settings are for the worker alone: the test's own sessions set them back as they connect, not
+# in a statement, which a timeout of 1 ms could end.
 sub is_swept
 {
     my ($database, $seconds) = @_;
-    my $set = 'SET default_transaction_read_only = off; SET statement_timeout = 0; SET lock_timeout = 0; SET search_path = public';
-    $node->safe_psql($database, "$set; SELECT idem_claim('expired', '1 ms')");
+    local $ENV{PGOPTIONS} = '-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 -c search_path=public';
+    $node->safe_psql($database, q{SELECT idem_claim('expired', '1 ms')});
     for (1 .. 10 * ($seconds // 8))
     {
-        return 1 if $node->safe_psql($database, "$set; SELECT count(*) FROM idem_keys WHERE key = 'expired'") =~ /^0$/m;
+        return 1 if $node->safe_psql($database, q{SELECT count(*) FROM idem_keys WHERE key = 'expired'}) eq '0';
         select(undef, undef, undef, 0.1);
     }
     return 0;
@@ -55,7 +56,7 @@ for my $setting ("statement_timeout = '1ms'", "lock_timeout = '1ms'", "search_pa
     ask("ALTER DATABASE \"We ird\" SET $setting");
     ok(is_swept('We ird'), "a database with $setting is swept");
     ask('ALTER DATABASE "We ird" RESET ALL');
-    ask("DELETE FROM idem_keys", 'We ird');
+    ask('DELETE FROM idem_keys', 'We ird');
 }
 
 # A CALL honours this setting of the database's, and so must the worker.
