@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "cuts-$$" "portable-$$")
+clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "portable-$$")
 lanes=()
 chosen=()
 
@@ -55,9 +55,16 @@ judge() { ctest --test-dir build/cmake --output-on-failure --label-regex judge; 
 # The fuzz targets on their seeds, with AddressSanitizer.
 fuzz() { ctest --test-dir build/cmake --output-on-failure --label-regex fuzz; }
 
-# test_client NAME [ARGUMENT of ctest ...]: in a database and a cluster of that name, and in a subshell, so that the lane's other
-# suites do not meet that cluster's environment. Where these tests stop servers, they make them inside the cluster's directory.
-test_client() ( start_cluster "$1-$$" && eval "$(scripts/cluster.sh env "$1-$$")" && ctest_client "$@" )
+# on_cluster NAME COMMAND ...: on a cluster of its own, and in a subshell, so that the lane's other suites do not meet its environment.
+on_cluster() (
+    name=$1-$$
+    shift
+    start_cluster "$name" && eval "$(scripts/cluster.sh env "$name")" && "$@"
+)
+
+# test_client NAME [ARGUMENT of ctest ...]: in a cluster and a database of that name. Where these tests stop servers, they make them inside
+# the cluster's directory.
+test_client() { on_cluster "$1" ctest_client "$@"; }
 
 ctest_client() {
     local database=$1
@@ -67,9 +74,6 @@ ctest_client() {
 }
 
 client() { test_client client; }
-
-# What must hold at each point where a connection can break, tried twice; 100 times, in the long check, take the better part of an hour.
-cuts() { IDEM_CUT_REPETITIONS=${IDEM_CUT_REPETITIONS:-2} test_client cuts --tests-regex CutPoints; }
 
 # What the sources must not have in them.
 tree() { bats --tap tests/tree; }
@@ -96,12 +100,15 @@ pooled() (
     exit "$status"
 )
 
-cli() { bats --tap --timing tests/cli; }
+# Restarts its cluster.
+cli() { on_cluster cli test_cli; }
 
-# on_portable COMMAND ...: in a subshell, on a cluster whose databases have the portable edition from their template.
-on_portable() (
-    start_cluster "portable-$$" && eval "$(scripts/cluster.sh env "portable-$$")" && install_portable template1 && "$@"
-)
+test_cli() { bats --tap --timing tests/cli; }
+
+# on_portable COMMAND ...: on a cluster whose databases have the portable edition from their template.
+on_portable() { on_cluster portable with_portable "$@"; }
+
+with_portable() { install_portable template1 && "$@"; }
 
 portable_pgtap() { on_portable pgtap_portable; }
 
@@ -118,7 +125,7 @@ portable_install() { on_portable bats --tap tests/portable/install.bats; }
 
 portable_client() { on_portable ctest_client client; }
 
-portable_cli() { on_portable cli; }
+portable_cli() { on_portable test_cli; }
 
 # What the benchmark's report makes of samples; nothing is measured.
 bench() { bats --tap tests/bench; }
@@ -149,11 +156,13 @@ guards=(001 003 004 005 006 010 012 013 015 021 025 026 027 033 034 035 041 042 
 
 recovery() { prove_recovery recovery "${guards[@]/%/_*.pl}"; }
 
+recovery_rings() { prove_recovery recovery_rings '*_rings_*.pl'; }
+
 recovery_rest() {
     local test files=()
     for test in tests/recovery/*.pl; do
         test=${test##*/}
-        [[ " ${guards[*]} " == *" ${test%%_*} "* ]] || files+=("$test")
+        [[ $test == *_rings_* || " ${guards[*]} " == *" ${test%%_*} "* ]] || files+=("$test")
     done
     prove_recovery recovery_rest "${files[@]}"
 }
@@ -188,7 +197,8 @@ chaos_long() { scripts/chaos.sh --minutes 10 && echo 'ok 1 - ten minutes of chao
 # Every allocation of every call; every alteration, committed.
 faults_long() { IDEM_FAULTS=all IDEM_ALTERATIONS=all prove_recovery faults_long 028_faults.pl 036_altered_tables.pl; }
 
-cuts_long() { IDEM_CUT_REPETITIONS=100 cuts; }
+# What must hold at each point where a connection can break; `client` cuts each once.
+cuts_long() { IDEM_CUT_REPETITIONS=100 test_client cuts --tests-regex CutPoints; }
 
 orm_long() { scripts/orm.sh all; }
 
@@ -327,16 +337,16 @@ summarize() {
 
 # ---------------------------------------------------------------------------------------------------------------------------
 
-declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts]=count_ctest [cuts_long]=count_ctest
+declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
-# A lane each. Suites of one lane share the cluster; `cli` restarts it.
-quick=("client" "tree unit regress isolation pgtap docs cli recovery")
+# A lane each.
+quick=("client regress isolation unit" "tree pgtap docs cli recovery")
 portable="portable_pgtap portable_isolation portable_install portable_client portable_cli portable_chaos"
-rest=("recovery_rest" "cuts judge fuzz bench pooled consumer examples chaos browser orm drivers")
+rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
