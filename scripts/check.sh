@@ -123,7 +123,8 @@ isolation_portable() {
 # Installing it, taking it away, and moving data between the editions.
 portable_install() { on_portable bats --tap tests/portable/install.bats; }
 
-portable_client() { on_portable ctest_client client; }
+# The cut points are in the long check.
+portable_client() { on_portable ctest_client client --exclude-regex CutPoints; }
 
 portable_cli() { on_portable test_cli; }
 
@@ -199,6 +200,10 @@ faults_long() { IDEM_FAULTS=all IDEM_ALTERATIONS=all prove_recovery faults_long 
 
 # What must hold at each point where a connection can break; `client` cuts each once.
 cuts_long() { IDEM_CUT_REPETITIONS=100 test_client cuts --tests-regex CutPoints; }
+
+portable_cuts_long() { on_portable ctest_client cuts --tests-regex CutPoints; }
+
+portable_chaos_long() { scripts/chaos.sh --portable --minutes 10 && echo 'ok 1 - ten minutes of chaos on the portable edition'; }
 
 orm_long() { scripts/orm.sh all; }
 
@@ -338,21 +343,21 @@ summarize() {
 # ---------------------------------------------------------------------------------------------------------------------------
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
-    [portable_client]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long faults_long orm_long webhooks_long; do
+    [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
+for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
 quick=("client regress isolation unit" "tree pgtap docs cli recovery")
 portable="portable_pgtap portable_isolation portable_install portable_client portable_cli portable_chaos"
-rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers")
+rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long webhooks_long chaos_long cuts_long faults_long matrix_long") ;;
+    long) plan=("orm_long webhooks_long chaos_long portable_chaos_long cuts_long portable_cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do
