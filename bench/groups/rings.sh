@@ -5,6 +5,8 @@
 # filled to half of what the others hold, which is its mean. synchronous_commit is off, except where a window is emptied. The filter's cost is that
 # of a look-up of an absent key in the ring, less that in the empty one, in one statement; false positives are included. The window that is emptied is full,
 # and 8 clients claim meanwhile: a claim counts as "beside" when it overlaps with an emptying, and as "quiet" in the half second before.
+# Before each run of claims shared_buffers (512 MB) is filled with what the contender would keep there if it were the only one (warm.sql): together they
+# are larger than memory, and each would begin with what the one before has left.
 # shellcheck shell=bash
 
 rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
@@ -35,7 +37,7 @@ run_rings() {
     done
     empty_rings
     drop_rings
-    sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'TRUNCATE idem_keys, raw_keys'
+    sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
 }
 
 # rings_sizes MILLIONS: the sizes up to it.
@@ -139,15 +141,19 @@ rings_space() {
 
 # Each window is a round.
 rings_filter() {
-    local window share round full empty
+    local window share round full empty before
     while IFS='|' read -r window share; do
         sample 'share of false positives in a sealed window' "$case" ring $((window + 1)) "$share"
     done < <(sql -c "SELECT \"window\", false_positives FROM idem_rings WHERE ring = 'full' AND state = 'sealed'")
     place '1 client, one processor'
     for ((round = 0; round <= rounds; round++)); do
         empty=$(lookup_time e)
+        warm ring
+        before=$(pages_read)
         full=$(lookup_time f)
-        if [ $round -eq 0 ]; then continue; fi # brings the filter into memory
+        if [ $round -eq 0 ]; then continue; fi
+        sample 'pages read into shared_buffers per look-up of an absent key' "$case" ring $round \
+            "$(awk -v before="$before" -v after="$(pages_read)" -v n="$lookups" 'BEGIN {printf "%.4f", (after - before) / n}')"
         sample 'µs per look-up of an absent key' "$case" ring $round "$full"
         sample 'µs per look-up of an absent key' "$case" empty_ring $round "$empty"
         sample 'µs that sealed windows add to a look-up' "$case" ring $round "$(awk -v full="$full" -v empty="$empty" 'BEGIN {printf "%.3f", full - empty}')"
@@ -155,11 +161,17 @@ rings_filter() {
     progress "  $case: filter"
 }
 
+# By sessions that have ended.
+pages_read() { sql -c 'SELECT blks_read FROM pg_stat_database WHERE datname = current_database()'; }
+
 # lookup_time SCOPE: µs per look-up.
 lookup_time() {
     sql -v scope="$1" -v lookups="$lookups" -v first=$((round * lookups)) -c '\timing on' -f bench/contenders/rings/lookups.sql |
         awk -v n="$lookups" '/^Time: / {ms = $2; printf "%.3f\n", ms * 1000 / n} END {exit !ms}'
 }
+
+# warm CONTENDER
+warm() { sql -v contender="$1" -f bench/contenders/rings/warm.sql >/dev/null; }
 
 # rings_calls CONTENDER KEYS_FILE LAST_KEY
 rings_calls() {
@@ -175,6 +187,7 @@ rings_fresh() {
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
         for contender in "$@"; do
+            warm "$contender"
             rings_calls "$contender" numbered_fresh "$keys"
             sample "$measure, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
@@ -188,6 +201,7 @@ rings_duplicates() {
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
         for contender in "${rings_filled[@]}"; do
+            warm "$contender"
             rings_calls "$contender" numbered_present "$old"
             sample "duplicate claims/s, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
@@ -203,6 +217,7 @@ rings_batches() {
         sql -c 'TRUNCATE key_batches' -c "INSERT INTO key_batches SELECT array_agg(md5(n::text)::uuid::text ORDER BY random())
             FROM generate_series($keys + 1, $keys + 2 * $size) AS n GROUP BY n % 2" -c 'ANALYZE key_batches'
         for contender in "${rings_all[@]}"; do
+            warm "$contender"
             sample "fresh keys/s, $size keys a call" "$case" "$contender" "$round" "$(sql -c '\timing on' -f "bench/contenders/rings/batch_$contender.sql" |
                 awk -v n=$((2 * size)) '/^Time: / {ms = $2; printf "%.0f\n", n / (ms / 1000)} END {exit !ms}')"
         done

@@ -7,3 +7,4 @@ FROM generate_series(0, 7) AS number \gexec
 SELECT format('ALTER TABLE partitioned_keys_%s ADD PRIMARY KEY (scope, key)', number) FROM generate_series(0, 7) AS number \gexec
 -- Arrays of keys that were made before the call that is timed.
 CREATE TABLE key_batches (keys text[] NOT NULL);
+CREATE EXTENSION pg_prewarm;
