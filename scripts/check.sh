@@ -123,6 +123,9 @@ isolation_portable() {
 # Installing it, taking it away, and moving data between the editions.
 portable_install() { on_portable bats --tap tests/portable/install.bats; }
 
+# As an ordinary role: the owner of its database.
+portable_docs() { make --silent portable && on_cluster portable python3 tests/docs/examples.py --portable; }
+
 # The cut points are in the long check.
 portable_client() { on_portable ctest_client client --exclude-regex CutPoints; }
 
@@ -344,13 +347,13 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli portable_install portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
 quick=("client regress isolation unit" "tree pgtap docs cli recovery")
-portable="portable_pgtap portable_isolation portable_install portable_client portable_cli portable_chaos"
+portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;

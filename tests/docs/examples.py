@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the SQL of README.md and docs/*.md and compares what the pages show with what happens. Prints TAP, a test for each page.
 
-    examples.py [PAGE ...]    every page, or these (docs/keys.md); the server is the one of PGHOST
+    examples.py [--portable] [PAGE ...]    every page, or these (docs/keys.md); the server is the one of PGHOST
 
 The blocks of a page run in order, in one session, in a database `shop` of their own: with idem in the schema `idem`, unless the page creates the extension
-itself, and with what tests/docs/setup/PAGE.sql makes. A block behind the line "<!-- not run: why -->" is left out.
+itself, and with what tests/docs/setup/PAGE.sql makes. With --portable the session is one of the database's owner, who is no superuser and has installed
+build/idem--portable.sql; pages that tests/portable/exceptions names are skipped, and CREATE EXTENSION is not run. A block behind the line "<!-- not run: why -->" is left out.
 
 Shown are a table as psql prints it, without the count of rows; lines that begin with ERROR, DETAIL and HINT; and a comment behind a query, or with two
 blanks in the line below it, which begins with the row that the query returns. Shown numbers of 15 and more digits, times, UUIDs and tokens differ from run to run; where such a number was
@@ -18,6 +19,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETUP = ROOT / "tests/docs/setup"
+PORTABLE = ROOT / "build/idem--portable.sql"
+OWNER = "shop_owner"  # of the database with the portable edition
 MARK = "@@ end of a statement"
 VARYING = [re.compile(pattern) for pattern in (
     r"\d{15,}",                                          # fences, ids
@@ -110,9 +113,9 @@ def statements(block):
 class Session:
     """psql, a statement at a time."""
 
-    def __init__(self, database):
+    def __init__(self, *options):
         self.psql = subprocess.Popen(
-            ["stdbuf", "-oL", "psql", "-X", "-q", "-d", database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            ["stdbuf", "-oL", "psql", "-X", "-q", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env=os.environ | {"PGTZ": "UTC", "PGOPTIONS": "-c client_min_messages=warning"})
         self.run(r"\pset footer off")
 
@@ -195,12 +198,14 @@ class Page:
         elif statement.row and statement.row.startswith("NULL"):
             self.differ(statement, statement.row, "\n    ".join(output))
 
-    def run(self, session):
+    def run(self, session, is_left_out):
         found, self.left_out = blocks(self.path)
         is_aborted = False
         for block in found:
             for statement in statements(block):
                 text = "\n".join(statement.text)
+                if is_left_out(text):
+                    continue
                 for shown, real in self.real.items():
                     text = text.replace(shown, real)
                 output = session.run(text)
@@ -211,43 +216,69 @@ class Page:
                 is_aborted = (is_aborted or any(line.startswith("ERROR:") for line in output)) and not re.search(r"\b(COMMIT|ROLLBACK)\b", code)
 
 
-def administer(sql):
-    subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", sql], check=True)
+def psql(*options):
+    return subprocess.run(["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *options], check=True, capture_output=True, text=True).stdout
 
 
 def roles():
-    listed = subprocess.run(["psql", "-XAtq", "-d", "postgres", "-c", "SELECT rolname FROM pg_roles"], check=True, capture_output=True, text=True)
-    return set(listed.stdout.split())
+    return set(psql("-d", "postgres", "-c", "SELECT rolname FROM pg_roles").split())
 
 
-def run_page(path):
+def statements_of(path):
+    return "\n".join(line for block in blocks(path)[0] for _, line in block)
+
+
+def session_with_extension(path):
+    psql("-d", "postgres", "-c", "CREATE DATABASE shop")
+    session = Session("-d", "shop")
+    if "CREATE EXTENSION idem" not in statements_of(path):
+        session.run("CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem; SET search_path = public, idem;")
+    return session
+
+
+def session_with_portable(_):
+    psql("-d", "postgres", "-c", f"CREATE ROLE {OWNER} LOGIN CREATEROLE", "-c", f"CREATE DATABASE shop OWNER {OWNER} TEMPLATE template0")
+    psql("-U", OWNER, "-d", "shop", "-v", "schema=idem", "-f", PORTABLE)
+    session = Session("-U", OWNER, "-d", "shop")
+    session.run("SET search_path = public, idem;")
+    return session
+
+
+def run_page(path, begin_session, is_left_out):
     page = Page(path)
     before = roles()
-    administer("CREATE DATABASE shop")
-    session = Session("shop")
+    session = begin_session(path)
     try:
-        if "CREATE EXTENSION idem" not in "\n".join(line for block in blocks(path)[0] for _, line in block):
-            session.run("CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem; SET search_path = public, idem;")
         setup = SETUP / f"{path.stem.lower()}.sql"
         if setup.exists():
             failed = [line for line in session.run(f"\\i {setup}") if "ERROR:" in line]
             page.problems += [f"{setup.relative_to(ROOT)}: {line}" for line in failed]
-        page.run(session)
+        page.run(session, is_left_out)
     finally:
         session.close()
-        administer("DROP DATABASE shop")
+        psql("-d", "postgres", "-c", "DROP DATABASE shop")
         for role in roles() - before:
-            administer(f"DROP ROLE {role}")
+            psql("-d", "postgres", "-c", f"DROP ROLE {role}")
     return page
 
 
+def exception(path, what):
+    """The reason that tests/portable/exceptions gives."""
+    return subprocess.run([ROOT / "tests/portable/reason", path.relative_to(ROOT), what], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def main():
-    paths = [ROOT / name for name in sys.argv[1:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    portable = "--portable" in sys.argv
+    paths = [ROOT / name for name in sys.argv[1:] if name != "--portable"] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     paths = [path for path in paths if any(blocks(path))]
     print(f"1..{len(paths)}", flush=True)
     failed = False
     for number, path in enumerate(paths, 1):
-        page = run_page(path)
+        if portable and (reason := exception(path, "*")):
+            print(f"ok {number} - {path.relative_to(ROOT)} # SKIP {reason}", flush=True)
+            continue
+        page = (run_page(path, session_with_portable, lambda text: re.match("CREATE (SCHEMA|EXTENSION) idem", text) or exception(path, without_comment(text)))
+                if portable else run_page(path, session_with_extension, lambda text: False))
         failed |= bool(page.problems)
         for problem in page.problems:
             print("\n".join(f"# {line}" for line in problem.split("\n")))
