@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "portable-$$")
+clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "portable-$$" "portable-13-$$" "portable-14-$$" "portable-16-$$")
 lanes=()
 chosen=()
 
@@ -119,6 +119,24 @@ portable_isolation() { on_portable isolation_portable; }
 isolation_portable() {
     "$bindir/createdb" isolation && "$bindir/psql" --no-psqlrc --quiet --dbname=isolation --command='ALTER DATABASE isolation SET search_path = public, idem; GRANT USAGE ON SCHEMA idem TO public' && tests/portable/isolation
 }
+
+# on_server MAJOR COMMAND ...: with another server in the place of this machine's. It lives outside of the checkout, which the user that runs
+# servers need not be able to read.
+on_server() (
+    status=0 home=$(mktemp -d /tmp/idem-server.XXXXXX) || exit
+    trap 'rm -rf "$home"' EXIT
+    PG_CONFIG=$(tests/portable/server "$1" "$home") || status=$?
+    if [ "$status" -eq 69 ]; then echo "ok 1 # SKIP there is no PostgreSQL $1 to fetch"; exit; fi
+    [ "$status" -eq 0 ] || exit "$status"
+    bindir=$("$PG_CONFIG" --bindir)
+    on_cluster "portable-$1" with_portable "${@:2}"
+)
+
+portable_13() { on_server 13 pgtap_portable; }
+
+portable_14_long() { on_server 14 pgtap_portable; }
+
+portable_16_long() { on_server 16 pgtap_portable; }
 
 # Installing it, taking it away, and moving data between the editions.
 portable_install() { on_portable bats --tap tests/portable/install.bats; }
@@ -347,20 +365,20 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
 quick=("client regress isolation unit" "tree pgtap docs cli recovery")
-portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
+portable="portable_pgtap portable_13 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long webhooks_long chaos_long portable_chaos_long cuts_long portable_cuts_long faults_long matrix_long") ;;
+    long) plan=("orm_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long cuts_long portable_cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

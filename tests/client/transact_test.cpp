@@ -5,6 +5,8 @@
 #include <idem/once.hpp>
 #include <idem/tokens.hpp>
 
+#include <string_view>
+
 #include "flows.hpp"
 #include "proxy.hpp"
 #include "scratch.hpp"
@@ -98,6 +100,8 @@ TEST_P(EveryFlow, RollbackAsAStatementIsNoSuccess) {
 }
 
 TEST_P(EveryFlow, SerializationFailureIsRetried) {
+    if (GetParam().name == std::string_view{"guarded"})
+        NEEDS_C_EDITION("has no guarded_insert under REPEATABLE READ (0A000)");
     idem::flow_options options;
     options.level = idem::isolation::repeatable_read;
     std::vector<std::string> told;
@@ -120,6 +124,8 @@ TEST_P(EveryFlow, SerializationFailureIsRetried) {
 }
 
 TEST_P(EveryFlow, RetriesEndWithTheError) {
+    if (GetParam().name == std::string_view{"guarded"})
+        NEEDS_C_EDITION("has no guarded_insert under REPEATABLE READ (0A000)");
     idem::flow_options options;
     options.level = idem::isolation::repeatable_read;
     options.retry = idem::retry_policy{};

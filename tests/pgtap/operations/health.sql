@@ -44,12 +44,12 @@ SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'notice', 'the_next_sweep_com
 SELECT matches(pg_temp.detail('sweep_lag_of_idem_keys'), '^10001 of 10001 rows have expired.*the first at ', 'are_counted');
 ALTER TABLE idem_keys SET (autovacuum_enabled = off);
 DELETE FROM idem_keys WHERE starts_with(key, 'health:');
-SELECT pg_stat_force_next_flush();
+SELECT pg_temp.flush_statistics();
 SELECT is(pg_temp.level('dead_rows'), 'notice', 'dead_rows_that_nobody_vacuumed');
 SELECT is(pg_temp.level('sweep_lag_of_idem_keys'), 'ok', 'but_they_are_swept');
 ALTER TABLE idem_keys RESET (autovacuum_enabled);
 VACUUM idem_keys;
-SELECT pg_stat_force_next_flush();
+SELECT pg_temp.flush_statistics();
 SELECT is(pg_temp.level('dead_rows'), 'ok', 'vacuumed');
 
 -- Guards

@@ -104,10 +104,10 @@ SELECT is(pg_temp.redacted(), 1::bigint, 'until_the_next_sweep');
 
 -- Updates in place: no index entry is made where the page has room.
 CALL pg_temp.answer_many(5, '{"a": 1}');
-SELECT pg_stat_force_next_flush();
+SELECT pg_temp.flush_statistics();
 SELECT pg_stat_get_tuples_hot_updated('idem.idem_keys'::regclass) AS hot \gset
 CALL idem_sweep();
-SELECT pg_stat_force_next_flush();
+SELECT pg_temp.flush_statistics();
 SELECT is(pg_stat_get_tuples_hot_updated('idem.idem_keys'::regclass) - :hot, 5::bigint, 'updates_are_heap_only');
 
 -- Bad values.

@@ -23,7 +23,7 @@ CALL pg_temp.sleep('5 ms');
 SELECT is(idem_consume('billing', 'inbox:3'), true, 'message_that_is_forgotten');
 SELECT idem_scope_set('inbox', ttl => '30 days');
 SELECT idem_consume('billing', 'inbox:4');
-SELECT is((SELECT round(extract(epoch FROM expires_at - clock_timestamp()) / 86400) FROM idem_lookup(idem_key('billing', 'inbox:4'), scope => 'inbox')),
+SELECT is((SELECT round(extract(epoch FROM expires_at - clock_timestamp()) / 86400)::numeric FROM idem_lookup(idem_key('billing', 'inbox:4'), scope => 'inbox')),
           30::numeric, 'policy_of_the_scope_applies');
 SELECT idem_scope_drop('inbox');
 SELECT is(idem_consume('billing', 'inbox:1', NULL, NULL), false, 'null_scope_is_the_inbox');

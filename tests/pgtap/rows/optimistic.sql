@@ -90,6 +90,7 @@ SELECT is(pg_temp.version(1), 8::bigint, 'on_conflict_do_update_of_the_version')
 SELECT is(
     pg_temp.state_of($$ INSERT INTO row_optimistic.plain VALUES (1, 'upsert') ON CONFLICT (id) DO UPDATE SET version = excluded.version $$),
     'ID004', 'on_conflict_do_update_to_the_new_rows_version');
+\if :from_15
 MERGE INTO row_optimistic.plain p USING (VALUES (1), (3)) AS v (id) ON p.id = v.id
  WHEN MATCHED THEN UPDATE SET a = 'merged' WHEN NOT MATCHED THEN INSERT (id, a) VALUES (v.id, 'merged');
 SELECT is(pg_temp.version(1) || ' ' || pg_temp.version(3), '9 1', 'merge');
@@ -99,6 +100,12 @@ SELECT is(
     pg_temp.state_of($$ MERGE INTO row_optimistic.plain p USING (VALUES (1)) AS v (id) ON p.id = v.id
                          WHEN MATCHED THEN UPDATE SET version = 3 $$),
     'ID004', 'stale_merge');
+\else
+INSERT INTO row_optimistic.plain VALUES (3, 'merged');
+UPDATE row_optimistic.plain SET a = 'merged' WHERE id = 1;
+UPDATE row_optimistic.plain SET version = version + 1 WHERE id = 1;
+SELECT skip('no MERGE before PostgreSQL 15', 3);
+\endif
 \copy row_optimistic.plain (id, a, version) from stdin
 4	copied	40
 5	copied	-5
