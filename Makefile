@@ -14,6 +14,9 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
 
 PROJECT_TARGETS := deps demo checkout portable check check-all check-rest check-portable check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
+# The portable edition has a file more.
+PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql,$(SQL_FILES))
+
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
 .NOTPARALLEL:
@@ -27,9 +30,9 @@ checkout:    ## a shop with nine ways to make each order once, on a throw-away c
 	@scripts/checkout.sh
 portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
 	@mkdir -p build
-	@scripts/portable.py $(EXTVERSION) $(SQL_FILES) > build/idem--portable.sql
-	@scripts/portable.py --uninstall $(EXTVERSION) $(SQL_FILES) > build/idem--portable-uninstall.sql
-	@scripts/portable.py --tle $(EXTVERSION) $(SQL_FILES) > build/idem--portable-tle.sql
+	@scripts/portable.py $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable.sql
+	@scripts/portable.py --uninstall $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-uninstall.sql
+	@scripts/portable.py --tle $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-tle.sql
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
 	@scripts/check.sh quick
 check-all:   ## the same and every other test that takes minutes

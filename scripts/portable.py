@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Makes the portable edition from the SQL of the C edition.
 
-    portable.py VERSION FILE...              prints idem--portable.sql: the files are those of sql/, in the order of the installation
+    portable.py VERSION FILE...              prints idem--portable.sql: the files are those of sql/, in the order of the installation; those that are below
+                                             sql/portable alone are named as if they were there
     portable.py --uninstall VERSION FILE...  prints the script that takes it away
     portable.py --tle VERSION FILE...        prints the script that registers it as an extension with pg_tle
     portable.py --missing VERSION FILE...    prints the functions that have no body yet
@@ -112,8 +113,10 @@ class Edition:
         for file in files:
             own = file.replace('sql/', 'sql/portable/', 1)
             helpers = self.read_own(own) if os.path.exists(own) else []
-            with open(file, encoding='utf-8') as source:
-                shared = [(statement, False) for statement in statements(source.read())]
+            shared = []
+            if os.path.exists(file):
+                with open(file, encoding='utf-8') as source:
+                    shared = [(statement, False) for statement in statements(source.read())]
             first = next((place for place, (statement, _) in enumerate(shared) if is_function(statement)), len(shared))
             self.parts.append(shared[:first] + helpers + shared[first:])
 

@@ -3,17 +3,19 @@ CREATE FUNCTION idem_hit LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
     span   interval;
+    now    timestamptz;
+    until  timestamptz;
     counted bigint;
 BEGIN
     PERFORM _idem_check_key(idem_hit.key);
     policy := _idem_policy(idem_hit.scope);
     span := _idem_retention(policy.ttl, policy.keep_forever, idem_hit.ttl);
-    PERFORM _idem_deadline(clock_timestamp(), span, 'ttl');
+    now := clock_timestamp();
+    until := _idem_deadline(now, span, 'ttl');
     PERFORM _idem_require_writable('idem_hit()');
-    INSERT INTO idem_counters AS c (expires_at, hits, scope, key)
-    VALUES (_idem_deadline(clock_timestamp(), span, 'ttl'), 1, policy.scope, idem_hit.key)
-    ON CONFLICT (scope, key) DO UPDATE SET hits = CASE WHEN c.expires_at > clock_timestamp() THEN c.hits + 1 ELSE 1 END,
-        expires_at = CASE WHEN c.expires_at > clock_timestamp() THEN c.expires_at ELSE _idem_deadline(clock_timestamp(), span, 'ttl') END
+    INSERT INTO idem_counters AS c (expires_at, hits, scope, key) VALUES (until, 1, policy.scope, idem_hit.key)
+    ON CONFLICT (scope, key) DO UPDATE SET hits = CASE WHEN c.expires_at > now THEN c.hits + 1 ELSE 1 END,
+        expires_at = CASE WHEN c.expires_at > now THEN c.expires_at ELSE until END
     RETURNING hits INTO counted;
     RETURN counted;
 END

@@ -24,8 +24,23 @@ CREATE FUNCTION _idem_differs(stored bytea, given bytea) RETURNS boolean LANGUAG
 $$;
 
 -- Whether the present row of a key was written by this transaction.
-CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT _idem_is_own(k.xmin) FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
+CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_is_distributed() THEN
+        RETURN _idem_has_noted(8103, wanted_scope, wanted_key);
+    END IF;
+    RETURN coalesce(_idem_is_own((SELECT k.xmin FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C")), false);
+END
+$$;
+
+-- Whether a transaction that is open seems to change or hold the row of a key. Only how to wait may rest on it.
+CREATE FUNCTION _idem_is_being_changed(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_is_distributed() THEN
+        RETURN false;
+    END IF;
+    RETURN coalesce(_idem_is_open((SELECT k.xmax FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C")), false);
+END
 $$;
 
 -- Lets waits for locks end at the time given, in this subtransaction. The caller's own lock_timeout holds if it is shorter.
@@ -131,6 +146,9 @@ BEGIN
                     caller, given)
             ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
             IF FOUND THEN
+                IF _idem_is_distributed() THEN
+                    PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
+                END IF;
                 RETURN ROW('acquired', now, stored)::_idem_claimed;
             END IF;
             CONTINUE;
@@ -166,8 +184,7 @@ BEGIN
             IF wait_until IS NULL OR now >= wait_until THEN
                 RETURN claimed;
             END IF;
-            IF NOT current_setting('transaction_read_only')::boolean
-               AND _idem_is_open((SELECT k.xmax FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C")) THEN
+            IF NOT current_setting('transaction_read_only')::boolean AND _idem_is_being_changed(wanted_scope, wanted_key) THEN
                 stored := _idem_await_row(wanted_scope, wanted_key, caller, wait_until);
                 is_locked := stored.key IS NOT NULL;
                 CONTINUE WHEN is_locked OR clock_timestamp() > now + interval '5 ms';
@@ -197,24 +214,37 @@ BEGIN
             CONTINUE;
         END IF;
 
-        UPDATE ONLY idem_keys k SET
-            created_at = CASE WHEN is_mine AND NOT fresh AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.created_at ELSE now END,
-            expires_at = CASE WHEN is_mine AND NOT fresh AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.expires_at ELSE _idem_deadline(now, ttl, 'ttl') END,
-            attempt = CASE WHEN fresh THEN 1 WHEN is_mine AND stored.state = 'p' OR claimed.outcome = 'in_doubt' THEN k.attempt ELSE k.attempt + 1 END,
-            state = CASE WHEN claimed.outcome = 'in_doubt' THEN 'd' WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char",
-            lease_until = CASE WHEN claimed.outcome = 'in_doubt' THEN k.lease_until WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END,
-            fence = CASE WHEN claimed.outcome = 'in_doubt' OR is_mine AND NOT fresh AND stored.state = 'p' THEN k.fence
-                         WHEN lease IS NOT NULL THEN _idem_next_fence(k.fence) END,
-            completed_at = CASE WHEN claimed.outcome = 'in_doubt' OR is_mine AND NOT fresh AND stored.state = 'p' THEN k.completed_at END,
-            status_code = CASE WHEN NOT fresh THEN k.status_code END,
-            response = CASE WHEN NOT fresh THEN k.response END,
-            response_omitted = CASE WHEN NOT fresh THEN k.response_omitted END,
-            steps = CASE WHEN NOT fresh THEN k.steps END,
-            owner = CASE WHEN claimed.outcome = 'in_doubt' THEN k.owner ELSE caller END,
-            fingerprint = CASE WHEN fresh THEN given WHEN claimed.outcome = 'in_doubt' THEN k.fingerprint
-                               WHEN is_mine AND stored.state = 'p' THEN coalesce(k.fingerprint, given) ELSE coalesce(given, k.fingerprint) END
-         WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
-        RETURNING * INTO stored;
+        IF claimed.outcome = 'in_doubt' THEN
+            stored.state := 'd';
+        ELSE
+            IF fresh THEN
+                stored.attempt := 0;
+                stored.status_code := NULL;
+                stored.response := NULL;
+                stored.response_omitted := NULL;
+                stored.steps := NULL;
+                stored.fingerprint := NULL;
+            END IF;
+            IF NOT (is_mine AND stored.state = 'p') OR fresh THEN
+                stored.created_at := now;
+                stored.expires_at := _idem_deadline(now, ttl, 'ttl');
+                stored.attempt := stored.attempt + 1;
+                stored.fence := CASE WHEN lease IS NOT NULL THEN _idem_next_fence(stored.fence) END;
+                stored.completed_at := NULL;
+                stored.fingerprint := coalesce(given, stored.fingerprint);
+            END IF;
+            stored.state := CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END;
+            stored.lease_until := CASE WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END;
+            stored.owner := caller;
+            stored.fingerprint := coalesce(stored.fingerprint, given);
+        END IF;
+        UPDATE ONLY idem_keys k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = stored.state,
+            lease_until = stored.lease_until, fence = stored.fence, completed_at = stored.completed_at, status_code = stored.status_code, response = stored.response,
+            response_omitted = stored.response_omitted, steps = stored.steps, owner = stored.owner, fingerprint = stored.fingerprint
+         WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+        IF _idem_is_distributed() THEN
+            PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
+        END IF;
         claimed.stored := stored;
         RETURN claimed;
     END LOOP;
@@ -291,7 +321,9 @@ DECLARE
     retention interval;
     claimed   _idem_claimed;
     granted   text[] := '{}';
+    absent    text[];
     now       timestamptz;
+    until     timestamptz;
 BEGIN
     IF keys IS NULL THEN
         PERFORM _idem_null('keys');
@@ -305,15 +337,27 @@ BEGIN
     END LOOP;
     IF NOT current_setting('transaction_read_only')::boolean THEN
         now := clock_timestamp();
-        WITH added AS (
-            INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key)
-            SELECT now, _idem_deadline(now, retention, 'ttl'), 1, 'c', policy.scope, w.k
-              FROM (SELECT d.k FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k)) d
-                     WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = d.k)
-                     ORDER BY d.k COLLATE "C" OFFSET 0) w
-             WHERE cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) IS NOT NULL
-            ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
-        SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
+        IF _idem_is_distributed() THEN -- Citus refuses the question within the INSERT
+            until := _idem_deadline(now, retention, 'ttl');
+            absent := ARRAY(SELECT u.k COLLATE "C" FROM unnest(keys) AS u (k)
+                            EXCEPT SELECT s.key FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = ANY (keys) ORDER BY 1);
+            WITH added AS (
+                INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key)
+                SELECT now, until, 1, 'c', policy.scope, w.k FROM unnest(absent) AS w (k)
+                ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
+            SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
+            PERFORM _idem_note(8103, policy.scope, granted);
+        ELSE
+            WITH added AS (
+                INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key)
+                SELECT now, _idem_deadline(now, retention, 'ttl'), 1, 'c', policy.scope, w.k
+                  FROM (SELECT d.k FROM (SELECT DISTINCT u.k COLLATE "C" AS k FROM unnest(keys) AS u (k)) d
+                         WHERE NOT EXISTS (SELECT FROM ONLY idem_keys s WHERE s.scope = policy.scope AND s.key = d.k)
+                         ORDER BY d.k COLLATE "C" OFFSET 0) w
+                 WHERE cardinality(keys) > 64 OR pg_try_advisory_xact_lock(_idem_hash(policy.scope, w.k)) IS NOT NULL
+                ON CONFLICT (scope, key) DO NOTHING RETURNING k.key)
+            SELECT coalesce(array_agg(a.key), '{}') INTO granted FROM added a;
+        END IF;
         IF cardinality(keys) <= 64 THEN
             PERFORM _idem_take_hints(policy.scope, granted);
         END IF;
@@ -519,6 +563,7 @@ DECLARE
     size      integer := CASE WHEN body IS NULL THEN 0 ELSE _idem_size(body) END;
     is_stored boolean := size <= most;
     now       timestamptz;
+    until     timestamptz;
 BEGIN
     SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
     IF given IS NULL THEN
@@ -546,11 +591,13 @@ BEGIN
     END IF;
     PERFORM _idem_require_writable(function);
     now := clock_timestamp();
+    until := CASE WHEN stored.expires_at = 'infinity' THEN stored.expires_at ELSE _idem_deadline(now, stored.expires_at - stored.created_at, 'ttl') END;
+    IF NOT is_stored THEN
+        body := CASE WHEN _idem_size(fallback) <= most THEN fallback END;
+    END IF;
     UPDATE ONLY idem_keys k SET
-        expires_at = CASE WHEN k.expires_at = 'infinity' THEN k.expires_at ELSE _idem_deadline(now, k.expires_at - k.created_at, 'ttl') END,
-        state = 'c', lease_until = NULL, completed_at = CASE WHEN k.fence IS NOT NULL THEN now END, status_code = code,
-        response = CASE WHEN is_stored THEN body WHEN _idem_size(fallback) <= most THEN fallback END,
-        response_omitted = CASE WHEN NOT is_stored THEN true END
+        expires_at = until, state = 'c', lease_until = NULL, completed_at = CASE WHEN k.fence IS NOT NULL THEN now END, status_code = code,
+        response = body, response_omitted = CASE WHEN NOT is_stored THEN true END
      WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
     IF NOT is_stored THEN
         RAISE WARNING USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'response was not stored',
@@ -574,10 +621,15 @@ $$;
 -- --- Questions ------------------------------------------------------------------------------------------------------------------------
 
 -- The live key that the snapshot sees; no row: there is none.
-CREATE FUNCTION _idem_live(wanted_scope text, wanted_key text, is_manual boolean) RETURNS SETOF idem_keys LANGUAGE sql STABLE AS $$
-    SELECT k.* FROM ONLY idem_keys k
-     WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
-       AND NOT (k.expires_at <= clock_timestamp() AND k.state <> 'd' AND NOT (k.state = 'p' AND (is_manual OR k.lease_until > clock_timestamp())))
+CREATE FUNCTION _idem_live(wanted_scope text, wanted_key text, is_manual boolean) RETURNS SETOF idem_keys LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    stored idem_keys;
+BEGIN
+    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    IF FOUND AND NOT _idem_is_expired(stored, clock_timestamp(), is_manual) THEN
+        RETURN NEXT stored;
+    END IF;
+END
 $$;
 
 CREATE FUNCTION idem_lookup LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -679,7 +731,8 @@ BEGIN
     END IF;
     PERFORM _idem_require_writable('idem_resolve()');
     -- The holder may still be running. The new fence makes its changes stale.
-    UPDATE ONLY idem_keys k SET fence = _idem_next_fence(k.fence) WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C" RETURNING * INTO stored;
+    stored.fence := _idem_next_fence(stored.fence);
+    UPDATE ONLY idem_keys k SET fence = stored.fence WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
     IF resolution = 'completed' THEN
         PERFORM _idem_complete('idem_resolve()', policy.scope, policy.max_response_size, key, response, status_code, stored.fence, NULL);
     ELSE

@@ -21,6 +21,26 @@ BEGIN
 END
 $$;
 
+-- Whether the present row of a lock was written by this transaction.
+CREATE FUNCTION _idem_wrote_lock(wanted_scope text, name text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_is_distributed() THEN
+        RETURN _idem_has_noted(8106, wanted_scope, name);
+    END IF;
+    RETURN coalesce(_idem_is_own((SELECT k.xmin FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C")), false);
+END
+$$;
+
+-- Whether a transaction that is open seems to change or hold the row of a lock. Only how to wait may rest on it.
+CREATE FUNCTION _idem_lock_is_being_changed(wanted_scope text, name text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_is_distributed() THEN
+        RETURN false;
+    END IF;
+    RETURN coalesce(_idem_is_open((SELECT k.xmax FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C")), false);
+END
+$$;
+
 -- Takes the lock, or returns NULL: it is held, and no lease is waited for. `waits`: for transactions. What this call has locked stays locked,
 -- whatever it returns.
 CREATE FUNCTION _idem_try_lock(wanted_scope text, name text, caller text, lease interval, waits boolean) RETURNS bigint
@@ -51,12 +71,14 @@ BEGIN
                     _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
             ON CONFLICT (scope, key) DO NOTHING RETURNING k.fence INTO taken;
             IF FOUND THEN
+                IF _idem_is_distributed() THEN
+                    PERFORM _idem_note(8106, wanted_scope, ARRAY[name]);
+                END IF;
                 RETURN taken;
             END IF;
             CONTINUE;
-        ELSIF stored.state = 'p' AND NOT is_mine AND (stored.lease_until > now OR NOT is_locked AND EXISTS (
-                SELECT FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" AND _idem_is_own(k.xmin))) THEN
-            IF waits AND NOT has_waited AND _idem_is_open((SELECT k.xmax FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C")) THEN
+        ELSIF stored.state = 'p' AND NOT is_mine AND (stored.lease_until > now OR NOT is_locked AND _idem_wrote_lock(wanted_scope, name)) THEN
+            IF waits AND NOT has_waited AND _idem_lock_is_being_changed(wanted_scope, name) THEN
                 -- It may have been renewed or freed there.
                 PERFORM FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR SHARE;
                 has_waited := true;
@@ -64,15 +86,20 @@ BEGIN
             END IF;
             RETURN NULL;
         ELSIF is_locked THEN
-            UPDATE ONLY idem_locks k SET
-                created_at = CASE WHEN is_mine THEN k.created_at ELSE now END,
-                expires_at = _idem_lock_expiry(now, lease),
-                attempt = CASE WHEN is_mine THEN k.attempt WHEN k.expires_at <= now THEN 1 ELSE k.attempt + 1 END,
-                state = 'p', lease_until = _idem_deadline(now, lease, 'ttl'),
-                fence = CASE WHEN is_mine THEN k.fence ELSE _idem_next_fence(k.fence) END, owner = caller
-             WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C"
-            RETURNING k.fence INTO taken;
-            RETURN taken;
+            IF NOT is_mine THEN
+                stored.created_at := now;
+                stored.attempt := CASE WHEN stored.expires_at <= now THEN 1 ELSE stored.attempt + 1 END;
+                stored.fence := _idem_next_fence(stored.fence);
+            END IF;
+            stored.expires_at := _idem_lock_expiry(now, lease);
+            stored.lease_until := _idem_deadline(now, lease, 'ttl');
+            UPDATE ONLY idem_locks k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = 'p',
+                lease_until = stored.lease_until, fence = stored.fence, owner = caller
+             WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
+            IF _idem_is_distributed() THEN
+                PERFORM _idem_note(8106, wanted_scope, ARRAY[name]);
+            END IF;
+            RETURN stored.fence;
         ELSIF waits AND is_mine THEN
             SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR NO KEY UPDATE;
         ELSIF waits THEN
@@ -171,7 +198,8 @@ BEGIN
             NULL;
         END;
     END IF;
-    IF EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND _idem_is_own(k.xmin)) THEN
+    IF _idem_wrote_lock(policy.scope, name)
+       AND EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p') THEN
         RETURN NULL; -- this transaction has it, under another owner's name, and nobody else can free it
     ELSIF wait_until IS NOT NULL THEN
         RETURN _idem_lock_in_turn(policy.scope, name, $3, length, wait_until);
@@ -188,12 +216,15 @@ DECLARE
     policy record;
     lease  interval;
     now    timestamptz;
+    until  timestamptz;
+    expiry timestamptz;
 BEGIN
     policy := _idem_lock_policy('idem_lock_renew()', name, $2, $4);
     lease := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
     now := clock_timestamp();
-    UPDATE ONLY idem_locks k SET lease_until = _idem_deadline(now, lease, 'ttl'),
-        expires_at = _idem_lock_expiry(now, lease)
+    until := _idem_deadline(now, lease, 'ttl');
+    expiry := _idem_lock_expiry(now, lease);
+    UPDATE ONLY idem_locks k SET lease_until = until, expires_at = expiry
      WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2;
     RETURN FOUND;
 END

@@ -1,0 +1,33 @@
+-- Where the tables of keys are distributed tables of Citus, a row's xmin is a number of its worker's. What this transaction has written is noted in a
+-- setting, which ends with it and goes back with its savepoints. A note is a MAC: what a session may set, it cannot forge.
+
+-- Replaced when the tables are distributed.
+CREATE FUNCTION _idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT false
+$$;
+
+-- `space`: as of _idem_hash.
+CREATE FUNCTION _idem_note_of(space integer, scope text, key text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    secret bytea := (SELECT s.secret FROM _idem_token_secrets() s LIMIT 1);
+BEGIN
+    IF secret IS NULL THEN
+        PERFORM _idem_token_secret_create(false, false, 'the claim of a key');
+        secret := (SELECT s.secret FROM _idem_token_secrets() s LIMIT 1);
+    END IF;
+    RETURN encode(substr(_idem_hmac(secret, convert_to(format('%s %s %s %s', pg_current_xact_id(), space, idem_key(scope, key), now()), 'UTF8')), 1, 16), 'hex');
+END
+$$;
+
+CREATE FUNCTION _idem_note(space integer, scope text, keys text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('idem._written', concat(current_setting('idem._written', true),
+                       (SELECT string_agg(_idem_note_of(space, scope, w.k), '') FROM unnest(keys) AS w (k))), true);
+END
+$$;
+
+CREATE FUNCTION _idem_has_noted(space integer, scope text, key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN position(_idem_note_of(space, scope, key) IN coalesce(current_setting('idem._written', true), '')) > 0;
+END
+$$;
