@@ -523,12 +523,12 @@ bool decides(const HeapTable &heap, const Probe &probe, core::Micros now) {
            expires_at(heap, probe) > now;
 }
 
-// False: begin again. An expired row counts only where new keys go.
+// False: begin again. An expired row counts only where new keys go, and only if no other place has one that decides.
 bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key, Probe *result) {
     *result = Probe{};
     const core::Micros now = clock_now();
     const Candidates candidates = candidates_for(*table.places, scope, key);
-    bool has_moved = false;
+    bool has_moved = false, has_decisive = false;
     const bool is_over = visit_places(
         table, [&](int place, int window) { return candidates.contain(place, window); },
         [&](const HeapTable &heap, const Visited &visited) {
@@ -541,8 +541,9 @@ bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *sco
             }
             found.version.table = visited.number;
             const bool is_decisive = decides(heap, found, now);
-            if ((is_decisive || visited.takes_new_keys) && (result->presence == Presence::absent || found.own_transaction))
+            if (is_decisive ? !has_decisive || found.own_transaction : visited.takes_new_keys && !has_decisive)
                 *result = found;
+            has_decisive = has_decisive || is_decisive;
             // Others may have deleted the row since the snapshot, and this transaction may have claimed the key again.
             return !is_decisive || (IsolationUsesXactSnapshot() && found.presence == Presence::found &&
                                     !found.own_transaction && may_have_been_deleted(found));

@@ -1,7 +1,7 @@
 -- Rings: every function on a ring's scope is as on any other; what a ring refuses; its windows, in one session.
 \ir ../include/helpers.psql
 \ir ../include/hmac.psql
-SELECT plan(79);
+SELECT plan(88);
 CALL pg_temp.clean('ring:');
 SET client_min_messages = warning;
 
@@ -123,6 +123,28 @@ SELECT is((SELECT count(*)::int FROM idem_claim_many((SELECT array_agg('many ' |
 CALL pg_temp.age('ring:');
 CALL idem_sweep();
 SELECT is(pg_temp.windows('ring:'), 'open, empty, sealed and covered, empty, empty', 'and_used_again');
+
+-- A key that has expired where new keys go may live in a place that the scope has left.
+SELECT idem_claim('back', '1 ms', 'ring:back');
+CALL pg_temp.sleep('5 ms');
+SELECT idem_scope_set('ring:back', ring => 'ring:');
+SELECT ok(idem_claim('back', scope => 'ring:back'), 'a_key_that_has_expired_outside_is_claimed_in_the_ring');
+SELECT idem_claim('there', scope => 'ring:back');
+UPDATE idem_keys SET expires_at = clock_timestamp() WHERE scope = 'ring:back' AND key = 'there';
+SELECT idem_scope_reset('ring:back', 'ring');
+SELECT ok(NOT idem_claim('back', '1 h', 'ring:back'), 'and_is_a_duplicate_when_the_scope_has_left_it');
+SELECT is(idem_try_claim('back', '1 h', 'ring:back')::text, 'completed', 'for_idem_try_claim_too');
+BEGIN;
+SELECT is((SELECT outcome::text FROM idem_begin('back', ttl => '1 h', scope => 'ring:back')), 'completed', 'for_idem_begin_too');
+COMMIT;
+SELECT is((SELECT count(*)::int FROM idem_claim_many('{back}', '1 h', 'ring:back')), 0, 'for_a_batch_too');
+SELECT is((SELECT count(*)::int FROM idem_lookup('back', 'ring:back')), 1, 'and_found');
+SELECT ok(idem_claim('there', '1 h', 'ring:back'), 'a_key_that_has_expired_in_the_ring_is_claimed_outside');
+SELECT idem_scope_set('ring:back', ring => 'ring:');
+SELECT ok(NOT idem_claim('there', scope => 'ring:back'), 'and_is_a_duplicate_when_the_scope_is_in_the_ring_again');
+SELECT is((SELECT count(*)::int FROM idem_claim_many('{there}', scope => 'ring:back')), 0, 'for_a_batch_too');
+SELECT idem_scope_reset('ring:back', 'ring');
+DELETE FROM idem_keys WHERE scope = 'ring:back';
 
 -- Dropping, and what does not fit.
 SELECT throws_ok($$ SELECT idem_ring_drop('ring:') $$, '55006', 'ring "ring:" is in use');
