@@ -1,0 +1,17 @@
+import type { Options, Transaction, LeasedWork } from './index';
+
+type Handler = (req: any, res: any, next: (argument?: any) => void) => unknown;
+
+declare global {
+    namespace Express {
+        interface Request {
+            idem?: Transaction & Partial<LeasedWork>;
+        }
+    }
+}
+
+/** Makes a function that wraps a handler or a Router: `app.post('/orders', idempotent(handler))`, `app.use('/api', idempotent(router))`. */
+export function idempotency(options: Options): (handler: Handler) => Handler;
+
+/** For body parsers that run before the wrapped handler: `express.json({ verify: keepRawBody })`. */
+export function keepRawBody(req: any, res: any, bytes: Buffer): void;

@@ -1,0 +1,4 @@
+import type { Options } from './index';
+
+/** A plugin: `fastify.register(idempotency, options)`. The handler finds the transaction in `request.idem`. */
+export function idempotency(fastify: any, options: Options): Promise<void>;

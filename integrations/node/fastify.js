@@ -1,0 +1,64 @@
+'use strict';
+
+const { readBody } = require('./lib/body.js');
+const { Capture } = require('./lib/capture.js');
+const { Engine } = require('./lib/engine.js');
+
+// By Fastify's request: the promise of its bytes, and what keeps its response.
+const bodies = new WeakMap();
+const captures = new WeakMap();
+
+/**
+ * A Fastify plugin: `fastify.register(idempotency, options)`. It holds for the routes of the context in which it is registered. The handler finds the
+ * transaction in `request.idem`. Hooks that authenticate are to be added before it.
+ */
+async function idempotency(fastify, options) {
+    const engine = new Engine({ logger: fastify.log, ...options });
+    const keyOf = (request) => request.headers[engine.header] ?? null;
+    fastify.decorateRequest('idem', null);
+
+    fastify.addHook('preParsing', (request, reply, payload, done) => {
+        const key = keyOf(request);
+        if (!engine.applies(request.method, key)) return done(null, payload);
+        const body = readBody(request.raw, engine.maxBody);
+        bodies.set(request, body);
+        // An error is answered before the parser meets what is left of the body.
+        body.then(() => done(null, payload), () => serve(engine, key, request, reply, done));
+    });
+
+    fastify.addHook('preHandler', (request, reply, done) => {
+        const key = keyOf(request);
+        if (!engine.applies(request.method, key)) return done();
+        serve(engine, key, request, reply, done);
+    });
+
+    fastify.addHook('onError', async (request, reply, error) => {
+        captures.get(request)?.fail(error);
+    });
+}
+// Hooks are to hold where the plugin is registered, not inside of it.
+idempotency[Symbol.for('skip-override')] = true;
+idempotency[Symbol.for('fastify.display-name')] = 'idem-postgres';
+
+async function serve(engine, key, request, reply, done) {
+    const capture = new Capture(reply.raw, reply.getHeaders());
+    captures.set(request, capture);
+    let hasRun = false;
+    const call = { raw: request, method: request.method, url: request.url, key, readBody: () => bodies.get(request) };
+    try {
+        const response = await engine.handle(call, (context) => {
+            hasRun = true;
+            request.idem = context;
+            done();
+            return capture.result;
+        });
+        if (hasRun) return capture.send(response);
+        capture.restore();
+        reply.code(response.status).headers(response.headers).send(response.body.length ? response.body : undefined);
+    } catch (error) {
+        capture.restore();
+        done(error);
+    }
+}
+
+module.exports = { idempotency };

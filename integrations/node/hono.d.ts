@@ -1,0 +1,4 @@
+import type { Options } from './index';
+
+/** A middleware. The handler finds the transaction with `c.get('idem')`. */
+export function idempotency(options: Options): (c: any, next: () => Promise<void>) => Promise<void>;

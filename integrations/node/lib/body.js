@@ -1,0 +1,49 @@
+'use strict';
+
+/** The body is over the option `maxBody`. */
+class BodyTooLarge extends Error {}
+
+/**
+ * Reads the body of an http.IncomingMessage, and gives it back to it, so that a parser reads it again.
+ *
+ * @param limit in bytes
+ * @throws BodyTooLarge; Error if a parser has read the body and kept no bytes in `rawBody`
+ */
+async function readBody(request, limit) {
+    const { headers } = request;
+    if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length']) > 0)) return Buffer.alloc(0);
+    if (Number(headers['content-length']) > limit || request.rawBody?.length > limit) throw new BodyTooLarge();
+    if (Buffer.isBuffer(request.rawBody)) return request.rawBody;
+    if (request.readableEnded || request.readableFlowing) {
+        throw new Error('the body was parsed before the middleware saw its bytes: put the middleware before the parser, or keep the bytes in request.rawBody');
+    }
+    const body = await readAll(request, limit);
+    // In the same turn of the event loop as the last read: the stream has not ended yet.
+    if (body.length > 0) request.unshift(body);
+    return body;
+}
+
+// An empty read() would end the stream. Hence the look at readableLength.
+function readAll(request, limit) {
+    const chunks = [];
+    let length = 0;
+    return new Promise((resolve, reject) => {
+        const settle = (outcome, value) => {
+            request.off('readable', read).off('close', onClose).off('error', reject);
+            outcome(value);
+        };
+        const onClose = () => settle(reject, new Error('the client went away before it had sent the body'));
+        const read = () => {
+            while (request.readableLength > 0) {
+                const chunk = request.read();
+                chunks.push(chunk);
+                length += chunk.length;
+                if (length > limit) return settle(reject, new BodyTooLarge());
+            }
+            if (request.complete) settle(resolve, Buffer.concat(chunks));
+        };
+        request.on('readable', read).on('close', onClose).on('error', reject);
+    });
+}
+
+module.exports = { BodyTooLarge, readBody };

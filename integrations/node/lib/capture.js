@@ -1,0 +1,173 @@
+'use strict';
+
+const { StreamedResponse } = require('./errors.js');
+
+const methods = ['writeHead', 'write', 'end', 'flushHeaders', 'destroy', 'emit'];
+
+/**
+ * Keeps what a handler sends on an http.ServerResponse, so that it is sent after COMMIT.
+ *
+ * `result` resolves once: to { response: { status, headers, body }, error } when the handler has ended the response (`error`: what fail() was told
+ * before), to { error: StreamedResponse } when it streams, to { passed: true } after pass().
+ *
+ * @param base the header fields to keep when another response takes the place of the handler's; default those that are set already
+ */
+class Capture {
+    #res;
+    #base;
+    #emit;
+    #saved = new Map();
+    #chunks = [];
+    #error;
+    #resolve;
+    #over = false;
+    #headWritten = false;
+    #flushes = 0;
+    #flushing = false;
+    #closed = false;
+
+    constructor(res, base = { ...res.getHeaders() }) {
+        this.#res = res;
+        this.#base = base;
+        this.#emit = res.emit;
+        this.result = new Promise((resolve) => { this.#resolve = resolve; });
+        for (const name of methods) {
+            this.#saved.set(name, Object.getOwnPropertyDescriptor(res, name));
+            res[name] = this[name].bind(this);
+        }
+        Object.defineProperty(res, 'headersSent', { configurable: true, get: () => this.#headWritten || this.#over });
+    }
+
+    /** True once the handler has written or ended. */
+    get isTouched() {
+        return this.#headWritten || this.#over;
+    }
+
+    /** The handler has failed: the response that follows is the framework's. False: the response came first. */
+    fail(error) {
+        if (this.#over) return false;
+        this.#error = error;
+        return true;
+    }
+
+    /** The handler leaves the request to others. */
+    pass() {
+        this.#settle({ passed: true });
+    }
+
+    /** Sends a response: the handler's own if it is the one of `result`. */
+    send(response) {
+        const isOwn = response === this.own;
+        this.restore();
+        const res = this.#res;
+        if (!res.headersSent && !res.destroyed) {
+            for (const name of res.getHeaderNames()) res.removeHeader(name);
+            for (const [name, value] of Object.entries(isOwn ? response.headers : { ...this.#base, ...response.headers })) res.setHeader(name, value);
+            res.statusCode = response.status;
+            if (!isOwn) res.statusMessage = undefined;
+            res.end(response.body);
+        }
+        // A handler whose stream was refused may go on writing.
+        if (!isOwn) Object.assign(res, { write: () => true, end: () => res, flushHeaders: () => {} });
+    }
+
+    /** Gives the response back to the framework. */
+    restore() {
+        const res = this.#res;
+        for (const [name, descriptor] of this.#saved) {
+            if (descriptor) Object.defineProperty(res, name, descriptor);
+            else delete res[name];
+        }
+        this.#saved.clear();
+        delete res.headersSent;
+        if (this.#closed) res.emit('close');
+        this.#closed = false;
+    }
+
+    writeHead(status, reason, headers) {
+        const res = this.#res;
+        res.statusCode = status;
+        if (typeof reason === 'string') res.statusMessage = reason;
+        else headers = reason;
+        for (const [name, value] of pairs(headers)) res.setHeader(name, value);
+        this.#headWritten = true;
+        this.#refuseEvents();
+        return res;
+    }
+
+    write(chunk, encoding, callback) {
+        if (typeof encoding === 'function') [encoding, callback] = [undefined, encoding];
+        this.#headWritten = true;
+        this.#add(chunk, encoding);
+        this.#flush();
+        if (callback) process.nextTick(callback);
+        return true;
+    }
+
+    end(chunk, encoding, callback) {
+        if (typeof chunk === 'function') [chunk, callback] = [undefined, chunk];
+        else if (typeof encoding === 'function') [encoding, callback] = [undefined, encoding];
+        const res = this.#res;
+        if (callback) res.once('finish', callback);
+        if (chunk !== undefined && chunk !== null) this.#add(chunk, encoding);
+        this.#refuseEvents();
+        if (!this.#over) {
+            this.own = { status: res.statusCode, headers: { ...res.getHeaders() }, body: Buffer.concat(this.#chunks) };
+            this.#settle({ response: this.own, error: this.#error });
+        }
+        return res;
+    }
+
+    flushHeaders() {
+        this.#headWritten = true;
+        this.#flush();
+    }
+
+    destroy() {
+        this.#settle({ error: new StreamedResponse('the response was destroyed') });
+        return this.#res;
+    }
+
+    // The handler is not told that the client went away: its work goes on and is committed.
+    emit(event, ...args) {
+        if (event === 'close') {
+            this.#closed = true;
+            return true;
+        }
+        return this.#emit.call(this.#res, event, ...args);
+    }
+
+    #add(chunk, encoding) {
+        this.#chunks.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
+    }
+
+    // What is written in one turn of the event loop leaves Node at once.
+    #flush() {
+        this.#refuseEvents();
+        if (this.#flushing) return;
+        this.#flushing = true;
+        setImmediate(() => { this.#flushing = false; });
+        if (++this.#flushes > 1) this.#settle({ error: new StreamedResponse('more than one write before the end') });
+    }
+
+    #refuseEvents() {
+        if (String(this.#res.getHeader('content-type')).startsWith('text/event-stream')) {
+            this.#settle({ error: new StreamedResponse('server-sent events') });
+        }
+    }
+
+    #settle(result) {
+        if (this.#over) return;
+        this.#over = true;
+        this.#resolve(result);
+    }
+}
+
+// writeHead takes an object, an array of pairs, or a flat array.
+function* pairs(headers = {}) {
+    if (!Array.isArray(headers)) yield* Object.entries(headers);
+    else if (Array.isArray(headers[0])) yield* headers;
+    else for (let index = 0; index < headers.length; index += 2) yield [headers[index], headers[index + 1]];
+}
+
+module.exports = { Capture };

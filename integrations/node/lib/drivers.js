@@ -1,0 +1,72 @@
+'use strict';
+
+const { Database } = require('./database.js');
+
+const pgRows = async (client, text, parameters) => (await client.query(text, parameters)).rows;
+
+// The application may keep the client for longer than the transaction lasts. By then another request may have the connection.
+function lend(client) {
+    let over = false;
+    const handle = Object.create(client, {
+        query: {
+            value: (...args) => {
+                if (over) throw new Error('the transaction of this client is over: the response ends it');
+                return client.query(...args);
+            },
+        },
+        release: { value: () => {} },
+    });
+    return { handle, takeBack: () => { over = true; } };
+}
+
+async function pgTransaction(pool, work) {
+    const client = await pool.connect();
+    let broken = false;
+    const onError = () => { broken = true; };
+    // Without a listener, a connection that is lost would end the process.
+    client.on('error', onError);
+    const { handle, takeBack } = lend(client);
+    try {
+        await client.query('BEGIN');
+        const result = await work(handle);
+        takeBack();
+        const { command } = await client.query('COMMIT');
+        // The answer to the COMMIT of a transaction that had failed.
+        if (command === 'ROLLBACK') throw Object.assign(new Error('the transaction had failed and was rolled back'), { code: '25P02' });
+        return result;
+    } catch (error) {
+        takeBack();
+        await client.query('ROLLBACK').catch(onError);
+        throw error;
+    } finally {
+        client.off('error', onError);
+        client.release(broken);
+    }
+}
+
+// A statement that fails on pool.query() closes the connection. On a client of the pool it does not.
+async function pgQuery(handle, text, parameters) {
+    if (!isPool(handle)) return pgRows(handle, text, parameters);
+    const client = await handle.connect();
+    try {
+        return await pgRows(client, text, parameters);
+    } finally {
+        client.release();
+    }
+}
+
+const isPool = (handle) => typeof handle?.connect === 'function' && 'totalCount' in handle;
+
+const fromPg = (handle) => new Database(handle, pgQuery, (work) => pgTransaction(handle, work));
+
+const fromPostgresJs = (sql) => new Database(sql, (handle, text, parameters) => handle.unsafe(text, parameters), (work) => sql.begin(work));
+
+/** A Database of: a Database, a Pool or Client of node-postgres, or the `sql` of postgres.js, its transactions included. */
+function toDatabase(handle) {
+    if (handle instanceof Database) return handle;
+    if (typeof handle === 'function' && typeof handle.unsafe === 'function') return fromPostgresJs(handle);
+    if (typeof handle?.query === 'function') return fromPg(handle);
+    throw new TypeError('"database" must be a Pool of pg, the sql of postgres, or what a hook such as idem-postgres/knex returns');
+}
+
+module.exports = { toDatabase };

@@ -1,0 +1,80 @@
+'use strict';
+
+const { isDefinite, isSerialization, sqlstate } = require('./errors.js');
+const { heartbeat } = require('./heartbeat.js');
+const { internalError, retryLater } = require('./problem.js');
+
+/**
+ * Claims under a lease and commits that, runs outside of a transaction, and stores the response under the fence.
+ *
+ * When the handler fails, the key is not released: idem cannot know what was done outside. The lease runs out, and the scope's policy applies.
+ * A handler that knows calls release().
+ *
+ * Arguments and result as of transactional().
+ */
+async function leased(engine, call, run) {
+    const { database, statements, lease } = engine;
+    let answer;
+    if (call.key === null && engine.keyRequired === false) answer = { action: 'run', fence: null };
+    else {
+        try {
+            answer = await database.transaction((connection) => statements.begin(connection, call, engine));
+        } catch (error) {
+            return { outcome: 'reject', response: beginFailed(engine, error) };
+        }
+    }
+    if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
+    const { fence } = answer;
+    // Without a key there is nothing to hold.
+    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), () => {});
+
+    const beats = heartbeat(lease, () => statements.renew(database, call, fence, lease));
+    const withResponse = [];
+    let released = false;
+    const context = {
+        scope: call.scope, key: call.key, fence, signal: beats.signal,
+        step: (name, output) => statements.step(database, call, fence, name, output),
+        steps: () => statements.steps(database, call),
+        withResponse: (work) => { withResponse.push(work); },
+        release: async () => {
+            beats.stop();
+            await statements.release(database, call, fence);
+            released = true;
+        },
+    };
+    try {
+        const result = await run(context);
+        return { fence, ...await finish(engine, result, async (response) => {
+            if (released) return;
+            await database.transaction(async (connection) => {
+                for (const work of withResponse) await work(connection.handle);
+                await statements.complete(connection, call, response, fence);
+            });
+        }) };
+    } finally {
+        beats.stop();
+    }
+}
+
+function beginFailed({ log }, error) {
+    if (isSerialization(error)) return retryLater('serialization_failure', 'The transaction met another one and was rolled back.');
+    log('error', 'idem: begin failed', error);
+    return isDefinite(error) ? internalError() : retryLater('unavailable', 'The database could not be reached. Nothing was done.');
+}
+
+async function finish(engine, result, store) {
+    if (result.passed || result.error) return engine.afterFailure(result);
+    const { response } = result;
+    if (engine.rollbackOn(response.status)) return { outcome: 'run', response };
+    try {
+        await store(response);
+        return { outcome: 'run', response };
+    } catch (error) {
+        engine.log('error', 'idem: the response of leased work could not be stored', error);
+        if (sqlstate(error) === 'ID001') return { outcome: 'run', response: retryLater('stale_fence', 'The lease ran out, and another request took over.') };
+        if (isDefinite(error) && !isSerialization(error)) return { outcome: 'run', response: internalError() };
+        return { outcome: 'run', response: retryLater('not_stored', 'The response could not be stored. Repeat the request with the same key.') };
+    }
+}
+
+module.exports = { leased };

@@ -1,0 +1,58 @@
+'use strict';
+
+const { catchError, of } = require('rxjs');
+const { readBody } = require('./lib/body.js');
+const { Capture } = require('./lib/capture.js');
+const { Engine } = require('./lib/engine.js');
+
+/**
+ * A NestJS interceptor, on Express and on Fastify: `app.useGlobalInterceptors(new IdempotencyInterceptor(options))`, or `@UseInterceptors(instance)`.
+ * Nest parses bodies before interceptors: create the application with `{ rawBody: true }`. The handler finds the transaction in `request.idem`.
+ */
+class IdempotencyInterceptor {
+    #engine;
+
+    constructor(options) {
+        this.#engine = new Engine(options);
+    }
+
+    intercept(executionContext, next) {
+        const http = executionContext.switchToHttp();
+        const request = http.getRequest();
+        const key = request.headers[this.#engine.header] ?? null;
+        if (!this.#engine.applies(request.method, key)) return next.handle();
+        return new Promise((resolve, reject) => {
+            this.#serve(http.getResponse(), request, key, next, resolve).catch(reject);
+        });
+    }
+
+    // `resolve` takes what Nest is to answer with.
+    async #serve(response, request, key, next, resolve) {
+        // Fastify's reply has the response of Node inside.
+        const capture = new Capture(response.raw ?? response, response.raw && response.getHeaders());
+        const failed = (error) => {
+            if (!capture.fail(error)) this.#engine.log('error', 'idem: the handler failed after its response', error);
+            throw error;
+        };
+        const call = {
+            raw: request, method: request.method, url: request.originalUrl, key,
+            readBody: (limit) => readBody(Object.assign(request.raw ?? request, { rawBody: request.rawBody }), limit),
+        };
+        try {
+            const answer = await this.#engine.handle(call, (context) => {
+                request.idem = context;
+                resolve(next.handle().pipe(catchError(failed)));
+                return capture.result;
+            });
+            // Where the handler was not called, Nest answers with nothing, which is dropped.
+            resolve(of(undefined));
+            await capture.result;
+            capture.send(answer);
+        } catch (error) {
+            capture.restore();
+            throw error;
+        }
+    }
+}
+
+module.exports = { IdempotencyInterceptor };

@@ -1,0 +1,74 @@
+"""The Idempotency-Key header: docs/http.md. The middleware calls these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..call import Call, Interval, Json, Row, argument, nullable, parsed, scalar
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """`action` is run, replay or reject."""
+
+    action: str
+    status: int | None
+    headers: Mapping[str, Json]
+    body: bytes
+    fence: int | None
+
+
+def http_begin(
+    scope: str,
+    method: str,
+    route: str,
+    header: str | None,
+    body: bytes,
+    *,
+    lease: Interval | None = None,
+    wait: Interval | None = None,
+    ttl: Interval | None = None,
+) -> Call[HttpAnswer]:
+    def read(rows: Sequence[Row]) -> HttpAnswer:
+        action, status, headers, body, fence = rows[0]
+        return HttpAnswer(action, status, parsed(headers) or {}, b"" if body is None else bytes(body), fence)
+
+    return Call(
+        "idem_http_begin",
+        "action, status, CAST(headers AS text), body_bytes, fence",
+        (
+            argument("scope", "text", scope),
+            argument("method", "text", method),
+            argument("route", "text", route),
+            nullable("idempotency_key", "text", header),
+            argument("body_bytes", "bytea", body),
+            argument("lease", "interval", lease),
+            argument("wait", "interval", wait),
+            argument("ttl", "interval", ttl),
+        ),
+        read,
+    )
+
+
+def http_complete(
+    scope: str, header: str | None, status: int, headers: Mapping[str, Json], body: bytes, *, fence: int | None = None
+) -> Call[bool]:
+    return Call(
+        "idem_http_complete",
+        "*",
+        (
+            argument("scope", "text", scope),
+            nullable("idempotency_key", "text", header),
+            argument("status", "int", status),
+            argument("headers", "jsonb", headers),
+            argument("body_bytes", "bytea", body),
+            argument("fence", "bigint", fence),
+        ),
+        scalar,
+    )
+
+
+def http_key(header: str) -> Call[str | None]:
+    """The key in the header, as the other functions take it. None: malformed."""
+    return Call("idem_http_key", "*", (nullable("idempotency_key", "text", header),), scalar)

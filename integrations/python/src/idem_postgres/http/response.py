@@ -1,0 +1,74 @@
+"""A response as bytes, and errors as problems of RFC 9457."""
+
+from __future__ import annotations
+
+import http
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..calls.http import HttpAnswer
+
+_BODILESS = (204, 304)
+
+
+@dataclass(frozen=True)
+class Response:
+    """Headers are as they are sent, in order; a name may come twice."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+    def header_object(self) -> dict[str, str | list[str]]:
+        """As idem stores them: an array where a name comes twice."""
+        names: dict[str, tuple[str, list[str]]] = {}
+        for name, value in self.headers:
+            names.setdefault(name.lower(), (name, []))[1].append(value)
+        return {name: values[0] if len(values) == 1 else values for name, values in names.values()}
+
+
+class Problem(Exception):
+    """An answer in the place of the handler's, such as `raise Problem(401)` in a scope function. Nothing is stored."""
+
+    def __init__(
+        self, status: int, detail: str | None = None, *, code: str | None = None, headers: Mapping[str, str] = {}
+    ) -> None:
+        super().__init__(detail or http.HTTPStatus(status).phrase)
+        self.status = status
+        self.detail = detail
+        self.code = code
+        self.headers = headers
+
+    def response(self) -> Response:
+        members = {
+            "type": "about:blank",
+            "title": http.HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        body = json.dumps({name: value for name, value in members.items() if value is not None}).encode()
+        return with_length(Response(self.status, [("Content-Type", "application/problem+json"), *self.headers.items()], body))
+
+
+def unavailable(detail: str) -> Problem:
+    """The client is to send the same request again."""
+    return Problem(503, detail, code="unavailable", headers={"Retry-After": "1"})
+
+
+def stored(answer: HttpAnswer) -> Response:
+    """A replay or a rejection."""
+    assert answer.status is not None
+    headers = [
+        (name, str(value))
+        for name, values in answer.headers.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    return with_length(Response(answer.status, headers, answer.body))
+
+
+def with_length(response: Response) -> Response:
+    if response.status in _BODILESS or any(name.lower() == "content-length" for name, _ in response.headers):
+        return response
+    return Response(response.status, [*response.headers, ("Content-Length", str(len(response.body)))], response.body)

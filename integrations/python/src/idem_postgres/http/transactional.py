@@ -1,0 +1,70 @@
+"""The claim, the handler's rows and the response in one transaction."""
+
+from __future__ import annotations
+
+from ..calls.http import http_complete
+from ..errors import StaleFence, is_aborted, sqlstate
+from ..pool import Pool, rollback
+from ..run import make_run
+from .flow import Handler, Result, answered, ask, is_lost, retry_later, transaction, undone
+from .options import Settings
+from .request import Keyed
+from .response import Problem, Response, unavailable
+
+
+async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
+    async with transaction(pool, settings) as session:
+        answer = await ask(session, settings, request)
+        if answer.action != "run":
+            return answered(answer)
+        try:
+            response = await handler(
+                make_run(pool, scope=request.scope, header=request.header, connection=session.connection)
+            )
+        except BaseException as error:
+            raise await undone(session, error)
+        if settings.rollback_on(response.status):
+            await rollback(session)
+            return Result("run", response)
+        try:
+            await session.run(
+                http_complete(request.scope, request.header, response.status, response.header_object(), response.body)
+            )
+        except Exception as error:
+            return Result("run", _without_storing(settings, response, await undone(session, error)))
+        try:
+            await session.commit()
+            return Result("run", response)
+        except Exception as error:
+            if not is_lost(session, error) or request.header is None:
+                raise retry_later(session, error) or error
+    return await _what_was_committed(pool, settings, request)
+
+
+def _without_storing(settings: Settings, response: Response, error: BaseException) -> Response:
+    """After the rollback: a response that says nothing of the work that was undone may be sent, another must not be."""
+    if sqlstate(error) == "25000":  # one of the scope's unstored_statuses
+        return response
+    if is_aborted(error) and response.status >= 400:
+        settings.logger.warning("rolled back: the handler went on after an error of the database")
+        return response
+    if is_aborted(error):
+        raise RuntimeError("the handler succeeded although its transaction has failed; it was rolled back") from error
+    if isinstance(error, StaleFence):
+        raise RuntimeError("the handler ended the transaction of its request: leave commit and rollback to idem") from error
+    raise error
+
+
+async def _what_was_committed(pool: Pool, settings: Settings, request: Keyed) -> Result:
+    """The connection was lost in COMMIT. Only the key tells what became of it."""
+    for _ in range(3):
+        try:
+            async with transaction(pool, settings) as session:
+                answer = await ask(session, settings, request)
+                if answer.action == "replay":
+                    return answered(answer)
+                await rollback(session)
+                break
+        except Problem:
+            continue
+    raise unavailable("The connection to the database was lost. The same request gets the answer.")

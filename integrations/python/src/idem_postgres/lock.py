@@ -1,0 +1,114 @@
+"""A lease lock that is renewed while it is held: docs/locks.md."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .call import Interval
+from .calls import locks
+from .errors import LockBusy, StaleFence, is_connection_loss
+from .heartbeat import heartbeat
+from .pool import Pool, finish
+
+T = TypeVar("T")
+_TTL = datetime.timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class HeldLock:
+    """Call `check()` between the parts of the work, and `Idem(connection).assert_fence(name, fence, scope=…)` in each
+    transaction that writes. Give `fence` to other systems, which refuse a smaller one than the greatest that they have
+    seen."""
+
+    name: str
+    scope: str
+    fence: int
+    lost: threading.Event | asyncio.Event
+    """Set when another caller has, or may have, the lock."""
+
+    def check(self) -> None:
+        """Raises StaleFence when the lock is lost."""
+        if self.lost.is_set():
+            raise StaleFence(f'lock "{self.name}" was lost')
+
+
+@contextmanager
+def lock(
+    pool: Any,
+    name: str,
+    *,
+    ttl: datetime.timedelta = _TTL,
+    wait: Interval | None = None,
+    scope: str = "",
+    schema: str = "idem",
+) -> Iterator[HeldLock]:
+    """Holds a lock, on connections of a blocking pool. A thread renews it every third of `ttl`, which is how long the
+    process may be silent. Raises LockBusy when another caller has it after `wait`; None does not wait."""
+    with _blocking(_hold(Pool(pool, schema), name, ttl, wait, scope, threading.Event())) as held:
+        yield held
+
+
+@asynccontextmanager
+async def async_lock(
+    pool: Any,
+    name: str,
+    *,
+    ttl: datetime.timedelta = _TTL,
+    wait: Interval | None = None,
+    scope: str = "",
+    schema: str = "idem",
+) -> AsyncIterator[HeldLock]:
+    """As `lock`, in an event loop, on a pool of either kind."""
+    async with _hold(Pool(pool, schema, in_loop=True), name, ttl, wait, scope, asyncio.Event()) as held:
+        yield held
+
+
+@asynccontextmanager
+async def _hold(
+    pool: Pool,
+    name: str,
+    ttl: datetime.timedelta,
+    wait: Interval | None,
+    scope: str,
+    lost: threading.Event | asyncio.Event,
+) -> AsyncIterator[HeldLock]:
+    # An owner gets its lock again when the reply to its first call was lost.
+    take = locks.lock(name, ttl=ttl, owner=str(uuid.uuid4()), wait=wait, scope=scope)
+    try:
+        fence = await pool.run(take)
+    except Exception as error:
+        if not is_connection_loss(error):
+            raise
+        fence = await pool.run(take)
+    if fence is None:
+        raise LockBusy(f'lock "{name}" is held by another caller')
+    held = HeldLock(name, scope, fence, lost)
+
+    async def beat() -> bool:
+        return await pool.run(locks.lock_renew(name, held.fence, ttl=ttl, scope=scope))
+
+    try:
+        async with heartbeat(pool, ttl.total_seconds() / 3, beat, lost.set):
+            yield held
+    finally:
+        await pool.run(locks.unlock(name, fence, scope=scope))
+
+
+@contextmanager
+def _blocking(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    value = finish(manager.__aenter__())
+    try:
+        yield value
+    except BaseException:
+        if not finish(manager.__aexit__(*sys.exc_info())):
+            raise
+    else:
+        finish(manager.__aexit__(None, None, None))

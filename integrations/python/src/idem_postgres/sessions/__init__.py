@@ -1,0 +1,76 @@
+"""A transaction on a connection of one of the drivers.
+
+A blocking session has plain methods, an asynchronous one has coroutines; the names are the same. The driver's own modules
+are not imported: a connection that exists has brought them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..call import Call, T
+
+
+class BlockingSession(Protocol):
+    connection: Any
+    """What the application works with."""
+
+    def begin(self) -> None: ...
+    def run(self, call: Call[T]) -> T: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def is_lost(self) -> bool:
+        """The connection cannot be used any more."""
+
+
+class AsyncSession(Protocol):
+    connection: Any
+
+    async def begin(self) -> None: ...
+    async def run(self, call: Call[T]) -> T: ...
+    async def commit(self) -> None: ...
+    async def rollback(self) -> None: ...
+    def is_lost(self) -> bool: ...
+
+
+def is_a(value: object, *names: str) -> bool:
+    """Whether the class of `value`, or one above it, has one of these names, such as `asyncpg.connection.Connection`."""
+    return any(f"{cls.__module__}.{cls.__qualname__}" in names for cls in type(value).__mro__)
+
+
+def blocking_session(connection: Any, schema: str) -> BlockingSession | None:
+    """None: it is no connection of a blocking driver."""
+    if is_a(connection, "psycopg.Connection"):
+        from .psycopg import PsycopgSession
+
+        return PsycopgSession(connection, schema)
+    if is_a(connection, "psycopg2.extensions.connection"):
+        from .psycopg2 import Psycopg2Session
+
+        return Psycopg2Session(connection, schema)
+    if is_a(connection, "sqlalchemy.engine.base.Connection", "sqlalchemy.orm.session.Session"):
+        from .sqlalchemy import SqlAlchemySession
+
+        return SqlAlchemySession(connection, schema)
+    if is_a(connection, "django.db.backends.base.base.BaseDatabaseWrapper", "django.utils.connection.ConnectionProxy"):
+        from .django import DjangoSession
+
+        return DjangoSession(connection, schema)
+    return None
+
+
+def async_session(connection: Any, schema: str) -> AsyncSession | None:
+    """None: it is no connection of an asynchronous driver."""
+    if is_a(connection, "psycopg.AsyncConnection"):
+        from .psycopg import AsyncPsycopgSession
+
+        return AsyncPsycopgSession(connection, schema)
+    if is_a(connection, "asyncpg.connection.Connection", "asyncpg.pool.PoolConnectionProxy"):
+        from .asyncpg import AsyncpgSession
+
+        return AsyncpgSession(connection, schema)
+    if is_a(connection, "sqlalchemy.ext.asyncio.engine.AsyncConnection", "sqlalchemy.ext.asyncio.session.AsyncSession"):
+        from .sqlalchemy import AsyncSqlAlchemySession
+
+        return AsyncSqlAlchemySession(connection, schema)
+    return None

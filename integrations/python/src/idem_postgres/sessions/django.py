@@ -1,0 +1,37 @@
+"""Django's connection, in a block of `transaction.atomic()`: the ORM is in the transaction, and the application's own
+atomic() is a savepoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from ..call import Call, T
+from ..errors import typed_errors
+
+
+class DjangoSession:
+    def __init__(self, connection: Any, schema: str) -> None:
+        self.connection = connection
+        self._schema = schema
+
+    def begin(self) -> None:
+        self._atomic = transaction.atomic(using=self.connection.alias)
+        self._atomic.__enter__()
+
+    def run(self, call: Call[T]) -> T:
+        with typed_errors(), self.connection.cursor() as cursor:
+            cursor.execute(call.sql(self._schema.replace("%", "%%"), lambda _: "%s"), call.values())
+            return call.read(cursor.fetchall())
+
+    def commit(self) -> None:
+        self._atomic.__exit__(None, None, None)
+
+    def rollback(self) -> None:
+        self.connection.needs_rollback = True
+        self._atomic.__exit__(None, None, None)
+
+    def is_lost(self) -> bool:
+        raw = self.connection.connection
+        return raw is None or bool(raw.closed)

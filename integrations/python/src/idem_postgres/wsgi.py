@@ -1,0 +1,160 @@
+"""Middleware for WSGI applications: Flask, Bottle, Pyramid and others."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Unpack
+
+from .http.body import too_large
+from .http.flow import serve
+from .http.options import Options, Settings
+from .http.request import Keyed, Request
+from .http.response import Problem, Response
+from .run import AsyncRun, Run, as_current
+from .http.streaming import StreamingError
+from .pool import Pool, finish
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+App = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+class IdemMiddleware:
+    """`app.wsgi_app = IdemMiddleware(app.wsgi_app, pool=pool, scope=lambda request: …)`, with the keyword arguments of
+    `Options`.
+
+    The handler finds its `Run` by `current()`, or in `environ["idem"]`. The pool is one of a blocking driver.
+    """
+
+    def __init__(self, app: App, *, pool: Any, **options: Unpack[Options]) -> None:
+        self.app = app
+        self._settings = Settings(**options)
+        self._pool = Pool(pool, self._settings.schema)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        header = environ.get("HTTP_" + self._settings.header.upper().replace("-", "_"))
+        request = _request(environ)
+        if not self._settings.applies(request, request.method, header):
+            return self.app(environ, start_response)
+        exchange = _Exchange(self.app, environ)
+        response = finish(self._serve(request, environ, header, exchange))
+        start_response(_status_line(response.status), list(response.headers))
+        return _Body(response.body, exchange)
+
+    async def _serve(self, request: Request, environ: Environ, header: str | None, exchange: _Exchange) -> Response:
+        try:
+            keyed = Keyed(
+                await self._settings.scope_of(request),
+                request.method,
+                self._settings.route(request) if self._settings.route else _route(request),
+                header,
+                _body(environ, self._settings.max_body),
+            )
+        except Problem as problem:
+            return problem.response()
+        environ["wsgi.input"] = io.BytesIO(keyed.body)
+        environ["CONTENT_LENGTH"] = str(len(keyed.body))
+        try:
+            return await serve(self._pool, self._settings, keyed, exchange.start)
+        except BaseException:
+            exchange.close()
+            raise
+
+
+class _Exchange:
+    """The application's side of a request: its response is kept until it may be sent."""
+
+    def __init__(self, app: App, environ: Environ) -> None:
+        self._app = app
+        self._environ = environ
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._written: list[bytes] = []
+        self._iterable: Iterable[bytes] = ()
+
+    async def start(self, run: Run | AsyncRun) -> Response:
+        self._environ["idem"] = run
+        with as_current(run):
+            self._iterable = self._app(self._environ, self._start_response)
+            body = b"".join(self._whole(self._iterable))
+        return Response(self._status, self._headers, body)
+
+    def close(self) -> None:
+        """What the application does after the response."""
+        if close := getattr(self._iterable, "close", None):
+            close()
+
+    def _start_response(
+        self,
+        status: str,
+        headers: list[tuple[str, str]],
+        exc_info: tuple[type[BaseException], BaseException, TracebackType] | None = None,
+    ) -> Callable[[bytes], None]:
+        self._status = int(status.split(" ", 1)[0])
+        self._headers = list(headers)
+        if any(name.lower() == "content-type" and value.startswith("text/event-stream") for name, value in headers):
+            raise StreamingError(self._environ["PATH_INFO"])
+        return self._written.append
+
+    def _whole(self, iterable: Iterable[bytes]) -> Iterator[bytes]:
+        """An iterable that knows its length, or says that it does not stream (a response of Django), is one response."""
+        is_whole = hasattr(iterable, "__len__") or getattr(iterable, "streaming", None) is False
+        flushes = len(self._written)
+        for chunk in iterable:
+            yield from self._written
+            self._written.clear()
+            yield chunk
+            flushes += bool(chunk)
+            if flushes > 1 and not is_whole:
+                raise StreamingError(self._environ["PATH_INFO"])
+        yield from self._written
+
+
+class _Body:
+    """The server calls `close` when the response was sent."""
+
+    def __init__(self, body: bytes, exchange: _Exchange) -> None:
+        self._body = body
+        self.close = exchange.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _request(environ: Environ) -> Request:
+    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    # WSGI has bytes in latin-1.
+    path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
+    return Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), headers, environ)
+
+
+def _route(request: Request) -> str:
+    return f"{request.path}?{request.query}" if request.query else request.path
+
+
+def _body(environ: Environ, limit: int) -> bytes:
+    length = environ.get("CONTENT_LENGTH") or ""
+    if length.isdigit():
+        if int(length) > limit:
+            raise too_large(limit)
+        body: bytes = environ["wsgi.input"].read(int(length))
+    elif environ.get("wsgi.input_terminated"):  # a chunked body, from a server that ends it
+        body = environ["wsgi.input"].read(limit + 1)
+    else:
+        body = b""
+    if len(body) > limit:
+        raise too_large(limit)
+    return body
+
+
+def _status_line(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{status} "

@@ -1,0 +1,126 @@
+// The typed functions, on node-postgres and on postgres.js.
+
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { AlreadyDone, Idem, IdemError, InFlight, InvalidTransition, sqlstate, StaleFence } from 'idem-postgres'
+import pg from 'pg'
+import postgres from 'postgres'
+
+const pool = new pg.Pool({ max: 4 })
+const sql = postgres({ host: process.env.PGHOST, port: Number(process.env.PGPORT), max: 4, onnotice: () => {} })
+before(async () => {
+    await pool.query('CREATE TABLE parcels (id int PRIMARY KEY, state text NOT NULL)')
+    await pool.query(`SELECT idem.idem_machine_define('parcel', '{"initial": ["new"], "transitions": {"new": ["sent"]}}')`)
+    await pool.query(`SELECT idem.idem_machine_attach('parcels', 'state', 'parcel')`)
+})
+after(async () => {
+    await pool.end()
+    await sql.end()
+})
+
+const drivers = {
+    pg: { handle: pool, transaction: async (work) => {
+        const client = await pool.connect()
+        await client.query('BEGIN')
+        await work(new Idem(client)).finally(() => client.query('ROLLBACK'))
+        client.release()
+    } },
+    'postgres.js': { handle: sql, transaction: (work) => sql.begin(async (tx) => {
+        await work(new Idem(tx))
+        throw new Error('undone')
+    }).catch((error) => assert.equal(error.message, 'undone')) },
+}
+
+for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
+    const idem = new Idem(handle)
+    const name = (text) => `${driver} ${text}`
+
+    test(`${driver}: claim, claimMany, tryClaim`, async () => {
+        assert.deepEqual([await idem.claim(name('a')), await idem.claim(name('a')), await idem.claim(name('a'), { scope: 'other', ttl: 60_000 })], [true, false, true])
+        assert.deepEqual(await idem.claimMany([name('a'), name('b "\\ {,}'), name('b "\\ {,}')]), [name('b "\\ {,}')])
+        assert.deepEqual([await idem.tryClaim(name('c')), await idem.tryClaim(name('c'))], ['acquired', 'completed'])
+    })
+
+    test(`${driver}: a claim belongs to the transaction on which it is called`, async () => {
+        await transaction(async (inside) => assert.equal(await inside.claim(name('undone')), true))
+        assert.equal(await idem.claim(name('undone')), true)
+    })
+
+    test(`${driver}: begin, renew, step, complete, lookup, release`, async () => {
+        const fingerprint = Buffer.from([1, 2, 255, 0])
+        const ticket = await idem.begin(name('work'), { lease: 30_000, owner: 'me', fingerprint })
+        assert.deepEqual([ticket.outcome, typeof ticket.fence, ticket.attempt, ticket.leaseUntil instanceof Date], ['acquired', 'bigint', 1, true])
+        assert.equal((await idem.begin(name('work'), { lease: '30 s', owner: 'me', fingerprint })).fence, ticket.fence)
+        assert.equal((await idem.begin(name('work'), { lease: '30 s', fingerprint: Buffer.from('other') })).outcome, 'mismatch')
+        assert.equal((await idem.begin(name('work'))).outcome, 'in_flight')
+        assert.ok((await idem.renew(name('work'), ticket.fence, { lease: 60_000 })) > ticket.leaseUntil)
+        assert.equal(await idem.step(name('work'), ticket.fence, 'charge'), true)
+        assert.equal(await idem.step(name('work'), String(ticket.fence), 'charge', { id: 'ch_1' }), true)
+        await assert.rejects(idem.complete(name('work'), { fence: ticket.fence + 1n }), (error) =>
+            error instanceof StaleFence && error.sqlstate === 'ID001' && sqlstate(error.cause) === 'ID001')
+        await assert.rejects(idem.claim(name('work')), InFlight)
+        assert.equal(await idem.complete(name('work'), { response: ['a', { b: null }], statusCode: 201, fence: ticket.fence }), true)
+        const info = await idem.lookup(name('work'))
+        assert.deepEqual([info.state, info.statusCode, info.response, info.steps, info.createdAt instanceof Date], ['completed', 201, ['a', { b: null }], { charge: { id: 'ch_1' } }, true])
+        assert.equal(await idem.lookup(name('never')), null)
+        const { fence } = await idem.begin(name('given back'), { lease: 30_000 })
+        assert.equal(await idem.release(name('given back'), fence), true)
+    })
+
+    test(`${driver}: execute`, async () => {
+        const insert = 'INSERT INTO orders (item) VALUES ($1) RETURNING item'
+        assert.deepEqual((await idem.execute(name('execute'), insert, [name('item')])).response, [{ item: name('item') }])
+        assert.deepEqual((await idem.execute(name('execute'), insert, [name('item')])).outcome, 'completed')
+    })
+
+    test(`${driver}: a lock is held beyond its ttl, and its signal tells that it is lost`, async () => {
+        const lock = await idem.lock(name('lock'), { ttl: 3000 })
+        assert.equal(typeof lock.fence, 'bigint')
+        await sleep(4500)
+        assert.equal(await idem.lock(name('lock')), null)
+        await transaction(async (inside) => assert.equal(await inside.assertFence(name('lock'), lock.fence), true))
+        const lost = new Promise((resolve) => lock.signal.addEventListener('abort', resolve))
+        assert.equal(await idem.unlock(name('lock'), lock.fence), true)
+        await lost
+        assert.equal(await lock.unlock(), false)
+        await transaction((inside) => assert.rejects(inside.assertFence(name('lock'), lock.fence), StaleFence)).catch((error) => assert.equal(sqlstate(error), 'ID001'))
+    })
+
+    test(`${driver}: tokens`, async () => {
+        const token = await idem.issueToken({ subject: 'alice', ttl: 60_000 })
+        assert.deepEqual([await idem.redeemToken(token), await idem.redeemToken(token, { subject: 'alice' }), await idem.redeemToken(token, { subject: 'alice' })],
+            ['invalid', 'accepted', 'duplicate'])
+    })
+
+    test(`${driver}: publish, take, ack, nack, consume`, async () => {
+        const topic = name('topic')
+        const id = await idem.publish(topic, { n: 1 }, { key: 'k', headers: { lang: 'zh' }, dedupId: 'one' })
+        assert.equal(typeof id, 'bigint')
+        assert.equal(await idem.publish(topic, { n: 1 }, { dedupId: 'one' }), id)
+        await idem.publish(topic, null)
+        const messages = await idem.take(topic, { maxMessages: 10, lease: 30_000 })
+        assert.deepEqual(messages.map(({ payload, headers, key }) => ({ payload, headers, key })),
+            [{ payload: { n: 1 }, headers: { lang: 'zh' }, key: 'k' }, { payload: null, headers: null, key: null }])
+        assert.equal(messages[0].id, id)
+        assert.equal(await idem.nack([messages[1].id], messages[1].fence, { retryAfter: 0 }), 1)
+        assert.equal(await idem.ack(messages.map((message) => message.id), messages[0].fence), 1)
+        assert.deepEqual([await idem.consume('c', name('m')), await idem.consume('c', name('m'))], [true, false])
+    })
+
+    test(`${driver}: transition and nextId`, async () => {
+        const id = driver === 'pg' ? 1 : 2
+        await pool.query(`INSERT INTO parcels VALUES ($1, 'new')`, [id])
+        assert.deepEqual(await idem.transition('parcels', { id }, 'new', 'sent'), { outcome: 'moved', state: 'sent' })
+        assert.deepEqual(await idem.transition('parcels', { id }, null, 'new'), { outcome: 'not_allowed', state: 'sent' })
+        const first = await idem.nextId()
+        assert.ok((await idem.nextId()) > first && first > BigInt(Number.MAX_SAFE_INTEGER))
+    })
+}
+
+test('errors of idem are classes of IdemError, also around a driver\'s error', () => {
+    for (const Class of [StaleFence, InFlight, AlreadyDone, InvalidTransition]) assert.ok(new Class('x', 'ID001') instanceof IdemError)
+    for (const error of [{ code: 'ID001' }, { cause: Object.assign(new Error(), { code: 'ID001' }) }, { original: { code: 'ID001' } }, { driverError: { code: 'ID001' } },
+        { code: 'P2010', meta: { driverAdapterError: { cause: { originalCode: 'ID001' } } } }]) assert.equal(sqlstate(error), 'ID001')
+    for (const error of [{ code: 'EPIPE' }, { code: 'ECONNRESET' }, {}, null]) assert.equal(sqlstate(error), undefined)
+})

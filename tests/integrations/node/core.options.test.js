@@ -1,0 +1,278 @@
+// The middleware's options and faults of the database, with Express in this process.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import { after, test } from 'node:test'
+import express from 'express'
+import { idempotency, keepRawBody } from 'idem-postgres/express'
+import pg from 'pg'
+import { post } from './server.js'
+
+const pool = new pg.Pool({ max: 8 })
+after(() => pool.end())
+const rows = async (text, parameters) => (await pool.query(text, parameters)).rows
+const count = async (item) => (await rows('SELECT count(*)::int AS orders FROM orders WHERE item = $1', [item]))[0].orders
+let keys = 0
+const newKey = () => `option-${++keys}`
+const quiet = { info() {}, error() {} }
+
+/** Calls `use` with the port of a server, and ends it. */
+async function withServer(app, use) {
+    const server = app.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    try {
+        return await use(server.address().port)
+    } finally {
+        server.closeAllConnections()
+        server.close()
+    }
+}
+
+const insert = (client, item) => client.query('INSERT INTO orders (item) VALUES ($1)', [item])
+
+/** An application whose POST / inserts the query's item and answers 201; `handler` does more. */
+function application(options, handler = async (req, res) => {
+    await insert(req.idem.client, req.query.item)
+    res.status(201).json({ item: req.query.item })
+}) {
+    const app = express()
+    app.all('/', idempotency({ database: pool, scope: () => 'test', logger: quiet, ...options })(handler))
+    app.use((error, req, res, next) => res.status(500).json({ error: error.message }))
+    return app
+}
+
+test('without a scope, a database or with a wrong option there is no middleware', () => {
+    const right = { database: pool, scope: () => 'test' }
+    for (const wrong of [{ scope: undefined }, { scope: 'test' }, { database: undefined }, { database: {} }, { header: 1 }, { methods: 'POST' },
+        { lease: '30 s' }, { maxBody: -1 }, { keyRequired: true }, { onOutcome: 1 }, { route: '/' }, { rollbackOn: 500 }]) {
+        assert.throws(() => idempotency({ ...right, ...wrong }), TypeError, JSON.stringify(wrong))
+    }
+    assert.throws(() => idempotency(), TypeError)
+})
+
+test('header, route, ttl and methods', () => withServer(application({ header: 'X-Key', route: () => 'order', ttl: 60_000, methods: ['PUT'] }, async (req, res) => {
+    if (req.idem) await insert(req.idem.client, req.query.item)
+    res.json({ claimed: Boolean(req.idem) })
+}), async (port) => {
+    const key = newKey()
+    const send = (method, item, given = key) => post(port, `/?item=${item}`, { method, headers: { 'X-Key': given } })
+    assert.deepEqual(JSON.parse((await send('POST', 'header')).body), { claimed: true })
+    assert.equal((await send('POST', 'other-item')).headers['idempotent-replayed'], 'true')
+    assert.equal((await send('PUT', 'header')).status, 422)
+    assert.equal(await count('header'), 1)
+    assert.deepEqual(JSON.parse((await post(port, '/', {})).body), { claimed: false })
+    const [{ days }] = await rows(`SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 / 86400 AS days FROM idem.idem_lookup($1, 'test')`, [key])
+    assert.ok(days < 0.1)
+}))
+
+test('a GET without a key is left alone, with a key it is claimed', () => withServer(application({}, (req, res) => res.json({ claimed: Boolean(req.idem) })), async (port) => {
+    const get = (key) => post(port, '/', { method: 'GET', key })
+    assert.deepEqual(JSON.parse((await get()).body), { claimed: false })
+    const key = newKey()
+    assert.deepEqual(JSON.parse((await get(key)).body), { claimed: true })
+    assert.equal((await get(key)).headers['idempotent-replayed'], 'true')
+}))
+
+test('keyRequired: false runs a request without a key in a plain transaction', () => withServer(application({ keyRequired: false }, async (req, res) => {
+    await insert(req.idem.client, req.query.item)
+    res.status(req.query.item === 'plain' ? 201 : 500).end()
+}), async (port) => {
+    assert.equal((await post(port, '/?item=plain')).status, 201)
+    assert.equal((await post(port, '/?item=plain-500')).status, 500)
+    assert.deepEqual([await count('plain'), await count('plain-500')], [1, 0])
+}))
+
+test('onOutcome is told run, replay and reject; its errors change nothing', async () => {
+    const outcomes = [], errors = []
+    const options = {
+        onOutcome(outcome) {
+            outcomes.push(outcome)
+            throw new Error('the hook fails')
+        },
+        logger: { info() {}, error: (line) => errors.push(line) },
+    }
+    await withServer(application(options), async (port) => {
+        const key = newKey()
+        await post(port, '/?item=hook', { key })
+        await post(port, '/?item=hook', { key })
+        assert.equal((await post(port, '/?item=hook', {})).status, 400)
+        assert.deepEqual(outcomes.map(({ ms, ...rest }) => rest), [['run', 201, key], ['replay', 201, key], ['reject', 400, null]]
+            .map(([outcome, status, given]) => ({ scope: 'test', key: given, method: 'POST', route: '/?item=hook', outcome, status })))
+        assert.ok(outcomes.every(({ ms }) => ms > 0))
+        assert.equal(errors.length, 3)
+    })
+})
+
+test('a logger gets one line for each keyed request', async () => {
+    const lines = []
+    await withServer(application({ logger: { info: (line) => lines.push(line), error() {} } }), async (port) => {
+        const key = newKey()
+        await post(port, '/?item=log', { key })
+        await post(port, '/?item=log', {})
+        assert.deepEqual(lines, [`idem: run POST /?item=log key=${key} status=201`])
+    })
+})
+
+test('a parser before the middleware must keep the bytes', async () => {
+    for (const [parser, status] of [[express.json({ verify: keepRawBody }), 201], [express.json(), 500]]) {
+        const app = express()
+        app.use(parser)
+        app.use(application({}, (req, res) => res.status(201).json(req.body)))
+        await withServer(app, async (port) => {
+            const key = newKey()
+            const first = await post(port, '/', { key, body: '{"a": 1}' })
+            assert.equal(first.status, status)
+            if (status === 201) assert.equal((await post(port, '/', { key, body: '{"a":1}' })).status, 422)
+        })
+    }
+})
+
+test('the parser after the middleware gets a body of any length, in pieces', () => {
+    const app = express()
+    const api = express.Router()
+    api.use(express.text({ limit: '2mb', type: () => true }))
+    api.post('/', (req, res) => res.json({ length: req.body.length ?? 0 }))
+    app.use(idempotency({ database: pool, scope: () => 'test' })(api))
+    return withServer(app, async (port) => {
+        for (const length of [1, 70_000, 1024 * 1024]) {
+            assert.deepEqual(JSON.parse((await post(port, '/', { key: newKey(), body: 'x'.repeat(length) })).body), { length })
+        }
+    })
+})
+
+test('a route that the router does not have is the next one\'s, and claims nothing', () => {
+    const app = express()
+    app.use(idempotency({ database: pool, scope: () => 'test' })(express.Router()))
+    return withServer(app, async (port) => {
+        const key = newKey()
+        assert.equal((await post(port, '/nowhere', { key })).status, 404)
+        assert.deepEqual(await rows(`SELECT FROM idem.idem_lookup($1, 'test')`, [key]), [])
+    })
+})
+
+test('the client of a transaction that is over raises', async () => {
+    let kept
+    await withServer(application({}, async (req, res) => {
+        kept = req.idem.client
+        await insert(kept, 'kept')
+        res.status(201).end()
+    }), async (port) => {
+        assert.equal((await post(port, '/', { key: newKey() })).status, 201)
+        assert.throws(() => kept.query('SELECT 1'), /transaction of this client is over/)
+    })
+})
+
+test('a handler that ends the transaction is not answered as if it were stored', () => withServer(application({}, async (req, res) => {
+    await req.idem.client.query('ROLLBACK')
+    res.status(201).end()
+}), async (port) => {
+    assert.equal((await post(port, '/', { key: newKey() })).status, 500)
+}))
+
+test('a deferred constraint that fails at COMMIT is 500, and the key is free', async () => {
+    await pool.query('CREATE TABLE deferred (id int PRIMARY KEY, other int REFERENCES deferred DEFERRABLE INITIALLY DEFERRED)')
+    await withServer(application({}, async (req, res) => {
+        await req.idem.client.query('INSERT INTO deferred VALUES (1, 2)')
+        res.status(201).end()
+    }), async (port) => {
+        const key = newKey()
+        assert.equal((await post(port, '/', { key })).status, 500)
+        assert.deepEqual(await rows(`SELECT FROM idem.idem_lookup($1, 'test')`, [key]), [])
+    })
+})
+
+test('a serialization failure at COMMIT is 503', () => withServer(application({}, async (req, res) => {
+    await req.idem.client.query(`CREATE FUNCTION pg_temp.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$`)
+    await req.idem.client.query('CREATE TEMP TABLE late (id int)')
+    await req.idem.client.query('CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pg_temp.fail()')
+    await req.idem.client.query('INSERT INTO late VALUES (1)')
+    res.status(201).end()
+}), async (port) => {
+    const response = await post(port, '/', { key: newKey() })
+    assert.deepEqual([response.status, response.headers['retry-after']], [503, '1'])
+}))
+
+test('a database that cannot be reached is 503', async () => {
+    const nowhere = new pg.Pool({ host: '/nonexistent' })
+    await withServer(application({ database: nowhere }), async (port) => {
+        const response = await post(port, '/', { key: newKey() })
+        assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', 'unavailable'])
+    })
+    await nowhere.end()
+})
+
+test('a status that the scope does not store is rolled back, and sent', async () => {
+    await pool.query(`SELECT idem.idem_http_scope_set('picky', unstored_statuses => '{429}')`)
+    await withServer(application({ scope: () => 'picky' }, async (req, res) => {
+        await insert(req.idem.client, 'picky')
+        res.status(429).json({ slow: 'down' })
+    }), async (port) => {
+        const key = newKey()
+        for (let repetition = 0; repetition < 2; repetition++) {
+            const response = await post(port, '/', { key })
+            assert.deepEqual([response.status, response.headers['idempotent-replayed']], [429, undefined])
+        }
+        assert.equal(await count('picky'), 0)
+    })
+})
+
+/** A pool whose connections are cut at COMMIT: before the server has it, or before its answer is passed on. */
+async function withCutPool(when, use) {
+    const directory = mkdtempSync(`${tmpdir()}/idem-cut-`)
+    let isArmed = true
+    const proxy = net.createServer((client) => {
+        const server = net.connect(`${process.env.PGHOST}/.s.PGSQL.${process.env.PGPORT}`)
+        const cut = () => {
+            client.destroy()
+            server.destroy()
+        }
+        let isCommitting = false
+        client.on('data', (data) => {
+            isCommitting = isArmed && data.includes('COMMIT')
+            if (isCommitting) isArmed = false
+            if (isCommitting && when === 'before') cut()
+            else server.write(data)
+        }).on('error', cut).on('close', cut)
+        server.on('data', (data) => (isCommitting ? cut() : client.write(data))).on('error', cut).on('close', cut)
+    }).listen(`${directory}/.s.PGSQL.5432`)
+    await once(proxy, 'listening')
+    const cutPool = new pg.Pool({ host: directory, port: 5432 })
+    try {
+        await use(cutPool)
+    } finally {
+        await cutPool.end()
+        proxy.close()
+        rmSync(directory, { recursive: true })
+    }
+}
+
+test('a connection that is lost after COMMIT: what was committed is replayed', () => withCutPool('after', (database) => withServer(application({ database }), async (port) => {
+    const key = newKey()
+    const response = await post(port, '/?item=lost-after', { key })
+    assert.deepEqual([response.status, response.headers['idempotent-replayed'], JSON.parse(response.body)], [201, 'true', { item: 'lost-after' }])
+    assert.equal(await count('lost-after'), 1)
+})))
+
+test('a connection that is lost before COMMIT: 503, and a repetition runs', () => withCutPool('before', (database) => withServer(application({ database }), async (port) => {
+    const key = newKey()
+    const response = await post(port, '/?item=lost-before', { key })
+    assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', 'commit_unknown'])
+    assert.equal(await count('lost-before'), 0)
+    assert.equal((await post(port, '/?item=lost-before', { key })).status, 201)
+    assert.equal(await count('lost-before'), 1)
+})))
+
+test('a handler that writes in one turn of the event loop is no stream', () => withServer(application({}, (req, res) => {
+    res.writeHead(201, 'Made', { 'Content-Type': 'text/plain', 'X-A': ['1', '2'] })
+    res.write('a')
+    res.write('b')
+    res.end('c')
+}), async (port) => {
+    const key = newKey()
+    const first = await post(port, '/', { key }), again = await post(port, '/', { key })
+    assert.deepEqual([first.status, first.body.toString(), first.headers['x-a']], [201, 'abc', '1, 2'])
+    assert.deepEqual([again.status, again.body.toString(), again.headers['content-type']], [201, 'abc', 'text/plain'])
+}))

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# The tests of integrations/node, in databases of their own on the cluster of libpq's environment. Prints TAP.
+#
+#   run.sh [NAME ...]    core, databases, and frameworks: express express4 express-postgres.js express-pooled express-portable
+#                        fastify koa hono nestjs nestjs-fastify; all of them without a name
+#
+# REQUESTS: how many a framework gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+source scripts/lib.sh
+
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify koa hono nestjs nestjs-fastify)
+tests=$PWD/tests/integrations/node
+copy=$PWD/build/integrations/node
+bindir=$("$PG_CONFIG" --bindir)
+cluster=$(basename "$PGHOST")
+made=() child='' pooler=''
+
+# shellcheck disable=SC2317 # called by at_exit
+finish() {
+    end_group KILL "$child"
+    if [ -n "$pooler" ]; then scripts/pooler.sh stop "$cluster" || true; fi
+    local database
+    for database in "${made[@]}"; do psql_on postgres --command="DROP DATABASE IF EXISTS \"$database\" WITH (FORCE)" 2>/dev/null || true; done
+}
+at_exit finish
+
+psql_on() { "$bindir/psql" --no-psqlrc --quiet --output=/dev/null --set=ON_ERROR_STOP=1 --dbname="$1" "${@:2}"; }
+
+# What the lock file names, and the package as npm packs it. 69: the registry cannot be reached.
+install() {
+    mkdir -p "$copy"
+    cp -r "$tests"/*.js* "$tests"/*.ts "$tests"/servers "$copy"
+    if ! cmp --silent "$copy/package-lock.json" "$copy/installed.lock"; then
+        if ! (cd "$copy" && npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json installed.lock); then
+            npm ping --fetch-retries 0 --fetch-timeout 5000 >/dev/null 2>&1 && return 1
+            return 69
+        fi
+    fi
+    rm -rf "$copy/node_modules/idem-postgres" "$copy"/idem-postgres-*.tgz
+    mkdir "$copy/node_modules/idem-postgres"
+    (cd integrations/node && npm pack --silent --pack-destination "$copy") &&
+        tar --extract --gzip --strip-components=1 --directory="$copy/node_modules/idem-postgres" --file "$copy"/idem-postgres-*.tgz
+}
+
+# make_database NAME: idem in a schema of its own, and the table of the servers.
+make_database() {
+    psql_on postgres --command="DROP DATABASE IF EXISTS \"$1\" WITH (FORCE)" --command="CREATE DATABASE \"$1\"" 2>/dev/null
+    made+=("$1")
+    if [ -n "${IDEM_PORTABLE:-}" ] || [[ $1 == *_portable ]]; then
+        install_portable "$1"
+    else
+        psql_on "$1" --command='CREATE SCHEMA idem' --command='CREATE EXTENSION idem SCHEMA idem'
+    fi
+    psql_on "$1" --command='CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)'
+}
+
+# In front of the cluster, unless it has one already.
+start_pooler() {
+    [ -S "$PGHOST/pooler/.s.PGSQL.6432" ] || { scripts/pooler.sh start "$cluster" max_client_conn=200 default_pool_size=20 && pooler=started; }
+}
+
+# run NAME FILE: a test that hangs is to fail.
+run() {
+    set -m
+    (
+        if [ "$1" = express-pooled ]; then eval "$(scripts/pooler.sh env "$cluster")"; fi
+        cd "$copy" && exec timeout --kill-after=10 900 node --test-reporter=tap "$2"
+    ) </dev/null &
+    child=$!
+    set +m
+    local status=0
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+mkdir -p "$copy"
+status=0
+install >"$copy/install.log" 2>&1 || status=$?
+case $status in
+    0) ;;
+    69) echo "ok 1 - integrations/node # SKIP its packages cannot be installed here"; exit ;;
+    *) tail -n 40 "$copy/install.log" >&2; exit 1 ;;
+esac
+failed=0
+for name in "${names[@]}"; do
+    case $name in
+        core | databases) files=("$copy/$name".*test.js) ;;
+        *) files=("$copy/framework.test.js") ;;
+    esac
+    database=idem_node_${name//[-.]/_}
+    make_database "$database"
+    echo "# $name"
+    export FRAMEWORK=$name PGDATABASE=$database
+    if [ "$name" = express-pooled ]; then start_pooler; fi
+    for file in "${files[@]}"; do run "$name" "$file" || failed=1; done
+done
+exit "$failed"

@@ -1,0 +1,31 @@
+import { once } from 'node:events'
+import { idempotency } from 'idem-postgres/express'
+import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+
+const { default: express } = await import(process.env.EXPRESS ?? 'express')
+const api = express.Router()
+api.use(express.json())
+for (const [path, work] of Object.entries(routes)) {
+    api.post(path, (req, res, next) => {
+        work(req.idem.client, req.body).then(({ status, headers, body }) => res.status(status).set(headers).send(body), next)
+    })
+}
+api.post('/refused', (req, res, next) => {
+    insertBeforeRefusal(req.idem.client, req.body).then(() => next(Object.assign(new Error('refused'), { status: 404 })), next)
+})
+api.post('/stream', async (req, res) => {
+    await insertBeforeRefusal(req.idem.client, req.body)
+    for await (const part of parts()) res.write(part)
+    res.end()
+})
+api.post('/events', async (req, res) => {
+    await insertBeforeRefusal(req.idem.client, req.body)
+    res.writeHead(200, { 'Content-Type': 'text/event-stream' })
+    res.write('data: 1\n\n')
+})
+const app = express()
+app.use(idempotency(options((req) => req.get('X-Client')))(api))
+app.use((error, req, res, next) => res.status(error.status ?? 500).json({ error: error.message }))
+const server = app.listen(port, '127.0.0.1')
+await once(server, 'listening')
+listening(server)

@@ -1,0 +1,31 @@
+import { serve } from '@hono/node-server'
+import { idempotency } from 'idem-postgres/hono'
+import { Hono } from 'hono'
+import { HTTPException } from 'hono/http-exception'
+import { stream, streamSSE } from 'hono/streaming'
+import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+
+const app = new Hono()
+app.use(idempotency(options((c) => c.req.header('X-Client'))))
+for (const [path, work] of Object.entries(routes)) {
+    app.post(path, async (c) => {
+        const { status, headers, body } = await work(c.get('idem').client, await c.req.json())
+        if (body === undefined || Buffer.isBuffer(body)) return c.body(body ?? null, status, headers)
+        return c.json(body, status, headers)
+    })
+}
+app.post('/refused', async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    throw new HTTPException(404, { message: 'refused' })
+})
+app.post('/stream', async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    return stream(c, async (out) => {
+        for await (const part of parts()) await out.write(part)
+    })
+})
+app.post('/events', async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    return streamSSE(c, (out) => out.writeSSE({ data: '1' }))
+})
+const server = serve({ fetch: app.fetch, port, hostname: '127.0.0.1' }, () => listening(server))

@@ -1,0 +1,28 @@
+import { once } from 'node:events'
+import { Readable } from 'node:stream'
+import { bodyParser } from '@koa/bodyparser'
+import { idempotency } from 'idem-postgres/koa'
+import Koa from 'koa'
+import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+
+const app = new Koa({ env: 'test' })
+app.use(idempotency(options((ctx) => ctx.get('X-Client'))))
+app.use(bodyParser())
+app.use(async (ctx) => {
+    const { client } = ctx.state.idem
+    const input = ctx.request.body
+    if (routes[ctx.path]) {
+        const { status, headers, body } = await routes[ctx.path](client, input)
+        ctx.status = status
+        ctx.set(headers)
+        if (body) ctx.body = body
+        return
+    }
+    await insertBeforeRefusal(client, input)
+    if (ctx.path === '/refused') ctx.throw(404, 'refused')
+    if (ctx.path === '/events') ctx.type = 'text/event-stream'
+    ctx.body = Readable.from(parts())
+})
+const server = app.listen(port, '127.0.0.1')
+await once(server, 'listening')
+listening(server)

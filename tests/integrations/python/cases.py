@@ -1,0 +1,148 @@
+"""The draft's table, and what the middleware promises, one request at a time."""
+
+import asyncio
+import itertools
+import json
+
+from http_client import Cut, send
+from tap import check, same
+
+_numbers = itertools.count(1_000_000)
+
+
+class Cases:
+    def __init__(self, name, server, rows):
+        self.name, self.server, self.rows = name, server, rows
+
+    async def post(self, path="/orders", key=None, body=None, headers=(), cut_after=None, method="POST"):
+        keys = [] if key is None else [("Idempotency-Key", value) for value in ([key] if isinstance(key, str) else key)]
+        return await send(self.server.port, method, path, [*keys, *headers], body, cut_after)
+
+    def order(self, **more):
+        number = next(_numbers)
+        return number, json.dumps({"number": number, **more}).encode()
+
+    def problem(self, case, answer, status, code):
+        """Status, media type and code."""
+        try:
+            got = (answer.status, answer.headers.get("content-type"), json.loads(answer.body).get("code"))
+        except ValueError:
+            got = answer
+        same(f"{self.name}: {case}: {status}", got, (status, "application/problem+json", code))
+
+    def count(self, case, number, expected):
+        same(f"{self.name}: {case}", self.rows().get(number, 0), expected)
+
+    async def all(self):
+        await self.draft()
+        await self.replays()
+        await self.failures()
+        await self.streams()
+        await self.requests()
+        await self.disconnect()
+
+    async def draft(self):
+        number, body = self.order()
+        self.problem("no key", await self.post(body=body), 400, "key_missing")
+        for key in ("", '"', '"a" "b"', "a,b", '"' + "k" * 1025 + '"', ["one", "two"]):
+            self.problem(f"malformed key {str(key)[:12]}", await self.post(key=key, body=body), 400, "key_malformed")
+        self.count("a rejected request has no effect", number, 0)
+        await self.post(key='"draft-1"', body=body)
+        self.problem("the key with another body", await self.post(key='"draft-1"', body=body + b" "), 422, "mismatch")
+        self.problem("the key with another route", await self.post("/orders?x=1", key='"draft-1"', body=body), 422, "mismatch")
+        number, body = self.order(slow=1.5)
+        first = asyncio.create_task(self.post(key="draft-2", body=body))
+        while True:
+            await asyncio.sleep(0.2)
+            second = await self.post(key="draft-2", body=body)
+            if second.status == 409 or first.done():
+                break
+        self.problem("the key is being processed", second, 409, "in_flight")
+        same(f"{self.name}: 409 has Retry-After", second.headers.get("retry-after"), "1")
+        same(f"{self.name}: the first request is answered", (await first).status, 201)
+        other = await self.post(key='"draft-1"', body=self.order()[1], headers=[("Authorization", "client:2")])
+        same(f"{self.name}: another client may use the same key", other.status, 201)
+
+    async def replays(self):
+        for kind, status in (("json", 201), ("gzip", 201), ("pdf", 200), ("empty", 204)):
+            number, body = self.order(kind=kind)
+            first = await self.post(key=f"replay-{kind}", body=body)
+            again = await self.post(key=f'"replay-{kind}"', body=body)
+            names = ("content-type", "content-encoding", "location", "content-length")
+            show = lambda answer: (answer.status, answer.body, [answer.headers.get(name) for name in names])  # noqa: E731
+            same(f"{self.name}: {kind}: a replay is the response, byte for byte", show(again), show(first))
+            same(f"{self.name}: {kind}: status", first.status, status)
+            same(f"{self.name}: {kind}: only the replay says so", [a.headers.get("idempotent-replayed") for a in (first, again)], [None, "true"])
+            self.count(f"{kind}: one row", number, 1)
+
+    async def failures(self):
+        async def twice(how):
+            number, body = self.order()
+            key = f"fail-{how}"
+            answers = [await self.post(f"/fail/{how}", key, body) for _ in range(2)]
+            return number, answers
+
+        number, answers = await twice("402")
+        same(f"{self.name}: a declined card is stored and replayed", [(a.status, a.headers.get("idempotent-replayed")) for a in answers], [(402, None), (402, "true")])
+        self.count("its rows are committed", number, 1)
+        for how, status in (("503", 503), ("exception", 500), ("broken", 500), ("swallow-200", 500), ("swallow-409", 409)):
+            number, answers = await twice(how)
+            same(f"{self.name}: {how}: rolled back, the repetition runs", [(a.status, a.headers.get("idempotent-replayed")) for a in answers], [(status, None)] * 2)
+            self.count(f"{how}: no rows", number, 0)
+        for how in ("deadlock", "lost"):
+            number, answers = await twice(how)
+            self.problem(how, answers[1], 503, "unavailable")
+            same(f"{self.name}: {how}: Retry-After", answers[1].headers.get("retry-after"), "1")
+            self.count(f"{how}: no rows", number, 0)
+        number, body = self.order()
+        same(f"{self.name}: and the server goes on", (await self.post(key="fail-not", body=body)).status, 201)
+
+    async def streams(self):
+        for path in ("/stream", "/events"):
+            _, body = self.order()
+            answer = await self.post(path, f"stream{path}", body)
+            same(f"{self.name}: {path} is refused", (answer.status, b"three" in answer.body), (500, False))
+        same(f"{self.name}: a route that is left out may stream", (await self.post("/free", body=b"")).body, b"onetwothree")
+
+    async def requests(self):
+        number, body = self.order(note="x" * 200_000)
+        self.problem("a large body", await self.post(key="large", body=body), 413, "body_too_large")
+        self.problem("no authentication", await self.post(key="auth", body=body[:50], headers=[("Authorization", "")]), 401, None)
+        same(f"{self.name}: an empty scope", (await self.post(key="nobody", body=b"{}", headers=[("Authorization", "nobody")])).status, 500)
+        same(f"{self.name}: GET is not looked at", (await self.post("/orders", body=b"", method="GET")).status, 200)
+
+    async def disconnect(self):
+        number, body = self.order(slow=0.7)
+        try:
+            await self.post(key="gone", body=body, cut_after=0.3)
+        except Cut:
+            pass
+        while (answer := await self.post(key="gone", body=body)).status == 409:
+            await asyncio.sleep(0.1)
+        same(f"{self.name}: the work of a client that is gone is replayed", (answer.status, answer.headers.get("idempotent-replayed")), (201, "true"))
+        self.count("one row", number, 1)
+
+    async def leased(self):
+        number, body = self.order(slow=0.5)
+        first = asyncio.create_task(self.post("/payments", "leased-1", body))
+        while self.server_is_idle(first):
+            await asyncio.sleep(0.1)
+            second = await self.post("/payments", "leased-1", body)
+            if second.status == 409:
+                break
+        self.problem("leased: the key is being processed", second, 409, "in_flight")
+        first = await first
+        again = await self.post("/payments", "leased-1", body)
+        same(f"{self.name}: leased: a replay", (again.status, again.body), (first.status, first.body))
+        self.count("leased: one row", number, 1)
+        number, body = self.order(slow=7)
+        first = asyncio.create_task(self.post("/payments", "leased-2", body))
+        while not first.done():
+            await asyncio.sleep(0.5)
+            second = await self.post("/payments", "leased-2", body)
+        same(f"{self.name}: leased: a heartbeat renews the lease", (await first).status, 201)
+        self.count("leased: nobody took over", number, 1)
+
+    @staticmethod
+    def server_is_idle(task):
+        return not task.done()
