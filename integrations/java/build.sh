@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds build/integrations/java/idem-postgres-VERSION.jar for Java 11 and later, and for the servlet API in both of its packages.
+# The classes for jakarta.servlet are made of the same sources.
+#
+# SERVLET_API and JAKARTA_SERVLET_API name the jars of the API; without them those of Debian's libservlet-api-java and
+# libjakarta-servlet-api-java are taken. The last line is the jar's path.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" ../../extension/idem.control)
+build=$(cd ../.. && pwd)/build/integrations/java
+jar=$build/idem-postgres-$version.jar
+javax=${SERVLET_API:-/usr/share/java/servlet-api.jar}
+jakarta=${JAKARTA_SERVLET_API:-/usr/share/java/jakarta-servlet-api.jar}
+
+rm -rf "$build/classes" "$build/generated"
+mkdir -p "$build/classes" "$build/generated/idem/postgres/jakarta"
+for source in src/idem/postgres/servlet/*.java; do
+    sed -e 's/^package idem\.postgres\.servlet;/package idem.postgres.jakarta;/' -e 's/javax\.servlet/jakarta.servlet/g' \
+        "$source" >"$build/generated/idem/postgres/jakarta/${source##*/}"
+done
+javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 11 -Xlint:all,-classfile,-path -Werror \
+    -cp "$javax:$jakarta" -d "$build/classes" \
+    src/idem/postgres/*.java src/idem/postgres/servlet/*.java "$build"/generated/idem/postgres/jakarta/*.java
+printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem-postgres" "Implementation-Version: $version" \
+    >"$build/manifest"
+jar --create --file "$jar" --manifest "$build/manifest" -C "$build/classes" .
+echo "$jar"

@@ -1,0 +1,46 @@
+package idem.postgres;
+
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import javax.sql.DataSource;
+
+/** A lock that is held. It is renewed every third of its lease until it is closed, which unlocks it. */
+public final class HeldLock implements AutoCloseable {
+    private final DataSource pool;
+    private final JdbcIdem idem;
+    private final String name;
+    private final long fence;
+    private final Heartbeat heartbeat;
+
+    HeldLock(DataSource pool, JdbcIdem idem, String name, long fence, Duration lease, long granted, Runnable onLost) {
+        this.pool = pool;
+        this.idem = idem;
+        this.name = name;
+        this.fence = fence;
+        heartbeat = new Heartbeat(pool, lease, granted,
+            connection -> idem.on(connection).lockRenew(name, fence, lease), onLost);
+    }
+
+    /** The number to hand on to other systems with each write. It grows with each holder. */
+    public long fence() {
+        return fence;
+    }
+
+    /** Long work asks from time to time and stops when it is true: another holder may have the lock. */
+    public boolean isLost() {
+        return heartbeat.isLost();
+    }
+
+    /** Keeps the lock until the caller's transaction ends; {@link IdemException.StaleFence} if it has passed on. */
+    public void assertFence(Connection transaction) throws SQLException {
+        idem.on(transaction).assertFence(name, fence);
+    }
+
+    /** Unlocks, unless the lock has passed on. */
+    @Override
+    public void close() throws SQLException {
+        heartbeat.close();
+        Transaction.single(pool, connection -> idem.on(connection).unlock(name, fence));
+    }
+}

@@ -1,0 +1,51 @@
+package idem.postgres;
+
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** The answer of {@link IdemFunctions#httpBegin}. */
+public final class HttpAnswer {
+    public enum Action {
+        /** Do the work. */
+        RUN,
+        /** The work is done: send the stored response. */
+        REPLAY,
+        /** Do nothing: send the error. */
+        REJECT
+    }
+
+    /** The members of the column headers as {{name, value}, …}. */
+    static final String HEADERS = "ARRAY(SELECT ARRAY[h.key, v] FROM jsonb_each(t.headers) h, jsonb_array_elements_text("
+        + "CASE jsonb_typeof(h.value) WHEN 'array' THEN h.value ELSE jsonb_build_array(h.value) END) v) AS header_list";
+
+    private final Action action;
+    private final Long fence;
+    private final HttpReply reply;
+
+    HttpAnswer(ResultSet row) throws SQLException {
+        action = Action.valueOf(row.getString("action").toUpperCase(java.util.Locale.ROOT));
+        fence = row.getObject("fence", Long.class);
+        Map<String, List<String>> headers = new TreeMap<>();
+        for (Object field : Sql.array(row, "header_list"))
+            headers.computeIfAbsent(((String[]) field)[0], name -> new ArrayList<>()).add(((String[]) field)[1]);
+        reply = action == Action.RUN ? null : new HttpReply(row.getInt("status"), headers, row.getBytes("body_bytes"));
+    }
+
+    public Action action() {
+        return action;
+    }
+
+    /** What to send; null for run. */
+    public HttpReply reply() {
+        return reply;
+    }
+
+    /** Run in leased mode only; else null. */
+    public Long fence() {
+        return fence;
+    }
+}

@@ -1,0 +1,198 @@
+package idem.postgres;
+
+import java.lang.System.Logger.Level;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.Locale;
+
+/**
+ * What a middleware does with one request whose body it has read: docs/http.md, "In a framework". The reply that
+ * comes back is committed, or nothing is: send it as it is.
+ */
+public final class HttpFlow {
+    /** The application's part. An exception rolls back, frees the key, and is thrown to the middleware's caller. */
+    public interface Handler {
+        HttpReply run(IdemContext context) throws Exception;
+    }
+
+    private final HttpOptions<?> options;
+
+    /** @throws IllegalStateException the options have no scope */
+    public HttpFlow(HttpOptions<?> options) {
+        if (options.scope == null)
+            throw new IllegalStateException("the option scope is required: the client and the API of a request");
+        this.options = options;
+    }
+
+    public HttpReply handle(KeyedRequest request, Handler handler) throws Exception {
+        Exchange exchange = new Exchange(request, handler);
+        try {
+            exchange.reply = options.lease == null ? exchange.inTransaction() : exchange.underLease();
+        } catch (Exception error) {
+            if (exchange.inHandler && !SqlState.isRetryable(error)) throw error;
+            exchange.reply = exchange.failed(error);
+        } finally {
+            exchange.report();
+        }
+        return exchange.reply;
+    }
+
+    /** One request. */
+    private final class Exchange {
+        private final KeyedRequest request;
+        private final Handler handler;
+        private final long started = System.nanoTime();
+        private HttpAnswer.Action action = HttpAnswer.Action.REJECT; // until the handler runs
+        private boolean inHandler;
+        private Long fence;
+        private HttpReply reply; // null: the handler threw
+
+        Exchange(KeyedRequest request, Handler handler) {
+            this.request = request;
+            this.handler = handler;
+        }
+
+        HttpReply inTransaction() throws Exception {
+            try (Transaction transaction = Transaction.begin(options.pool)) {
+                if (request.key != null || options.keyRequired) {
+                    HttpAnswer answer = begin(transaction.connection, null);
+                    if (answer.action() != HttpAnswer.Action.RUN) return answer.reply();
+                }
+                return run(new IdemContext(options, request, transaction));
+            }
+        }
+
+        HttpReply underLease() throws Exception {
+            IdemContext context = new IdemContext(options, request, null);
+            if (request.key != null || options.keyRequired) {
+                HttpAnswer answer = claim(context);
+                if (answer.action() != HttpAnswer.Action.RUN) return answer.reply();
+            }
+            try {
+                return run(context);
+            } catch (Throwable error) {
+                release(context);
+                throw error;
+            } finally {
+                context.close();
+            }
+        }
+
+        private HttpAnswer begin(Connection connection, Duration lease) throws SQLException {
+            HttpAnswer answer = functions(connection).httpBegin(request, lease, options.wait, options.ttl);
+            action = answer.action();
+            return answer;
+        }
+
+        /** Commits the claim at once. */
+        private HttpAnswer claim(IdemContext context) throws SQLException {
+            long granted = System.nanoTime();
+            return Transaction.single(options.pool, connection -> {
+                HttpAnswer answer = begin(connection, options.lease);
+                fence = answer.fence();
+                if (fence != null) {
+                    String key = functions(connection).httpKey(request.key);
+                    context.hold(new Lease(options.pool, options.schema, request.scope, key, fence, options.lease, granted));
+                }
+                return answer;
+            });
+        }
+
+        private HttpReply run(IdemContext context) throws Exception {
+            action = HttpAnswer.Action.RUN;
+            inHandler = true;
+            HttpReply made = context.run(handler);
+            inHandler = false;
+            return options.rollbackOn.test(made.status()) ? unstored(context, made) : complete(context, made);
+        }
+
+        private HttpReply complete(IdemContext context, HttpReply made) throws SQLException {
+            if (request.key == null) return context.hasTransaction() ? commit(context, made) : made;
+            context.lease().ifPresent(Lease::end);
+            try {
+                functions(context.transaction().connection).httpComplete(request, made, fence);
+            } catch (IdemException.StaleFence error) {
+                if (fence == null) throw error;
+                options.logger.log(Level.WARNING, "a lease was lost, and the transaction of its handler is rolled back");
+                context.close();
+                return lookAgain();
+            } catch (SQLException error) {
+                String state = SqlState.of(error);
+                boolean answered = state.equals("25P02") && made.status() >= 400; // the handler has answered an SQL error
+                if (answered || state.equals("25000")) return unstored(context, made);
+                throw error;
+            }
+            return commit(context, made);
+        }
+
+        private HttpReply commit(IdemContext context, HttpReply made) throws SQLException {
+            try {
+                context.transaction().commit();
+                return made;
+            } catch (SQLException error) {
+                if (SqlState.isDefinite(error)) throw error;
+                options.logger.log(Level.WARNING, "the connection was lost in COMMIT", error);
+                context.close();
+            }
+            if (request.key != null) return lookAgain();
+            return HttpReply.problem(500, "outcome_unknown", "The request may have been processed.");
+        }
+
+        /** Whether this request has committed after all, or another one with its key. */
+        private HttpReply lookAgain() throws SQLException {
+            try (Transaction transaction = Transaction.begin(options.pool)) {
+                HttpAnswer answer = begin(transaction.connection, null);
+                return answer.action() == HttpAnswer.Action.REPLAY ? answer.reply() : retryLater();
+            }
+        }
+
+        private HttpReply unstored(IdemContext context, HttpReply made) {
+            release(context);
+            return made;
+        }
+
+        /** Rolls back, and frees a leased key. Its steps are kept. */
+        private void release(IdemContext context) {
+            context.close();
+            try {
+                if (context.lease().isPresent()) context.lease().get().release();
+            } catch (SQLException error) { // the lease runs out
+                options.logger.log(Level.WARNING, "could not release a key", error);
+            }
+        }
+
+        /** Everything is rolled back. */
+        private HttpReply failed(Exception error) {
+            boolean retry = SqlState.isRetryable(error) || SqlState.isUnavailable(error);
+            options.logger.log(retry ? Level.WARNING : Level.ERROR, "could not handle a request", error);
+            return retry ? retryLater() : HttpReply.problem(500, null, null);
+        }
+
+        private HttpReply retryLater() {
+            return HttpReply.problem(503, null, "Send the request again.", "Retry-After", "1");
+        }
+
+        private IdemFunctions functions(Connection connection) {
+            return new IdemFunctions(connection, options.schema, request.scope);
+        }
+
+        private void report() {
+            int status = reply == null ? 500 : reply.status();
+            Duration duration = Duration.ofNanos(System.nanoTime() - started);
+            if (request.key != null)
+                options.logger.log(Level.INFO, "{0} {1}: scope {2}, key {3}: {4}, {5}, {6} ms",
+                    request.method, printable(request.route), printable(request.scope), printable(request.key),
+                    action.name().toLowerCase(Locale.ROOT), Integer.toString(status), Long.toString(duration.toMillis()));
+            try {
+                options.onOutcome.accept(new HttpOutcome(request, action, status, duration, fence));
+            } catch (RuntimeException error) {
+                options.logger.log(Level.ERROR, "onOutcome failed", error);
+            }
+        }
+
+        private String printable(String text) {
+            return text.replaceAll("[^\\x20-\\x7e]", "?");
+        }
+    }
+}

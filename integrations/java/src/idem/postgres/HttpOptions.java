@@ -1,0 +1,162 @@
+package idem.postgres;
+
+import java.lang.System.Logger;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.IntPredicate;
+import javax.sql.DataSource;
+
+/**
+ * What a filter, or another middleware on {@link HttpFlow}, does with requests. Only the pool and {@link #scope} are
+ * required.
+ *
+ * @param <R> the middleware's request
+ */
+public final class HttpOptions<R> {
+    final DataSource pool;
+    Function<R, String> scope;
+    Function<R, String> route;
+    String header = "Idempotency-Key";
+    Set<String> methods; // null: all but those that are safe
+    boolean keyRequired = true;
+    Duration lease;
+    Duration wait;
+    Duration ttl;
+    int maxBody = 1 << 20;
+    String schema = "idem";
+    IntPredicate rollbackOn = status -> status >= 500;
+    Consumer<HttpOutcome> onOutcome = outcome -> { };
+    Logger logger = System.getLogger("idem.postgres");
+
+    private static final Set<String> SAFE_METHODS = Set.of("GET", "HEAD", "OPTIONS", "TRACE");
+
+    /**
+     * Each request takes one connection of the pool for as long as its handler runs; in leased mode, for each call of
+     * idem's.
+     */
+    public HttpOptions(DataSource pool) {
+        this.pool = Objects.requireNonNull(pool);
+    }
+
+    /**
+     * Required: the space in which the request's key is unique. It names the authenticated client and the API, such as
+     * {@code "orders:" + user}, because clients choose their keys. Null and "" are errors (500).
+     */
+    public HttpOptions<R> scope(Function<R, String> scope) {
+        this.scope = scope;
+        return this;
+    }
+
+    /** What the request is for, a part of its fingerprint. Default: the path with the query. */
+    public HttpOptions<R> route(Function<R, String> route) {
+        this.route = Objects.requireNonNull(route);
+        return this;
+    }
+
+    /** The name of the header field. Default: Idempotency-Key. */
+    public HttpOptions<R> header(String header) {
+        this.header = Objects.requireNonNull(header);
+        return this;
+    }
+
+    /**
+     * The methods whose requests are handled even if they have no key. Default: all but GET, HEAD, OPTIONS and TRACE.
+     * A key that is given is used whatever the method.
+     */
+    public HttpOptions<R> methods(Set<String> methods) {
+        this.methods = Set.copyOf(methods);
+        return this;
+    }
+
+    /**
+     * False: without a key the handler runs in a plain transaction. Default, true: the scope decides (400 for POST
+     * and PATCH).
+     */
+    public HttpOptions<R> keyRequired(boolean keyRequired) {
+        this.keyRequired = keyRequired;
+        return this;
+    }
+
+    /**
+     * Leased mode, for handlers that call other systems, and how long a handler may be silent. It is renewed every
+     * third of it.
+     */
+    public HttpOptions<R> lease(Duration lease) {
+        this.lease = lease;
+        return this;
+    }
+
+    /** How long to wait for another request with the same key before the answer is 409. Default: not at all. */
+    public HttpOptions<R> wait(Duration wait) {
+        this.wait = wait;
+        return this;
+    }
+
+    /** How long the key and its response are kept. Default: the scope's ttl, else idem.default_ttl (24 hours). */
+    public HttpOptions<R> ttl(Duration ttl) {
+        this.ttl = ttl;
+        return this;
+    }
+
+    /** The greatest size of a request's body in bytes; beyond it the answer is 413. Default: 1 MiB. */
+    public HttpOptions<R> maxBody(int bytes) {
+        this.maxBody = bytes;
+        return this;
+    }
+
+    /** The schema of the extension. Default: idem. */
+    public HttpOptions<R> schema(String schema) {
+        this.schema = Objects.requireNonNull(schema);
+        return this;
+    }
+
+    /** The statuses whose responses are sent without being stored, after a rollback. Default: 500 and above. */
+    public HttpOptions<R> rollbackOn(IntPredicate rollbackOn) {
+        this.rollbackOn = Objects.requireNonNull(rollbackOn);
+        return this;
+    }
+
+    /** For metrics; called before the response is sent. What it throws is logged. */
+    public HttpOptions<R> onOutcome(Consumer<HttpOutcome> onOutcome) {
+        this.onOutcome = Objects.requireNonNull(onOutcome);
+        return this;
+    }
+
+    /**
+     * One line for each request with a key (INFO), and errors. Default: the logger idem.postgres of {@link
+     * System#getLogger}.
+     */
+    public HttpOptions<R> logger(Logger logger) {
+        this.logger = Objects.requireNonNull(logger);
+        return this;
+    }
+
+    // For middlewares.
+
+    public String header() {
+        return header;
+    }
+
+    public int maxBody() {
+        return maxBody;
+    }
+
+    public Logger logger() {
+        return logger;
+    }
+
+    /** False: the request passes by. */
+    public boolean handles(String method, String key) {
+        return key != null || (methods == null ? !SAFE_METHODS.contains(method) : methods.contains(method));
+    }
+
+    /** @throws IllegalStateException there is no scope for this request */
+    public KeyedRequest keyed(R request, String method, String pathWithQuery, String key, byte[] body) {
+        String space = scope.apply(request);
+        if (space == null || space.isEmpty()) throw new IllegalStateException("the scope function returned no scope");
+        return new KeyedRequest(space, method, route == null ? pathWithQuery : route.apply(request), key, body);
+    }
+}

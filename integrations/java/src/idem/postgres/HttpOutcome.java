@@ -1,0 +1,57 @@
+package idem.postgres;
+
+import java.time.Duration;
+
+/** What became of one request: for metrics. */
+public final class HttpOutcome {
+    private final KeyedRequest request;
+    private final HttpAnswer.Action action;
+    private final int status;
+    private final Duration duration;
+    private final Long fence;
+
+    HttpOutcome(KeyedRequest request, HttpAnswer.Action action, int status, Duration duration, Long fence) {
+        this.request = request;
+        this.action = action;
+        this.status = status;
+        this.duration = duration;
+        this.fence = fence;
+    }
+
+    public String scope() {
+        return request.scope;
+    }
+
+    /** The header field as it came; null: there is none. */
+    public String key() {
+        return request.key;
+    }
+
+    public String method() {
+        return request.method;
+    }
+
+    public String route() {
+        return request.route;
+    }
+
+    /** Run: the handler ran. Reject: the answer is an error, of idem's or the middleware's. */
+    public HttpAnswer.Action action() {
+        return action;
+    }
+
+    /** Of the answer; 500 if the handler threw. */
+    public int status() {
+        return status;
+    }
+
+    /** From the beginning of the transaction to its end. */
+    public Duration duration() {
+        return duration;
+    }
+
+    /** Leased mode only; else null. */
+    public Long fence() {
+        return fence;
+    }
+}

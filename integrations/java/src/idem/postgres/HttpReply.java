@@ -1,0 +1,71 @@
+package idem.postgres;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** A response: status, header fields and the bytes of the body. */
+public final class HttpReply {
+    /** jsonb from two arrays: the names, and their values. */
+    static final String HEADERS = "(SELECT jsonb_object_agg(name, list)"
+        + " FROM (SELECT name, jsonb_agg(value ORDER BY number) AS list"
+        + " FROM unnest(?, ?) WITH ORDINALITY field(name, value, number) GROUP BY name) fields)";
+
+    private final int status;
+    private final Map<String, List<String>> headers = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    private final byte[] body;
+
+    /** Null for body: none. */
+    public HttpReply(int status, Map<String, List<String>> headers, byte[] body) {
+        this.status = status;
+        headers.forEach((name, values) -> this.headers.put(name, List.copyOf(values)));
+        this.body = body;
+    }
+
+    /** A problem document of RFC 9457, with a member "code". Null for code or detail: none. */
+    public static HttpReply problem(int status, String code, String detail, String... headerAndValue) {
+        Map<String, List<String>> headers = new TreeMap<>();
+        headers.put("Content-Type", List.of("application/problem+json"));
+        for (int i = 0; i < headerAndValue.length; i += 2) headers.put(headerAndValue[i], List.of(headerAndValue[i + 1]));
+        String json = "{\"type\": \"about:blank\", \"status\": " + status + (code == null ? "" : ", \"code\": " + quoted(code))
+            + (detail == null ? "" : ", \"detail\": " + quoted(detail)) + "}";
+        return new HttpReply(status, headers, json.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private static String quoted(String text) {
+        StringBuilder json = new StringBuilder("\"");
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\') json.append('\\').append(c);
+            else if (c < ' ') json.append(String.format("\\u%04x", (int) c));
+            else json.append(c);
+        }
+        return json.append('"').toString();
+    }
+
+    public int status() {
+        return status;
+    }
+
+    /** By name, whatever the case; in alphabetical order. */
+    public Map<String, List<String>> headers() {
+        return Collections.unmodifiableMap(headers);
+    }
+
+    /** Null: none. */
+    public byte[] body() {
+        return body;
+    }
+
+    String[] headerNames() {
+        List<String> names = new ArrayList<>();
+        headers.forEach((name, values) -> values.forEach(value -> names.add(name)));
+        return names.toArray(new String[0]);
+    }
+
+    String[] headerValues() {
+        return headers.values().stream().flatMap(List::stream).toArray(String[]::new);
+    }
+}

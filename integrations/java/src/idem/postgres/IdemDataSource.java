@@ -1,0 +1,134 @@
+package idem.postgres;
+
+import java.io.PrintWriter;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.SQLFeatureNotSupportedException;
+import java.sql.Savepoint;
+import java.util.logging.Logger;
+import javax.sql.DataSource;
+
+/**
+ * A pool for code that gets its connections from a {@link DataSource}, such as JdbcTemplate, {@code @Transactional}
+ * methods and JPA. While a handler runs in transactional mode, its thread gets the transaction that holds the key;
+ * otherwise a connection of the pool.
+ *
+ * <p>On such a connection {@code commit} keeps the work for the transaction that holds the key, and {@code rollback}
+ * undoes it to where {@code setAutoCommit(false)} or the last {@code commit} was called (a savepoint). {@code close}
+ * does nothing. Other threads get a connection of the pool, so the handler must not hand its work to them.
+ */
+public final class IdemDataSource implements DataSource {
+    private final DataSource pool;
+
+    public IdemDataSource(DataSource pool) {
+        this.pool = pool;
+    }
+
+    static DataSource unwrap(DataSource pool) {
+        return pool instanceof IdemDataSource ? ((IdemDataSource) pool).pool : pool;
+    }
+
+    @Override
+    public Connection getConnection() throws SQLException {
+        IdemContext context = IdemContext.current();
+        return context == null || context.isLeased() ? pool.getConnection() : joined(context.transaction().connection);
+    }
+
+    /** A connection of the handler's transaction, which the handler can neither end nor close. */
+    static Connection joined(Connection connection) {
+        return (Connection) Proxy.newProxyInstance(IdemDataSource.class.getClassLoader(), new Class<?>[] {Connection.class},
+            new Joined(connection));
+    }
+
+    private static final class Joined implements InvocationHandler {
+        private final Connection connection;
+        private Savepoint begin; // null: autocommit, as far as the caller knows
+
+        Joined(Connection connection) {
+            this.connection = connection;
+        }
+
+        @Override
+        public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+            switch (method.getName()) {
+            case "close": // the handler's transaction goes on
+            case "setReadOnly":
+                return null;
+            case "getAutoCommit": return begin == null;
+            case "setAutoCommit":
+                if (arguments[0].equals(begin == null)) return null;
+                begin = begin == null ? connection.setSavepoint() : null;
+                return null;
+            case "commit":
+                requireBegin();
+                begin = connection.setSavepoint();
+                return null;
+            case "rollback":
+                if (arguments == null) {
+                    requireBegin();
+                    connection.rollback(begin);
+                    return null;
+                }
+                break;
+            case "equals": return proxy == arguments[0];
+            case "hashCode": return System.identityHashCode(proxy);
+            default: break;
+            }
+            try {
+                return method.invoke(connection, arguments);
+            } catch (InvocationTargetException error) {
+                throw error.getCause();
+            }
+        }
+
+        private void requireBegin() throws SQLException {
+            if (begin == null)
+                throw new SQLException("the transaction that holds the key cannot be ended by the handler: call"
+                    + " setAutoCommit(false) for a part that can be rolled back, or throw to roll back all", "25000");
+        }
+    }
+
+    @Override
+    public Connection getConnection(String user, String password) throws SQLException {
+        throw new SQLFeatureNotSupportedException("a connection of another user is not in the handler's transaction");
+    }
+
+    @Override
+    public PrintWriter getLogWriter() throws SQLException {
+        return pool.getLogWriter();
+    }
+
+    @Override
+    public void setLogWriter(PrintWriter out) throws SQLException {
+        pool.setLogWriter(out);
+    }
+
+    @Override
+    public void setLoginTimeout(int seconds) throws SQLException {
+        pool.setLoginTimeout(seconds);
+    }
+
+    @Override
+    public int getLoginTimeout() throws SQLException {
+        return pool.getLoginTimeout();
+    }
+
+    @Override
+    public Logger getParentLogger() throws SQLFeatureNotSupportedException {
+        return pool.getParentLogger();
+    }
+
+    @Override
+    public <T> T unwrap(Class<T> type) throws SQLException {
+        return type.isInstance(pool) ? type.cast(pool) : pool.unwrap(type);
+    }
+
+    @Override
+    public boolean isWrapperFor(Class<?> type) throws SQLException {
+        return type.isInstance(pool) || pool.isWrapperFor(type);
+    }
+}

@@ -1,0 +1,264 @@
+package idem.postgres;
+
+import java.sql.Connection;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/**
+ * idem's SQL functions on a connection, in its transaction. Names and answers are those of the SQL functions, without
+ * their prefix; the project's documentation describes each. A null for a {@link Duration} or another optional
+ * argument means that it is not given. Durations are passed in milliseconds. jsonb is JSON text.
+ *
+ * <p>Under autocommit each call is a transaction. Every method throws {@link IdemException} for an error of idem's
+ * own, and {@link SQLException} for any other. Not safe for use by several threads at a time, as its connection.
+ */
+public final class IdemFunctions {
+    private final Connection connection;
+    private final String schema; // quoted
+    private final String scope;
+
+    /** In the schema idem, and the scope ''. */
+    public IdemFunctions(Connection connection) {
+        this(connection, "idem", "");
+    }
+
+    public IdemFunctions(Connection connection, String schema, String scope) {
+        this.connection = Objects.requireNonNull(connection);
+        this.schema = Sql.quoted(schema);
+        this.scope = Objects.requireNonNull(scope);
+    }
+
+    public Connection connection() {
+        return connection;
+    }
+
+    // Keys: docs/keys.md
+
+    /**
+     * True: new, do the work in this transaction. Waits for an uncommitted holder; {@link IdemException.InFlight} for
+     * a leased one.
+     */
+    public boolean claim(String key) throws SQLException {
+        return claim(key, null);
+    }
+
+    public boolean claim(String key, Duration ttl) throws SQLException {
+        return call("idem_claim(?, ?::interval, ?)", row -> row.getBoolean(1), key, ttl, scope);
+    }
+
+    /** As claim, but a duplicate raises {@link IdemException.Duplicate}. */
+    public void mustClaim(String key, Duration ttl) throws SQLException {
+        call("idem_must_claim(?, ?::interval, ?)", row -> null, key, ttl, scope);
+    }
+
+    /** As claim, but never waits. */
+    public Outcome tryClaim(String key, Duration ttl) throws SQLException {
+        return call("idem_try_claim(?, ?::interval, ?)", row -> Outcome.of(row.getString(1)), key, ttl, scope);
+    }
+
+    /** The keys that are new, each once, in their order. */
+    public List<String> claimMany(Collection<String> keys, Duration ttl) throws SQLException {
+        return Sql.list(connection, "SELECT * FROM " + schema + ".idem_claim_many(?, ?::interval, ?)", row -> row.getString(1),
+            keys.toArray(new String[0]), ttl, scope);
+    }
+
+    public Ticket begin(Claim claim) throws SQLException {
+        return Sql.one(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_begin(?, "
+                + claim.fingerprint(schema) + ", ttl => ?::interval, lease => ?::interval, owner => ?,"
+                + " wait => ?::interval, scope => ?) t", Ticket::new,
+            claim.key, claim.fingerprintValue, claim.ttl, claim.lease, claim.owner, claim.wait, scope);
+    }
+
+    /** Attaches a response to the claim of this transaction. False: it was too large to be stored. */
+    public boolean complete(String key, String response, Integer statusCode) throws SQLException {
+        return complete(key, response, statusCode, null);
+    }
+
+    /** Completes a leased key under its fence. {@link IdemException.StaleFence} if it has passed on. */
+    public boolean complete(String key, String response, Integer statusCode, Long fence) throws SQLException {
+        return call("idem_complete(?, ?::jsonb, ?, ?, ?)", row -> row.getBoolean(1), key, response, statusCode, fence, scope);
+    }
+
+    /** Notes a step as intended. True: this call changed it. */
+    public boolean step(String key, long fence, String step) throws SQLException {
+        return step(key, fence, step, null);
+    }
+
+    /** Notes a step as done, with its output. */
+    public boolean step(String key, long fence, String step, String output) throws SQLException {
+        return call("idem_step(?, ?, ?, ?::jsonb, ?)", row -> row.getBoolean(1), key, fence, step, output, scope);
+    }
+
+    /** The new end of the lease, which lasts from now on. Null: as long as the scope says. */
+    public Instant renew(String key, long fence, Duration lease) throws SQLException {
+        return call("idem_renew(?, ?, ?::interval, ?) AS until", row -> Ticket.instant(row, "until"), key, fence, lease, scope);
+    }
+
+    /** Gives a leased key back undone. */
+    public void release(String key, long fence) throws SQLException {
+        call("idem_release(?, ?, ?)", row -> null, key, fence, scope);
+    }
+
+    /** Empty: no live committed key. That does not mean that the key is free: another transaction may hold it. */
+    public Optional<KeyInfo> lookup(String key) throws SQLException {
+        return Sql.list(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_lookup(?, ?) t",
+            KeyInfo::new, key, scope).stream().findFirst();
+    }
+
+    public boolean isOwner(String key, String owner) throws SQLException {
+        return call("idem_is_owner(?, ?, ?)", row -> row.getBoolean(1), key, owner, scope);
+    }
+
+    /**
+     * Claims, runs one statement, and stores its rows. The arguments are passed as text and become the types of $1,
+     * $2 … by it; for a parameter of type json or jsonb write {@code $1::text::jsonb}.
+     */
+    public Ticket execute(Claim claim, String statement, Object... arguments) throws SQLException {
+        String[] texts = new String[arguments.length];
+        for (int i = 0; i < texts.length; i++) texts[i] = arguments[i] == null ? null : arguments[i].toString();
+        return Sql.one(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_execute(?, ?, to_jsonb(?), "
+                + claim.fingerprint(schema) + ", ?::interval, ?) t", Ticket::new,
+            claim.key, statement, texts, claim.fingerprintValue, claim.ttl, scope);
+    }
+
+    /** Others that ask for the same key wait until this transaction ends. */
+    public void serialize(String key) throws SQLException {
+        call("idem_serialize(?, ?)", row -> null, key, scope);
+    }
+
+    // HTTP: docs/http.md
+
+    public HttpAnswer httpBegin(KeyedRequest request, Duration lease, Duration wait, Duration ttl) throws SQLException {
+        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS + " FROM " + schema
+                + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?, lease => ?::interval, wait => ?::interval,"
+                + " ttl => ?::interval) t",
+            HttpAnswer::new, request.scope, request.method, request.route, request.key, request.body, lease, wait, ttl);
+    }
+
+    /** False: the response is not stored (docs/http.md says when). Null for fence: transactional mode. */
+    public boolean httpComplete(KeyedRequest request, HttpReply reply, Long fence) throws SQLException {
+        return call("idem_http_complete(?, ?, ?, " + HttpReply.HEADERS + ", body_bytes => ?, fence => ?)",
+            row -> row.getBoolean(1), request.scope, request.key, reply.status(), reply.headerNames(),
+            reply.headerValues(), reply.body(), fence);
+    }
+
+    /** The key in a header field, for lookup, renew and release; null if it is malformed. */
+    public String httpKey(String field) throws SQLException {
+        return call("idem_http_key(?)", row -> row.getString(1), field);
+    }
+
+    // Locks: docs/locks.md
+
+    /** The fence; empty: busy. */
+    public OptionalLong lock(String name, Duration ttl, String owner, Duration wait) throws SQLException {
+        return call("idem_lock(?, ?::interval, ?, ?::interval, ?)", IdemFunctions::optionalLong, name, ttl, owner, wait, scope);
+    }
+
+    /** False: no longer the caller's. */
+    public boolean lockRenew(String name, long fence, Duration ttl) throws SQLException {
+        return call("idem_lock_renew(?, ?, ?::interval, ?)", row -> row.getBoolean(1), name, fence, ttl, scope);
+    }
+
+    /** False: it was no longer the caller's. */
+    public boolean unlock(String name, long fence) throws SQLException {
+        return call("idem_unlock(?, ?, ?)", row -> row.getBoolean(1), name, fence, scope);
+    }
+
+    /** Keeps the lock until this transaction ends; {@link IdemException.StaleFence} if it has passed on. */
+    public void assertFence(String name, long fence) throws SQLException {
+        call("idem_assert_fence(?, ?, ?)", row -> null, name, fence, scope);
+    }
+
+    // Tokens: docs/tokens.md
+
+    public String issueToken(String subject, Duration ttl) throws SQLException {
+        return call("idem_token_issue(?, ?::interval, ?)", row -> row.getString(1), subject, ttl, scope);
+    }
+
+    public TokenOutcome redeemToken(String token, String subject) throws SQLException {
+        return call("idem_token_redeem(?, ?, ?)", row -> TokenOutcome.valueOf(upper(row)), token, subject, scope);
+    }
+
+    // Messages: docs/outbox.md
+
+    /** The message's id. */
+    public long publish(String topic, String payload) throws SQLException {
+        return publish(Message.of(topic, payload)).getAsLong();
+    }
+
+    /** The message's id, or with a dedupId that of the first message; empty if that one's id was removed. */
+    public OptionalLong publish(Message message) throws SQLException {
+        return call("idem_publish(?, ?::jsonb, ?, ?::jsonb, ?::interval, ?)", IdemFunctions::optionalLong,
+            message.topic, message.payload, message.key, message.headers, message.delay, message.dedupId);
+    }
+
+    /** The next messages of a topic, under a lease. Commit, then deliver them. */
+    public List<TakenMessage> take(String topic, int maxMessages, Duration lease) throws SQLException {
+        return Sql.list(connection, "SELECT * FROM " + schema + ".idem_outbox_take(?, ?, ?::interval)", TakenMessage::new,
+            topic, maxMessages, lease);
+    }
+
+    /** Delivered. Returns how many messages of the lease that was. */
+    public int ack(Collection<Long> ids, long fence) throws SQLException {
+        return call("idem_outbox_ack(?, ?)", row -> row.getInt(1), ids.toArray(new Long[0]), fence);
+    }
+
+    /** Not delivered. Null: the rest doubles with each failure. */
+    public int nack(Collection<Long> ids, long fence, Duration retryAfter) throws SQLException {
+        return call("idem_outbox_nack(?, ?, ?::interval)", row -> row.getInt(1), ids.toArray(new Long[0]), fence, retryAfter);
+    }
+
+    /** More time for a batch. Returns how many messages it still holds. */
+    public int renewMessages(Collection<Long> ids, long fence, Duration lease) throws SQLException {
+        return call("idem_outbox_renew(?, ?, ?::interval)", row -> row.getInt(1), ids.toArray(new Long[0]), fence, lease);
+    }
+
+    /**
+     * True: new to this consumer, do the work in this transaction. In the scope inbox, unless this object has a
+     * scope.
+     */
+    public boolean consume(String consumer, String messageId, Duration ttl) throws SQLException {
+        return call("idem_consume(?, ?, ?::interval, ?)", row -> row.getBoolean(1),
+            consumer, messageId, ttl, scope.isEmpty() ? null : scope);
+    }
+
+    // State machines and numbers: docs/machines.md, docs/ids.md
+
+    /**
+     * Moves one row.
+     *
+     * @param table a table's name, as in SQL
+     * @param key {@code {"column": value}} of a primary or unique key, as JSON text
+     * @param fromState null: any
+     */
+    public Transition transition(String table, String key, String fromState, String toState) throws SQLException {
+        return Sql.one(connection, "SELECT outcome, state FROM " + schema + ".idem_transition(?::regclass, ?::jsonb, ?, ?)",
+            row -> new Transition(Transition.Outcome.valueOf(upper(row)), row.getString("state")),
+            table, key, fromState, toState);
+    }
+
+    public long nextId() throws SQLException {
+        return call("idem_next_id()", row -> row.getLong(1));
+    }
+
+    private <T> T call(String function, Sql.Reader<T> reader, Object... values) throws SQLException {
+        return Sql.one(connection, "SELECT " + schema + "." + function, reader, values);
+    }
+
+    private static OptionalLong optionalLong(ResultSet row) throws SQLException {
+        long value = row.getLong(1);
+        return row.wasNull() ? OptionalLong.empty() : OptionalLong.of(value);
+    }
+
+    private static String upper(ResultSet row) throws SQLException {
+        return row.getString(1).toUpperCase(Locale.ROOT);
+    }
+}

@@ -1,0 +1,26 @@
+package idem.postgres;
+
+import java.util.Objects;
+
+/** An HTTP request as far as its key is concerned: docs/http.md, idem_http_begin. */
+public final class KeyedRequest {
+    final String scope;
+    final String method;
+    final String route;
+    final String key;
+    final byte[] body;
+
+    /**
+     * @param scope the space in which the key is unique: the client and the API; not empty
+     * @param route the path with its query, or the name of an operation
+     * @param key the header field as it came; null: there is none
+     * @param body as it came; part of the fingerprint
+     */
+    public KeyedRequest(String scope, String method, String route, String key, byte[] body) {
+        this.scope = Objects.requireNonNull(scope);
+        this.method = Objects.requireNonNull(method);
+        this.route = Objects.requireNonNull(route);
+        this.key = key;
+        this.body = Objects.requireNonNull(body);
+    }
+}

@@ -1,0 +1,183 @@
+package idem.postgres.servlet;
+
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.URLDecoder;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.Enumeration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import javax.servlet.AsyncContext;
+import javax.servlet.ReadListener;
+import javax.servlet.ServletInputStream;
+import javax.servlet.ServletRequest;
+import javax.servlet.ServletResponse;
+import javax.servlet.http.HttpServletRequest;
+import javax.servlet.http.HttpServletRequestWrapper;
+import javax.servlet.http.HttpUpgradeHandler;
+import javax.servlet.http.Part;
+
+/** A request whose body was read, and can be read again: as a stream, a reader, or the parameters of a form. */
+final class BufferedRequest extends HttpServletRequestWrapper {
+    private final byte[] body;
+    private final BufferedResponse response;
+    private ServletInputStream stream;
+    private BufferedReader reader;
+    private Map<String, String[]> parameters;
+
+    BufferedRequest(HttpServletRequest request, byte[] body, BufferedResponse response) {
+        super(request);
+        this.body = body;
+        this.response = response;
+    }
+
+    /** The body; null: it has more than {@code limit} bytes. */
+    static byte[] read(HttpServletRequest request, int limit) throws IOException {
+        long length = request.getContentLengthLong();
+        if (length > limit) return null;
+        byte[] body = request.getInputStream().readNBytes((int) Math.min(limit + 1L, Integer.MAX_VALUE));
+        if (length > body.length)
+            throw new IllegalStateException("the body was read before IdemFilter, such as by a filter that calls getParameter");
+        return body.length > limit ? null : body;
+    }
+
+    @Override
+    public ServletInputStream getInputStream() {
+        if (reader != null) throw new IllegalStateException("getReader() was called");
+        if (stream == null) stream = new Stream(new ByteArrayInputStream(body));
+        return stream;
+    }
+
+    @Override
+    public BufferedReader getReader() {
+        if (stream != null) throw new IllegalStateException("getInputStream() was called");
+        if (reader == null)
+            reader = new BufferedReader(
+                new InputStreamReader(new ByteArrayInputStream(body), charset(StandardCharsets.ISO_8859_1)));
+        return reader;
+    }
+
+    private Charset charset(Charset otherwise) {
+        return getCharacterEncoding() == null ? otherwise : Charset.forName(getCharacterEncoding());
+    }
+
+    @Override
+    public Map<String, String[]> getParameterMap() {
+        if (parameters == null) parameters = Collections.unmodifiableMap(parseParameters());
+        return parameters;
+    }
+
+    /** Those of the query, which the container reads, and then those of a form. */
+    private Map<String, String[]> parseParameters() {
+        Map<String, String[]> all = new LinkedHashMap<>(super.getParameterMap());
+        if (!isForm()) return all;
+        Charset charset = charset(StandardCharsets.UTF_8);
+        for (String pair : new String(body, StandardCharsets.ISO_8859_1).split("&")) {
+            if (pair.isEmpty()) continue;
+            int equals = pair.indexOf('=');
+            String name = URLDecoder.decode(equals < 0 ? pair : pair.substring(0, equals), charset);
+            List<String> values = new ArrayList<>(Arrays.asList(all.getOrDefault(name, new String[0])));
+            values.add(equals < 0 ? "" : URLDecoder.decode(pair.substring(equals + 1), charset));
+            all.put(name, values.toArray(new String[0]));
+        }
+        return all;
+    }
+
+    private boolean isForm() {
+        String type = getContentType() == null ? "" : getContentType().split(";")[0].trim();
+        return getMethod().equals("POST") && type.equalsIgnoreCase("application/x-www-form-urlencoded");
+    }
+
+    @Override
+    public String getParameter(String name) {
+        String[] values = getParameterValues(name);
+        return values == null ? null : values[0];
+    }
+
+    @Override
+    public String[] getParameterValues(String name) {
+        return getParameterMap().get(name);
+    }
+
+    @Override
+    public Enumeration<String> getParameterNames() {
+        return Collections.enumeration(getParameterMap().keySet());
+    }
+
+    @Override
+    public Collection<Part> getParts() {
+        throw new IllegalStateException("getParts() does not work behind IdemFilter: parse getInputStream()");
+    }
+
+    @Override
+    public Part getPart(String name) {
+        getParts();
+        return null;
+    }
+
+    @Override
+    public boolean isAsyncSupported() {
+        return false;
+    }
+
+    @Override
+    public AsyncContext startAsync() {
+        throw response.refuse("The handler is asynchronous. Leave this route out of IdemFilter.");
+    }
+
+    @Override
+    public AsyncContext startAsync(ServletRequest request, ServletResponse response) {
+        return startAsync();
+    }
+
+    @Override
+    public <T extends HttpUpgradeHandler> T upgrade(Class<T> handler) {
+        throw response.refuse("The handler upgrades the connection. Leave this route out of IdemFilter.");
+    }
+
+    private static final class Stream extends ServletInputStream {
+        private final ByteArrayInputStream bytes;
+
+        Stream(ByteArrayInputStream bytes) {
+            this.bytes = bytes;
+        }
+
+        @Override
+        public int read() {
+            return bytes.read();
+        }
+
+        @Override
+        public int read(byte[] target, int offset, int length) {
+            return bytes.read(target, offset, length);
+        }
+
+        @Override
+        public int available() {
+            return bytes.available();
+        }
+
+        @Override
+        public boolean isFinished() {
+            return bytes.available() == 0;
+        }
+
+        @Override
+        public boolean isReady() {
+            return true;
+        }
+
+        @Override
+        public void setReadListener(ReadListener listener) {
+            throw new IllegalStateException("the request is not asynchronous");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+package idem.postgres.servlet;
+
+import idem.postgres.HttpFlow;
+import idem.postgres.HttpOptions;
+import idem.postgres.HttpReply;
+import idem.postgres.IdemContext;
+import idem.postgres.KeyedRequest;
+import java.io.IOException;
+import java.lang.System.Logger.Level;
+import java.util.Collections;
+import java.util.List;
+import javax.servlet.Filter;
+import javax.servlet.FilterChain;
+import javax.servlet.FilterConfig;
+import javax.servlet.ServletException;
+import javax.servlet.ServletRequest;
+import javax.servlet.ServletResponse;
+import javax.servlet.http.HttpServletRequest;
+import javax.servlet.http.HttpServletResponse;
+import javax.sql.DataSource;
+
+/**
+ * Requests with an Idempotency-Key, once each. The handler runs in the transaction that claims the key, its response
+ * is stored in the same transaction, and sent after the commit. {@link #context} has the transaction.
+ *
+ * <p>The filter reads the body: it comes after the filters that authenticate, and before those that call getParameter
+ * or read. Handlers that stream or are asynchronous are refused with 500; leave their routes out.
+ */
+public final class IdemFilter implements Filter {
+    private static final String ATTRIBUTE = IdemFilter.class.getName();
+
+    private final HttpOptions<HttpServletRequest> options;
+    private final HttpFlow flow;
+
+    /** @throws IllegalStateException the options have no scope */
+    public IdemFilter(HttpOptions<HttpServletRequest> options) {
+        this.options = options;
+        flow = new HttpFlow(options);
+    }
+
+    /** Options for the constructor, still without a scope. */
+    public static HttpOptions<HttpServletRequest> options(DataSource pool) {
+        return new HttpOptions<>(pool);
+    }
+
+    /**
+     * The context of a request, for its handler. Null: the filter does not handle this request (such as a GET without a
+     * key).
+     */
+    public static IdemContext context(ServletRequest request) {
+        return (IdemContext) request.getAttribute(ATTRIBUTE);
+    }
+
+    @Override
+    public void init(FilterConfig config) {}
+
+    @Override
+    public void destroy() {}
+
+    @Override
+    public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain)
+        throws IOException, ServletException {
+        HttpServletRequest http = (HttpServletRequest) request;
+        List<String> fields = Collections.list(http.getHeaders(options.header()));
+        String key = fields.isEmpty() ? null : String.join(", ", fields);
+        if (context(request) == null && options.handles(http.getMethod(), key))
+            handle(http, key, (HttpServletResponse) response, chain);
+        else
+            chain.doFilter(request, response);
+    }
+
+    private void handle(HttpServletRequest request, String key, HttpServletResponse response, FilterChain chain)
+        throws IOException, ServletException {
+        BufferedResponse made = new BufferedResponse(response);
+        BufferedRequest buffered;
+        KeyedRequest keyed;
+        try {
+            byte[] body = BufferedRequest.read(request, options.maxBody());
+            if (body == null) {
+                String detail = "The body has more than " + options.maxBody() + " bytes.";
+                send(HttpReply.problem(413, null, detail), request, response);
+                return;
+            }
+            buffered = new BufferedRequest(request, body, made);
+            keyed = options.keyed(buffered, request.getMethod(), pathWithQuery(request), key, body);
+        } catch (RuntimeException error) {
+            options.logger().log(Level.ERROR, "could not read a request, or tell its scope or route", error);
+            send(HttpReply.problem(500, null, null), request, response);
+            return;
+        }
+        HttpReply reply;
+        try {
+            reply = flow.handle(keyed, context -> {
+                request.setAttribute(ATTRIBUTE, context);
+                try {
+                    chain.doFilter(buffered, made);
+                } finally {
+                    request.removeAttribute(ATTRIBUTE);
+                }
+                return made.reply();
+            });
+        } catch (Exception error) {
+            if (made.refusal() == null) throw thrown(error);
+            options.logger().log(Level.ERROR, pathWithQuery(request) + ": " + made.refusal(), error);
+            reply = HttpReply.problem(500, null, made.refusal());
+        }
+        if (made.isReply(reply)) made.sendCookies();
+        send(reply, request, response);
+    }
+
+    private static ServletException thrown(Exception error) throws IOException {
+        if (error instanceof IOException) throw (IOException) error;
+        if (error instanceof RuntimeException) throw (RuntimeException) error;
+        return error instanceof ServletException ? (ServletException) error : new ServletException(error);
+    }
+
+    private static String pathWithQuery(HttpServletRequest request) {
+        String query = request.getQueryString();
+        return query == null ? request.getRequestURI() : request.getRequestURI() + "?" + query;
+    }
+
+    private static void send(HttpReply reply, HttpServletRequest request, HttpServletResponse response) throws IOException {
+        response.setStatus(reply.status());
+        reply.headers().forEach((name, values) -> {
+            response.setHeader(name, values.get(0));
+            values.stream().skip(1).forEach(value -> response.addHeader(name, value));
+        });
+        boolean hasBody = reply.body() != null && reply.body().length > 0;
+        if (hasBody || !BufferedResponse.isBodiless(reply.status()) && !request.getMethod().equals("HEAD"))
+            response.setContentLength(hasBody ? reply.body().length : 0);
+        if (hasBody) response.getOutputStream().write(reply.body());
+    }
+}

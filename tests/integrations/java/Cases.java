@@ -1,0 +1,266 @@
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CompletableFuture;
+
+/** What the draft and the documentation say, case by case, against the application in a process of its own. */
+final class Cases {
+    private static final byte[] EMPTY = {};
+    private static final String PROBLEM = "application/problem+json";
+
+    private final ServerProcess server;
+
+    private Cases(ServerProcess server) {
+        this.server = server;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        try (ServerProcess server = new ServerProcess(System.getProperty("server.database.url"))) {
+            Cases cases = new Cases(server);
+            Tap.test("errors of the draft", cases::draft);
+            Tap.test("replays", cases::replays);
+            Tap.test("bodies", cases::bodies);
+            Tap.test("options", cases::options);
+            Tap.test("failures", cases::failures);
+            Tap.test("streams", cases::streams);
+            Tap.test("commits", cases::commits);
+            Tap.test("disconnect", cases::disconnect);
+            Tap.test("leases", cases::leases);
+            Tap.test("example", cases::example);
+        }
+        System.exit(Tap.end());
+    }
+
+    private Http post(String target, byte[] body, String... headers) throws Exception {
+        return Http.send(server.port, "POST", target, body, headers);
+    }
+
+    /** POST of a case with the case's name as key and order. */
+    private Http does(String mode, String what, String... headers) throws Exception {
+        String[] all = new String[headers.length + 2];
+        System.arraycopy(headers, 0, all, 0, headers.length);
+        all[headers.length] = "X-Account: a";
+        all[headers.length + 1] = "Idempotency-Key: \"" + mode + "-" + what + "\"";
+        return post("/" + mode + "/case?do=" + what + "&name=" + mode + "-" + what.split("&")[0], EMPTY, all);
+    }
+
+    private static void problem(Http answer, int status, String code, String name) {
+        Tap.is(answer.status + " " + answer.header("Content-Type") + (code == null ? "" : " " + answer.text().contains('"'
+            + code + '"')),
+            status + " " + PROBLEM + (code == null ? "" : " true"), name);
+    }
+
+    private void draft() throws Exception {
+        String target = "/tx/orders?name=draft&kind=json";
+        problem(post(target, EMPTY, "X-Account: a"), 400, "key_missing", "a missing key is 400");
+        problem(post(target, EMPTY, "X-Account: a", "Idempotency-Key: \"a"), 400, "key_malformed", "a malformed key is 400");
+        problem(post(target, EMPTY, "X-Account: a", "Idempotency-Key:"), 400, "key_malformed", "an empty key is 400");
+        problem(post(target, EMPTY, "X-Account: a", "Idempotency-Key: a", "Idempotency-Key: b"), 400, "key_malformed",
+            "two keys are 400");
+        Tap.is(Database.orders("draft"), "0", "a rejected request has no effect");
+
+        Http first = post(target, "1".getBytes(), "X-Account: a", "Idempotency-Key: \"draft\"");
+        Http again = post(target, "1".getBytes(), "X-Account: a", "Idempotency-Key: draft");
+        Tap.is(first.status + " " + first.header("Idempotent-Replayed"), "201 null", "the first request runs");
+        Tap.is(again.stored() + again.header("Idempotent-Replayed"), first.stored() + "true",
+            "a repetition is replayed, quoted or bare");
+        problem(post(target, "2".getBytes(), "X-Account: a", "Idempotency-Key: draft"), 422, "mismatch", "another body is 422");
+        problem(post(target + "&x", "1".getBytes(), "X-Account: a", "Idempotency-Key: draft"), 422, "mismatch",
+            "another query is 422");
+        Tap.is(post(target, "1".getBytes(), "X-Account: b", "Idempotency-Key: draft").header("Idempotent-Replayed"), null,
+            "another account's key is another key");
+        Tap.is(Database.orders("draft"), "2", "one order each");
+
+        CompletableFuture<Http> slow = CompletableFuture.supplyAsync(() -> {
+            try {
+                return post("/tx/orders?name=slow&kind=json&sleep=4000", EMPTY, "X-Account: a", "Idempotency-Key: slow");
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        });
+        Http concurrent;
+        do concurrent = post("/tx/orders?name=slow&kind=json&sleep=4000", EMPTY, "X-Account: a", "Idempotency-Key: slow");
+        while (concurrent.status == 503);
+        Http other = slow.get();
+        Http busy = concurrent.status == 409 ? concurrent : other, done = busy == other ? concurrent : other;
+        problem(busy, 409, "in_flight", "a concurrent request is 409");
+        Tap.is(busy.header("Retry-After"), "1", "with Retry-After");
+        Tap.is(done.status + " " + Database.orders("slow"), "201 1", "and the other one is done");
+
+        Http documented = post(target, EMPTY, "X-Account: picky");
+        Tap.is(documented.header("Link"), "<https://shop.example/keys>; rel=\"describedby\"",
+            "rejections link to the documentation of the scope");
+    }
+
+    private void replays() throws Exception {
+        for (String kind : new String[] {"json", "gzip", "pdf", "none"}) {
+            String target = "/tx/orders?name=replay-" + kind + "&kind=" + kind;
+            Http first = post(target, EMPTY, "X-Account: a", "Idempotency-Key: replay-" + kind);
+            Http again = post(target, EMPTY, "X-Account: a", "Idempotency-Key: replay-" + kind);
+            Tap.is(again.stored(), first.stored(), kind + " is replayed byte for byte");
+            Tap.is(first.headers.get("Link") + again.header("X-Outer"), "[</a>; rel=\"next\", </b>; rel=\"last\"]kept",
+                kind + ": headers of the handler and of other filters");
+        }
+        Http declined = does("tx", "402"), again = does("tx", "402");
+        Tap.is(again.stored(), declined.stored(), "an error that the handler answers is replayed");
+        Tap.is(declined.header("X-Unstored") + " " + again.header("X-Unstored"), "once null",
+            "headers beyond the scope's list are sent once");
+        Tap.is(declined.header("Set-Cookie").startsWith("session=secret") + " " + again.header("Set-Cookie"), "true null",
+            "cookies are sent once");
+        Tap.is(Database.orders("tx-402"), "1", "and its rows are committed");
+        Http text = does("tx", "text");
+        Tap.is(text.text() + does("tx", "text").stored(), "é ✓" + text.stored(),
+            "text of a writer is replayed in its encoding");
+        Http json = does("tx", "json");
+        Tap.is(json.text() + json.header("Content-Type") + does("tx", "json").stored(), "[\"é ✓\"]application/json"
+            + json.stored(), "JSON of a writer is UTF-8");
+        Http error = does("tx", "error");
+        problem(error, 409, "detail", "sendError is answered by a problem");
+        Tap.is(does("tx", "error").stored(), error.stored(), "and replayed");
+        Http redirect = does("tx", "redirect");
+        Tap.is(redirect.status + " " + redirect.header("Location").endsWith("/shop/7") + redirect.stored().equals(does("tx",
+            "redirect").stored()), "302 truetrue", "sendRedirect is replayed");
+    }
+
+    private void bodies() throws Exception {
+        byte[] form = "a=2&a=%C3%A9+x".getBytes(StandardCharsets.US_ASCII);
+        Http parsed = post("/tx/case?do=form&name=form&a=1", form, "X-Account: a", "Idempotency-Key: form",
+            "Content-Type: application/x-www-form-urlencoded");
+        Tap.is(parsed.body.length > 0 && new String(parsed.body, StandardCharsets.ISO_8859_1).startsWith("1,2,\u00e9 x a"),
+            true, "a form is parsed after the filter has read it");
+        problem(post("/tx/case?do=form&name=early", form, "X-Account: a", "X-Read-Early: 1", "Idempotency-Key: early",
+            "Content-Type: application/x-www-form-urlencoded"), 500, null,
+            "a body that another filter has read is 500, not an empty body");
+        problem(post("/tx/orders?name=large&kind=json", new byte[(1 << 20) + 1], "X-Account: a", "Idempotency-Key: large"),
+            413, null, "a body over 1 MiB is 413");
+        Tap.is(post("/tx/orders?name=full&kind=json", new byte[1 << 20], "X-Account: a", "Idempotency-Key: full").status,
+            201, "a body of 1 MiB is taken");
+    }
+
+    private void options() throws Exception {
+        problem(post("/small/orders?name=small&kind=json", new byte[11], "X-Account: a", "X-Key: small"), 413, null, "maxBody");
+        Tap.is(post("/small/orders?name=small&kind=json", EMPTY, "X-Account: a", "X-Key: small").status, 201,
+            "header; an onOutcome that throws changes nothing");
+        problem(post("/tx/orders?name=nobody&kind=json", EMPTY, "X-Account: nobody", "Idempotency-Key: k"), 500, null,
+            "an empty scope is 500");
+        problem(post("/tx/orders?name=nobody&kind=json", EMPTY, "Idempotency-Key: k"), 500, null,
+            "a scope function that throws is 500");
+        Tap.is(Database.orders("nobody"), "0", "and the handler does not run");
+        Tap.is(Http.send(server.port, "GET", "/tx/case", EMPTY, "X-Account: a").text(), "no context",
+            "a GET without a key passes by");
+        String[] keyed = {"X-Account: a", "Idempotency-Key: get"};
+        Http got = Http.send(server.port, "GET", "/tx/orders?name=get&kind=json", EMPTY, keyed);
+        Tap.is(Http.send(server.port, "GET", "/tx/orders?name=get&kind=json", EMPTY, keyed).stored(), got.stored(),
+            "a key is used whatever the method");
+        for (int i = 0; i < 2; i++) Tap.is(post("/optional/orders?name=optional&kind=json", EMPTY, "X-Account: a").status,
+            201, "keyRequired(false): no key is no error");
+        Tap.is(Database.orders("optional"), "2", "and each request has its effect");
+        Tap.is(Http.send(server.port, "PUT", "/optional/case", EMPTY, "X-Account: a").text(), "no context",
+            "methods: another method passes by");
+        Tap.is(Http.send(server.port, "PUT", "/tx/orders?name=put&kind=json", EMPTY, "X-Account: a").status
+            + Database.orders("put"), "2011", "a PUT without a key runs in a transaction");
+        CompletableFuture<Http> first = CompletableFuture.supplyAsync(() -> {
+            try {
+                return post("/waiting/orders?name=waiting&kind=json&sleep=1000", EMPTY, "X-Account: a",
+                    "Idempotency-Key: waiting");
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        });
+        Http second = post("/waiting/orders?name=waiting&kind=json&sleep=1000", EMPTY, "X-Account: a",
+            "Idempotency-Key: waiting");
+        Tap.is(second.stored(), first.get().stored(), "wait: a concurrent request waits for the first one's answer");
+        String outcomes = Http.send(server.port, "GET", "/outcomes", EMPTY, "X-Account: a").text();
+        Tap.ok(outcomes.contains("orders:a \"tx-402\" POST /tx/case?do=402&name=tx-402 RUN 402\n"), "onOutcome hears of a run");
+        Tap.ok(outcomes.contains("orders:a \"tx-402\" POST /tx/case?do=402&name=tx-402 REPLAY 402\n"), "of a replay");
+        Tap.ok(outcomes.contains("orders:a null POST /tx/orders?name=draft&kind=json REJECT 400"), "and of a rejection");
+    }
+
+    private void failures() throws Exception {
+        for (int i = 1; i <= 2; i++) {
+            Tap.is(does("tx", "throw").status, 500, "a handler that throws is the container's 500, run " + i);
+            Tap.is(does("tx", "503").text(), "busy", "503 is sent and not stored, run " + i);
+            Tap.is(does("tx", "commit").status, 500, "a handler cannot commit, run " + i);
+            problem(does("tx", "deferred"), 500, null, "an error in COMMIT is 500, run " + i);
+            Http retry = does("tx", "serialization");
+            problem(retry, 503, null, "a serialization failure is 503, run " + i);
+            Tap.is(retry.header("Retry-After"), "1", "with Retry-After");
+            Http caught = does("tx", "caught&status=422");
+            Tap.is(caught.status + " " + caught.header("Idempotent-Replayed"), "422 null",
+                "an SQL error that is answered by 422: sent, not stored, run " + i);
+            problem(does("tx", "caught&status=200"), 500, null, "an SQL error that is answered by 200 is 500, run " + i);
+            Tap.is(post("/tx/case?do=429&name=picky", EMPTY, "X-Account: picky", "Idempotency-Key: picky").text(),
+                "slow down", "an unstored status is sent, run " + i);
+        }
+        for (String name : new String[] {"throw", "503", "commit", "deferred", "serialization",
+            "caught"}) Tap.is(Database.orders("tx-" + name), "0", name + ": rolled back");
+        Tap.is(Database.orders("picky"), "0", "unstored status: rolled back");
+        Tap.is(does("tx", "joined").text(), "joined", "IdemDataSource: parts with a rollback of their own");
+        Tap.is(Database.orders("tx-joined") + Database.orders("tx-joined kept") + Database.orders("tx-joined undone"),
+            "110", "are undone without the rest");
+    }
+
+    private void streams() throws Exception {
+        for (String what : new String[] {"stream", "swallowed-stream", "events", "async"}) {
+            problem(does("tx", what), 500, "detail", what + " is refused");
+            Tap.is(Database.orders("tx-" + what), "0", "and rolled back");
+        }
+    }
+
+    private void commits() throws Exception {
+        Http lost = does("tx", "lost");
+        Tap.is(lost.status + " " + lost.text().startsWith("committed") + " " + lost.header("Idempotent-Replayed"),
+            "201 true true", "the reply to COMMIT is lost: the stored response is replayed");
+        Tap.is(does("tx", "lost").stored(), lost.stored(), "and again");
+        Tap.is(Database.orders("tx-lost"), "1", "one effect");
+        Http killed = does("tx", "killed");
+        problem(killed, 503, null, "the session is ended in COMMIT: 503");
+        Tap.is(killed.header("Retry-After") + Database.orders("tx-killed"), "10", "with Retry-After, and nothing is committed");
+    }
+
+    private void disconnect() throws Exception {
+        String target = "/tx/orders?name=cut&kind=json&sleep=1000";
+        Http.cut(server.port, "POST", target, EMPTY, "X-Account: a", "Idempotency-Key: cut");
+        for (int i = 0; i < 600 && !Database.orders("cut").equals("1"); i++) Thread.sleep(100);
+        Tap.is(post(target, EMPTY, "X-Account: a", "Idempotency-Key: cut").header("Idempotent-Replayed"), "true",
+            "a client hangs up: the work is committed, and a retry is replayed");
+        Tap.is(Database.orders("cut"), "1", "one effect");
+    }
+
+    private void leases() throws Exception {
+        Http first = does("leased", "step&sleep=14000");
+        Tap.is(first.text(), "charge book {\"charge\": \"ch_1\"} fence",
+            "a leased handler has a fence and steps, and outlives its lease");
+        Tap.is(does("leased", "step&sleep=14000").stored() + Database.orders("leased-step"), first.stored() + "1",
+            "it is replayed");
+        Tap.is(does("leased", "step&crash=throw").status, 500, "it throws: 500");
+        Tap.is(does("leased", "step&crash=throw").text(), "book {\"charge\": \"ch_1\"} fence",
+            "the key is released, and the next attempt has the steps");
+        Tap.is(does("leased", "503").text() + does("leased", "503").text(), "busybusy", "503 releases the key");
+        Tap.is(Database.orders("leased-503"), "0", "and rolls back");
+        problem(does("leased", "stolen"), 503, null, "a key that has passed on meanwhile: 503");
+        Tap.is(Database.orders("leased-stolen"), "0", "and the rows of the late handler are rolled back");
+        Http declined = does("leased", "402");
+        Tap.is(does("leased", "402").stored() + Database.orders("leased-402"), declined.stored() + "1", "402 is stored");
+        try {
+            does("leased", "step&crash=exit");
+            Tap.ok(false, "the server dies");
+        } catch (java.io.IOException expected) {
+            server.restart();
+        }
+        Http after;
+        do after = does("leased", "step&crash=exit");
+        while (after.status == 409);
+        Tap.is(after.text(), "book {\"charge\": \"ch_1\"} fence", "after the lease, the next server does the rest");
+        Tap.is(Http.send(server.port, "PUT", "/leased/orders?name=leased-put&kind=json", EMPTY, "X-Account: a").status
+            + Database.orders("leased-put"), "2011", "a PUT without a key is not leased");
+    }
+
+    /** The example of the README. */
+    private void example() throws Exception {
+        String[] headers = {"X-Account: a", "Idempotency-Key: \"8e03978e\"", "Content-Type: application/x-www-form-urlencoded"};
+        Http first = post("/shop/orders", "item=apples".getBytes(), headers), again = post("/shop/orders",
+            "item=apples".getBytes(), headers);
+        Tap.is(first.status + " " + first.text(), "201 {\"id\": 1}", "the README's example runs");
+        Tap.is(again.stored() + again.header("Idempotent-Replayed") + Database.value("SELECT count(*) FROM shop_order"),
+            first.stored() + "true1", "once");
+    }
+}

@@ -1,0 +1,243 @@
+import idem.postgres.Answer;
+import idem.postgres.Claim;
+import idem.postgres.HeldLock;
+import idem.postgres.HttpOptions;
+import idem.postgres.HttpFlow;
+import idem.postgres.IdemFunctions;
+import idem.postgres.JdbcIdem;
+import idem.postgres.Message;
+import idem.postgres.NotAcquiredException;
+import idem.postgres.Outcome;
+import idem.postgres.TakenMessage;
+import idem.postgres.Ticket;
+import idem.postgres.TokenOutcome;
+import idem.postgres.Transition;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.postgresql.ds.PGSimpleDataSource;
+
+/** The typed functions and the flows. */
+final class Functions {
+    private static final Duration SECONDS = Duration.ofSeconds(60);
+
+    private final JdbcIdem idem;
+    private final PGSimpleDataSource pool = new PGSimpleDataSource();
+
+    private Functions() {
+        pool.setURL(System.getProperty("database.url"));
+        idem = new JdbcIdem(pool).inScope("it's \"odd\"");
+    }
+
+    public static void main(String[] arguments) {
+        Functions tests = new Functions();
+        Tap.test("keys", tests::keys);
+        Tap.test("leases", tests::leases);
+        Tap.test("locks", tests::locks);
+        Tap.test("tokens, messages, machines, numbers", tests::others);
+        Tap.test("flows", tests::flows);
+        Tap.test("errors", tests::errors);
+        System.exit(Tap.end());
+    }
+
+    private interface Call<T> {
+        T on(IdemFunctions functions) throws SQLException;
+    }
+
+    private <T> T call(Call<T> call) throws SQLException {
+        try (Connection connection = pool.getConnection()) {
+            return call.on(idem.on(connection));
+        }
+    }
+
+    private static void insert(Connection connection, String name) throws SQLException {
+        try (var statement = connection.prepareStatement("INSERT INTO orders (name) VALUES (?)")) {
+            statement.setString(1, name);
+            statement.executeUpdate();
+        }
+    }
+
+    private static String sqlstate(Tap.Action action) throws Exception {
+        try {
+            action.run();
+            return "none";
+        } catch (SQLException error) {
+            return error.getClass().getSimpleName() + " " + error.getSQLState();
+        }
+    }
+
+    private void keys() throws Exception {
+        Tap.is(call(f -> f.claim("k")) + " " + call(f -> f.claim("k")), "true false", "claim");
+        Tap.is(sqlstate(() -> call(f -> { f.mustClaim("k", null); return null; })), "Duplicate ID006", "mustClaim");
+        Tap.is(call(f -> f.tryClaim("k2", SECONDS)) + " " + call(f -> f.tryClaim("k2", null)), "ACQUIRED COMPLETED",
+            "tryClaim");
+        Tap.is(call(f -> f.claimMany(List.of("c", "k", "a", "c"), SECONDS)), List.of("c", "a"), "claimMany");
+        Answer first = idem.transaction(f -> {
+            Ticket ticket = f.begin(Claim.of("b").fingerprintOfJson("{\"a\": 1, \"b\": 2}").ttl(SECONDS));
+            f.complete("b", "{\"z\": 1, \"a\": [1.50]}", 201);
+            return Answer.of(ticket.attempt(), ticket.outcome().name());
+        });
+        Tap.is(first.statusCode() + first.response(), "1ACQUIRED", "begin");
+        Ticket again = call(f -> f.begin(Claim.of("b").fingerprintOfJson("{\"b\": 2, \"a\": 1.0}")));
+        Tap.is(again.outcome() + " " + again.statusCode() + " " + again.response() + " " + again.fence(),
+            "COMPLETED 201 {\"a\": [1.50], \"z\": 1} null", "a repetition");
+        Tap.is(call(f -> f.begin(Claim.of("b").fingerprintOfText("other"))).outcome(), Outcome.MISMATCH, "another fingerprint");
+        Tap.is(call(f -> f.begin(Claim.of("b").fingerprintOfBytes(new byte[] {0}))).outcome(), Outcome.MISMATCH,
+            "a fingerprint of bytes");
+        Ticket executed = call(f -> f.execute(Claim.of("e"),
+            "INSERT INTO orders (name) VALUES ($1), ($2::int::text) RETURNING name", "it's", 7));
+        Tap.is(executed.outcome() + " " + executed.response(), "ACQUIRED [{\"name\": \"it's\"}, {\"name\": \"7\"}]", "execute");
+        Tap.is(call(f -> f.execute(Claim.of("e2"), "SELECT $1::text AS a", (Object) null)).response(), "[{\"a\": null}]",
+            "execute with NULL");
+        Tap.is(call(f -> f.lookup("b")).get().state() + call(f -> f.lookup("nothing")).isPresent(), "completedfalse", "lookup");
+        idem.transaction(f -> {
+            f.serialize("s");
+            return null;
+        });
+    }
+
+    private void leases() throws Exception {
+        Ticket ticket = call(f -> f.begin(Claim.of("l").lease(SECONDS).owner("me")));
+        long fence = ticket.fence();
+        Tap.is(ticket.outcome() + " " + ticket.leaseUntil().isAfter(Instant.now()) + " " + (fence > 1L << 50),
+            "ACQUIRED true true", "begin with a lease");
+        Tap.is(call(f -> f.begin(Claim.of("l").lease(SECONDS).owner("me"))).fence(), fence,
+            "the same owner gets its fence again");
+        Ticket other = call(f -> f.begin(Claim.of("l").lease(SECONDS)));
+        Tap.is(other.outcome() + " " + (other.retryAfter().compareTo(Duration.ofSeconds(5)) > 0), "IN_FLIGHT true",
+            "others are told when to come back");
+        Tap.is(sqlstate(() -> call(f -> f.claim("l"))), "InFlight ID005", "claim of a leased key");
+        Tap.ok(call(f -> f.renew("l", fence, SECONDS.multipliedBy(2))).isAfter(ticket.leaseUntil()), "renew");
+        Tap.is(call(f -> f.step("l", fence, "charge")) + " " + call(f -> f.step("l", fence, "charge", "{\"c\": 1}")) + " "
+            + call(f -> f.step("l", fence, "mail")), "true true true", "step");
+        Map<String, String> steps = call(f -> f.lookup("l")).get().steps();
+        Tap.is(steps.get("charge") + steps.get("mail") + steps.containsKey("mail") + steps.containsKey("ship"),
+            "{\"c\": 1}nulltruefalse", "steps");
+        Tap.is(sqlstate(() -> call(f -> f.renew("l", fence - 1, null))), "StaleFence ID001", "a stale fence");
+        call(f -> { f.release("l", fence); return null; });
+        Ticket second = call(f -> f.begin(Claim.of("l").lease(SECONDS)));
+        Tap.is(second.outcome() + " " + second.attempt() + " " + second.steps().get("charge"), "ACQUIRED 2 {\"c\": 1}",
+            "release keeps the steps");
+        Tap.is(call(f -> f.complete("l", "1", 200, second.fence())) + sqlstate(() -> call(f -> f.complete("l", "2", 200,
+            fence))), "trueStaleFence ID001", "complete");
+    }
+
+    private void locks() throws Exception {
+        CountDownLatch lost = new CountDownLatch(1);
+        AtomicInteger called = new AtomicInteger();
+        try (HeldLock lock = idem.lock("job", Duration.ofSeconds(12), null, called::incrementAndGet).orElseThrow()) {
+            Thread.sleep(14_000);
+            Tap.is(idem.lock("job", SECONDS, null, () -> { }).isPresent() + " " + lock.isLost(), "false false",
+                "a lock outlives its lease by a heartbeat");
+            idem.transaction(f -> {
+                lock.assertFence(f.connection());
+                return null;
+            });
+        }
+        try (HeldLock next = idem.lock("job", Duration.ofSeconds(12), Duration.ofSeconds(30), lost::countDown).orElseThrow()) {
+            Tap.ok(next.fence() > 0 && called.get() == 0, "it is free when it is closed");
+            call(f -> f.unlock("job", next.fence()));
+            call(f -> f.lock("job", SECONDS, "thief", null));
+            Tap.ok(lost.await(60, TimeUnit.SECONDS) && next.isLost(), "a lock that has passed on tells so");
+            Tap.is(sqlstate(() -> idem.transaction(f -> { next.assertFence(f.connection()); return null; })),
+                "StaleFence ID001", "and its fence is stale");
+        }
+        Tap.is(call(f -> f.lock("job", SECONDS, null, null)).isPresent(), false, "closing it frees nobody else's lock");
+    }
+
+    private void others() throws Exception {
+        String token = call(f -> f.issueToken("alice", null));
+        Tap.is(call(f -> f.redeemToken(token, "bob")) + " " + call(f -> f.redeemToken(token, "alice")) + " "
+            + call(f -> f.redeemToken(token, "alice")),
+            TokenOutcome.INVALID + " " + TokenOutcome.ACCEPTED + " " + TokenOutcome.DUPLICATE, "tokens");
+        long id = call(f -> f.publish("mail", "{\"to\": \"alice\"}"));
+        long keyed = call(f -> f.publish(Message.of("mail", "1").key("k").headers("{\"h\": 1}").dedupId("d"))).getAsLong();
+        Tap.is(call(f -> f.publish(Message.of("mail", "2").dedupId("d"))).getAsLong(), keyed, "a message is published once");
+        call(f -> f.publish(Message.of("mail", "3").delay(SECONDS)));
+        List<TakenMessage> taken = call(f -> f.take("mail", 10, SECONDS));
+        Tap.is(taken.size() + " " + (taken.get(0).id() == id) + taken.get(0).payload() + taken.get(0).key() + " "
+            + taken.get(1).key() + taken.get(1).headers() + taken.get(1).attempt(),
+            "2 true{\"to\": \"alice\"}null k{\"h\": 1}1", "take");
+        long fence = taken.get(0).fence();
+        Tap.is(call(f -> f.renewMessages(List.of(id, keyed), fence, SECONDS)) + " " + call(f -> f.ack(List.of(id), fence))
+            + " " + call(f -> f.nack(List.of(keyed), fence, Duration.ZERO))
+            + " " + call(f -> f.ack(List.of(keyed), fence)) + " " + call(f -> f.take("mail", 10, SECONDS)).get(0).attempt(),
+                "2 1 1 0 2", "renew, ack, nack");
+        Tap.is(call(f -> f.consume("ledger", Long.toString(id), SECONDS)) + " " + call(f -> f.consume("ledger",
+            Long.toString(id), null)), "true false", "consume");
+        Transition moved = call(f -> f.transition("parcel", "{\"id\": 1}", "packed", "sent"));
+        Transition again = call(f -> f.transition("parcel", "{\"id\": 1}", null, "sent"));
+        Tap.is(moved.outcome() + moved.state() + again.outcome(), "MOVEDsentALREADY", "transition");
+        Tap.ok(call(IdemFunctions::nextId) > id, "nextId");
+    }
+
+    private void flows() throws Exception {
+        AtomicInteger runs = new AtomicInteger();
+        JdbcIdem.Work<Answer> pay = f -> {
+            insert(f.connection(), "once");
+            return Answer.of(201, "{\"run\": " + runs.incrementAndGet() + "}");
+        };
+        Answer first = idem.once(Claim.of("once"), pay), second = idem.once(Claim.of("once"), pay);
+        Tap.is(first.response() + first.isReplayed() + second.response() + second.statusCode() + second.isReplayed()
+            + Database.orders("once"),
+            "{\"run\": 1}false{\"run\": 1}201true1", "once");
+        try {
+            idem.once(Claim.of("fails"), f -> {
+                insert(f.connection(), "fails");
+                throw new IllegalStateException("no");
+            });
+        } catch (IllegalStateException expected) {
+            Tap.is(Database.orders("fails") + idem.once(Claim.of("fails"), f -> Answer.of(null, null)).isReplayed(),
+                "0false", "once: an exception rolls back");
+        }
+        Answer done = idem.leased(Claim.of("leased").lease(Duration.ofSeconds(12)), lease -> {
+            Thread.sleep(14_000);
+            Ticket other = call(f -> f.begin(Claim.of("leased").lease(SECONDS)));
+            lease.step("charge", "{\"c\": 1}");
+            return Answer.of(200, "[\"" + other.outcome() + "\", " + lease.steps().get("charge") + ", " + lease.isLost() + "]");
+        });
+        Tap.is(done.response(), "[\"IN_FLIGHT\", {\"c\": 1}, false]", "leased: the lease is renewed");
+        Tap.ok(idem.leased(Claim.of("leased").lease(SECONDS), lease -> { throw new IllegalStateException(); }).isReplayed(),
+            "leased: a repetition is replayed");
+        idem.leased(Claim.of("together").lease(SECONDS), lease -> idem.transaction(f -> {
+            insert(f.connection(), "together");
+            Answer answer = Answer.of(200, "1");
+            lease.complete(f.connection(), answer);
+            return answer;
+        }));
+        Tap.is(Database.orders("together") + call(f -> f.lookup("together")).get().state(), "1completed",
+            "leased: rows and response together");
+        try {
+            idem.leased(Claim.of("throws").lease(SECONDS), lease -> { throw new IllegalStateException("no"); });
+        } catch (IllegalStateException expected) {
+            Tap.is(call(f -> f.lookup("throws")).get().state(), "released", "leased: an exception releases the key");
+        }
+        try (Connection holder = pool.getConnection()) {
+            holder.setAutoCommit(false);
+            idem.on(holder).begin(Claim.of("held"));
+            idem.once(Claim.of("held"), pay);
+            Tap.ok(false, "once: in flight");
+        } catch (NotAcquiredException error) {
+            Tap.is(error.ticket().outcome(), Outcome.IN_FLIGHT, "once: in flight");
+        }
+    }
+
+    private void errors() throws Exception {
+        Tap.is(sqlstate(() -> call(f -> f.begin(Claim.of("")))), "PSQLException 22023", "other errors are the driver's");
+        try {
+            new HttpFlow(new HttpOptions<>(pool));
+            Tap.ok(false, "no scope function, no start");
+        } catch (IllegalStateException expected) {
+            Tap.ok(true, "no scope function, no start");
+        }
+        JdbcIdem elsewhere = new JdbcIdem(pool, "no \"such\" schema", "");
+        Tap.is(sqlstate(() -> { try (Connection c = pool.getConnection()) { elsewhere.on(c).claim("k"); } }),
+            "PSQLException 3F000", "the schema's name is quoted");
+    }
+}

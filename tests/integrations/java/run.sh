@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# The Java package with real servers: prints TAP. It needs the cluster of libpq's environment variables, with PGHOST as the directory of
+# its socket, and makes a database there, which is gone afterwards. IDEM_PORTABLE: on the portable edition.
+#
+#   run.sh [functions|jetty|tomcat9|tomcat10|spring ...]    all, or these
+#
+# IDEM_REQUESTS: how many keys the storm has (1000). tomcat9 goes through pgbouncer, which needs a cluster of scripts/cluster.sh.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+source scripts/lib.sh
+
+tests=tests/integrations/java
+build=$PWD/build/integrations/java
+requests=${IDEM_REQUESTS:-1000}
+java=/usr/share/java
+common=$java/postgresql.jar:$java/junixsocket-common.jar:$java/HikariCP.jar:$java/slf4j-api.jar:$java/slf4j-nop.jar
+jetty=$java/servlet-api.jar:$(printf "$java/jetty9-%s.jar:" server servlet http io util security)
+tomcat9=$(printf "$java/tomcat9-%s.jar:" catalina coyote juli util util-scan api jni annotations-api jaspic-api)$java/servlet-api.jar
+tomcat10=$java/tomcat10-embed-core.jar:$java/jakarta-annotation-api.jar
+spring=$(printf "$java/spring3-%s.jar:" core beans context expression aop web web.servlet jdbc transaction)$java/commons-logging.jar
+flags=(-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -Djava.library.path=/usr/lib/x86_64-linux-gnu/jni)
+
+database=integrations_java_$$
+psql=("$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null)
+failed=0
+count=0
+pooler=
+
+# shellcheck disable=SC2317 # called by at_exit
+finish() {
+    [ -z "$pooler" ] || scripts/pooler.sh stop "$pooler" || true
+    "${psql[@]}" --dbname=postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" || true
+}
+at_exit finish
+
+make_database() {
+    "${psql[@]}" --dbname=postgres --command="SET client_min_messages = warning" --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" --command="CREATE DATABASE $database"
+    if [ -n "${IDEM_PORTABLE:-}" ]; then
+        install_portable "$database"
+    else
+        "${psql[@]}" --dbname="$database" --command='CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem'
+    fi
+    "${psql[@]}" --dbname="$database" --file=$tests/database.sql
+}
+
+# url SOCKET_DIRECTORY PORT
+url() {
+    echo "jdbc:postgresql://localhost/$database?user=$PGUSER&sslmode=disable&socketFactory=org.newsclub.net.unix.AFUNIXSocketFactory\$FactoryArg&socketFactoryArg=$1/.s.PGSQL.$2"
+}
+
+# compile DIRECTORY CLASSPATH SOURCE ...: these, and the tests themselves
+compile() {
+    mkdir -p "$build/$1"
+    javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$jar:$common:$2" -d "$build/$1" \
+        $tests/{Tap,Http,Database,ServerProcess,Cases,Storm,Functions}.java "${@:3}"
+}
+
+# run NAME COMMAND ...: the command prints TAP, which becomes one test, with its lines as a subtest.
+run() {
+    local result=ok
+    echo "# Subtest: $1"
+    "${@:2}" | sed 's/^/    /' || result='not ok'
+    [ "$result" = ok ] || failed=1
+    echo "$result $((++count)) - $1"
+}
+
+# The README begins with what is between the lines "// README" of the example.
+check_readme() {
+    local shown
+    shown=$(sed -n '/^```java$/,/^```$/{//!p;/^```$/q}' integrations/java/README.md)
+    [ "$shown" = "$(sed -n '/\/\/ README$/,/\/\/ README$/{//!s/^        //p}' integrations/java/example/Shop.java)" ] && echo 'ok 1 - the example of the README' ||
+        { echo 'not ok 1 - the example of the README'; false; }
+    echo 1..1
+}
+
+# serve NAME CLASSPATH MAIN DATABASE_URL TESTS ARGUMENT ...: the tests, which start MAIN as a process of their own
+serve() {
+    run "$1: ${*:5}" java "${flags[@]}" -Dserver.class="$3" -Dserver.classpath="$jar:$build/$1:$common:$2" -Dserver.log="$build/$1.log" \
+        -Dserver.database.url="$4" -Ddatabase.url="$(url "$PGHOST" "$PGPORT")" -cp "$jar:$build/$1:$common" "${@:5}"
+}
+
+# serve_all NAME CLASSPATH MAIN DATABASE_URL
+serve_all() {
+    rm -f "$build/$1.log"
+    make_database
+    serve "$@" Cases
+    serve "$@" Storm "$requests"
+}
+
+# The sources for jakarta.servlet, as build.sh makes them.
+make_jakarta_sources() {
+    mkdir -p "$build/jakarta"
+    for source in $tests/App.java $tests/LostReplies.java $tests/Pool.java $tests/TomcatServer.java integrations/java/example/Shop.java; do
+        sed -e 's/javax\.servlet/jakarta.servlet/g' -e 's/idem\.postgres\.servlet/idem.postgres.jakarta/g' "$source" >"$build/jakarta/${source##*/}"
+    done
+}
+
+jar=$(integrations/java/build.sh)
+app=($tests/{App,LostReplies,Pool}.java integrations/java/example/Shop.java)
+
+[ $# -gt 0 ] || set -- functions jetty tomcat9 tomcat10 spring
+for framework; do
+    case $framework in
+        functions)
+            compile functions ""
+            make_database
+            run README check_readme
+            run functions java "${flags[@]}" -Ddatabase.url="$(url "$PGHOST" "$PGPORT")" -cp "$jar:$build/functions:$common" Functions
+            ;;
+        jetty)
+            compile jetty "$jetty" "${app[@]}" $tests/JettyServer.java
+            serve_all jetty "$jetty" JettyServer "$(url "$PGHOST" "$PGPORT")"
+            ;;
+        tomcat9)
+            compile tomcat9 "$tomcat9" "${app[@]}" $tests/TomcatServer.java
+            pooler=$(basename "$PGHOST")
+            scripts/pooler.sh start "$pooler" default_pool_size=20
+            serve_all tomcat9 "$tomcat9" TomcatServer "$(url "$PGHOST/pooler" 6432)&prepareThreshold=0"
+            ;;
+        tomcat10)
+            make_jakarta_sources
+            compile tomcat10 "$tomcat10" "$build"/jakarta/*.java
+            serve_all tomcat10 "$tomcat10" TomcatServer "$(url "$PGHOST" "$PGPORT")"
+            ;;
+        spring)
+            compile spring "$jetty:$spring" $tests/{Pool,SpringServer,SpringCases}.java
+            rm -f "$build/spring.log"
+            make_database
+            serve spring "$jetty:$spring" SpringServer "$(url "$PGHOST" "$PGPORT")" SpringCases
+            ;;
+        *)
+            echo "run.sh: no tests for \"$framework\"" >&2
+            exit 2
+            ;;
+    esac
+done
+echo "1..$count"
+exit $failed
