@@ -15,8 +15,8 @@ final class Shop {
 
     static void register(ServletContext context, DataSource pool) {
         // README
-        IdemFilter filter = new IdemFilter(IdemFilter.options(pool).scope(request -> "shop:" + request.getRemoteUser()));
-        context.addFilter("idem", filter).addMappingForUrlPatterns(null, false, "/shop/*");
+        IdemFilter filter = new IdemFilter(IdemFilter.options(pool).scope(HttpServletRequest::getRemoteUser));
+        context.addFilter("idem", filter).addMappingForUrlPatterns(null, true, "/shop/*");
         context.addServlet("orders", new HttpServlet() {
             @Override
             protected void doPost(HttpServletRequest request, HttpServletResponse response) throws IOException {

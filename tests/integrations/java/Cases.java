@@ -256,6 +256,8 @@ final class Cases {
 
     /** The example of the README. */
     private void example() throws Exception {
+        problem(post("/shop/orders", "item=apples".getBytes(), "Idempotency-Key: \"8e03978e\"",
+            "Content-Type: application/x-www-form-urlencoded"), 500, null, "a client without a name has no scope");
         String[] headers = {"X-Account: a", "Idempotency-Key: \"8e03978e\"", "Content-Type: application/x-www-form-urlencoded"};
         Http first = post("/shop/orders", "item=apples".getBytes(), headers), again = post("/shop/orders",
             "item=apples".getBytes(), headers);

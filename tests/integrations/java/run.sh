@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# The Java package with real servers: prints TAP. It needs the cluster of libpq's environment variables, with PGHOST as the directory of
-# its socket, and makes a database there, which is gone afterwards. IDEM_PORTABLE: on the portable edition.
+# The Java package with real servers: prints TAP. It needs the cluster of libpq's environment variables, with PGHOST as the
+# directory of its socket, and makes a database there, which is gone afterwards. IDEM_PORTABLE: on the portable edition.
 #
 #   run.sh [functions|jetty|tomcat9|tomcat10|spring ...]    all, or these
 #
 # IDEM_REQUESTS: how many keys the storm has (1000). tomcat9 goes through pgbouncer, which needs a cluster of scripts/cluster.sh.
+#
+# Debian packages: libservlet-api-java libjakarta-servlet-api-java libpostgresql-jdbc-java libhikaricp-java libslf4j-java
+# libjunixsocket-java libjunixsocket-jni; jetty, spring: libjetty9-java; tomcat9: libtomcat9-java; tomcat10: libtomcat10-embed-java
+# libjakarta-annotation-api-java; spring: libspring-web-servlet-java libspring-jdbc-java libspring-transaction-java
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 source scripts/lib.sh
@@ -65,12 +69,14 @@ run() {
 }
 
 # The README begins with what is between the lines "// README" of the example.
+# shellcheck disable=SC2317,SC2016 # called by run; the backquotes are those of the README
 check_readme() {
-    local shown
+    local shown copied result=ok
     shown=$(sed -n '/^```java$/,/^```$/{//!p;/^```$/q}' integrations/java/README.md)
-    [ "$shown" = "$(sed -n '/\/\/ README$/,/\/\/ README$/{//!s/^        //p}' integrations/java/example/Shop.java)" ] && echo 'ok 1 - the example of the README' ||
-        { echo 'not ok 1 - the example of the README'; false; }
-    echo 1..1
+    copied=$(sed -n '/\/\/ README$/,/\/\/ README$/{//!s/^        //p}' integrations/java/example/Shop.java)
+    [ -n "$shown" ] && [ "$shown" = "$copied" ] || result='not ok'
+    printf '%s\n' "$result 1 - the README begins with the example" 1..1
+    [ "$result" = ok ]
 }
 
 # serve NAME CLASSPATH MAIN DATABASE_URL TESTS ARGUMENT ...: the tests, which start MAIN as a process of their own
@@ -96,7 +102,7 @@ make_jakarta_sources() {
 }
 
 jar=$(integrations/java/build.sh)
-app=($tests/{App,LostReplies,Pool}.java integrations/java/example/Shop.java)
+app=("$tests"/{App,LostReplies,Pool}.java integrations/java/example/Shop.java)
 
 [ $# -gt 0 ] || set -- functions jetty tomcat9 tomcat10 spring
 for framework; do

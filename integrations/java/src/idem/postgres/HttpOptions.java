@@ -42,8 +42,9 @@ public final class HttpOptions<R> {
     }
 
     /**
-     * Required: the space in which the request's key is unique. It names the authenticated client and the API, such as
-     * {@code "orders:" + user}, because clients choose their keys. Null and "" are errors (500).
+     * Required: the space in which the request's key is unique. It names the authenticated client and the API, because
+     * clients choose their keys. Null and "" are errors (500). Return null for a client that is not authenticated: a
+     * scope such as "shop:null" would be shared by all of them.
      */
     public HttpOptions<R> scope(Function<R, String> scope) {
         this.scope = scope;
