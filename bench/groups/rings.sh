@@ -151,7 +151,7 @@ rings_filter() {
         warm ring
         before=$(pages_read)
         full=$(lookup_time f)
-        if [ $round -eq 0 ]; then continue; fi
+        if [ $round -eq 0 ]; then continue; fi # brings the inner pages of the windows' indexes into memory
         sample 'pages read into shared_buffers per look-up of an absent key' "$case" ring $round \
             "$(awk -v before="$before" -v after="$(pages_read)" -v n="$lookups" 'BEGIN {printf "%.4f", (after - before) / n}')"
         sample 'µs per look-up of an absent key' "$case" ring $round "$full"
@@ -175,6 +175,7 @@ warm() { sql -v contender="$1" -f bench/contenders/rings/warm.sql >/dev/null; }
 
 # rings_calls CONTENDER KEYS_FILE LAST_KEY
 rings_calls() {
+    warm "$1"
     run_pgbench --transactions="$calls" --client="$clients" --jobs="$((clients < cores ? clients : cores))" --define=clients="$clients" \
         --define=keys="$3" -- "bench/keys/$2.sql" "bench/contenders/rings/$1.sql"
     [ "$(pgbench_transactions)" -eq $((clients * calls)) ] || die "$1 did not make its $((clients * calls)) calls"
@@ -187,7 +188,6 @@ rings_fresh() {
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
         for contender in "$@"; do
-            warm "$contender"
             rings_calls "$contender" numbered_fresh "$keys"
             sample "$measure, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
@@ -201,7 +201,6 @@ rings_duplicates() {
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
         for contender in "${rings_filled[@]}"; do
-            warm "$contender"
             rings_calls "$contender" numbered_present "$old"
             sample "duplicate claims/s, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
