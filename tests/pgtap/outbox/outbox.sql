@@ -289,13 +289,18 @@ SELECT count(*) FROM idem_outbox_take(repeat('t', 255), 400) \gset dropped_
 SELECT is((SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'idem_outbox_leases'::regclass), 0::bigint, 'leases_are_not_toasted');
 CALL pg_temp.empty();
 
--- What other topics have out costs a take nothing.
+-- What other topics have out costs a take nothing. The least of five counts: a take that plans anew, as an ANALYZE of
+-- autovacuum makes it do, reads the catalogs as well.
 CREATE FUNCTION pg_temp.blocks_of_take(topic text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     plan jsonb;
+    least_blocks int;
 BEGIN
-    EXECUTE format('EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM idem_outbox_take(%L)', topic) INTO plan;
-    RETURN plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks';
+    FOR n IN 1 .. 5 LOOP
+        EXECUTE format('EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM idem_outbox_take(%L)', topic) INTO plan;
+        least_blocks := least(least_blocks, (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int);
+    END LOOP;
+    RETURN least_blocks;
 END $$;
 SELECT pg_temp.blocks_of_take('outbox:mine') \gset dropped_
 SELECT pg_temp.blocks_of_take('outbox:mine') AS alone \gset
