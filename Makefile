@@ -12,10 +12,11 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable check check-all check-rest check-portable check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
-# The portable edition has a file more.
-PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql,$(SQL_FILES))
+# The portable edition has two files more than the extension.
+PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
+                   $(patsubst sql/operations/privileges.sql,sql/operations/citus.sql sql/operations/privileges.sql,$(SQL_FILES)))
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -33,6 +34,8 @@ portable:    ## make build/idem--portable.sql, the edition for servers where no 
 	@scripts/portable.py $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable.sql
 	@scripts/portable.py --uninstall $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-uninstall.sql
 	@scripts/portable.py --tle $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-tle.sql
+integrations: ## build the packages for Node.js, Python and Java, below build/integrations
+	@scripts/integrations.sh
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
 	@scripts/check.sh quick
 check-all:   ## the same and every other test that takes minutes

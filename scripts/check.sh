@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "portable-$$" "portable-13-$$" "portable-14-$$" "portable-16-$$")
+clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-13-$$" "portable-14-$$" "portable-16-$$")
 lanes=()
 chosen=()
 
@@ -167,6 +167,13 @@ orm() { scripts/orm.sh sequelize sqlalchemy active-record; }
 # Every function for applications from nine drivers, directly and through a pooler. A cluster of its own.
 drivers() { scripts/drivers.sh; }
 
+# The packages for frameworks: one framework of each language here, all of them in integrations_long.
+integrations_node() { on_cluster integrations tests/integrations/node/run.sh core express; }
+
+integrations_python() { on_cluster integrations tests/integrations/python/run.sh package flows fastapi; }
+
+integrations_java() { on_cluster integrations tests/integrations/java/run.sh functions jetty; }
+
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
 
@@ -227,6 +234,19 @@ portable_cuts_long() { on_portable ctest_client cuts --tests-regex CutPoints; }
 portable_chaos_long() { scripts/chaos.sh --portable --minutes 10 && echo 'ok 1 - ten minutes of chaos on the portable edition'; }
 
 orm_long() { scripts/orm.sh all; }
+
+integrations_long() { on_cluster integrations all_integrations; }
+
+# On both editions, and through a pooler, which Node's express-pooled and Java's tomcat9 have by themselves.
+all_integrations() {
+    local language status=0
+    for language in node python java; do
+        tests/integrations/"$language"/run.sh || status=1
+        IDEM_PORTABLE=1 tests/integrations/"$language"/run.sh || status=1
+    done
+    IDEM_POOLED=1 tests/integrations/python/run.sh fastapi-asyncpg django || status=1
+    return "$status"
+}
 
 webhooks_long() { IDEM_WEBHOOKS=10000 scripts/examples.sh tests/examples/webhooks.bats; }
 
@@ -341,7 +361,7 @@ failed_tests() {
         s/^(.*[^ ]) +\(Wstat: .*Failed: 0\)\$/\1 ended early/p" "$1" | awk '!/# TODO/ && ++n <= 20'
 }
 
-# The slowest first; what failed last, for whoever sees no more than the end.
+# The table has the slowest suite first. The names of what failed stand at the end, which some see alone.
 summarize() {
     local name rest
     printf '\n%-13s %7s %7s %8s %8s\n' suite passed failed skipped seconds
@@ -365,20 +385,21 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long webhooks_long; do
+for name in tree pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
 quick=("client regress isolation unit" "tree pgtap docs cli recovery")
 portable="portable_pgtap portable_13 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
-rest=("recovery_rest" "recovery_rings judge fuzz bench pooled consumer examples chaos browser orm drivers $portable")
+integrations="integrations_node integrations_python integrations_java"
+rest=("recovery_rest recovery_rings" "judge fuzz bench pooled consumer examples chaos browser orm drivers $integrations $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long cuts_long portable_cuts_long faults_long matrix_long") ;;
+    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long cuts_long portable_cuts_long faults_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -53,17 +53,22 @@ end_group() {
     wait "$2" 2>/dev/null || true
 }
 
-# create_idem CLUSTER: in its database, as docs/operations.md has it; with IDEM_PORTABLE in the environment, the portable edition. Sessions
-# that begin later find idem's names. Where the extension is there already, it stays where it is.
-create_idem() {
-    if [ -n "${IDEM_PORTABLE:-}" ]; then
-        (eval "$(scripts/cluster.sh env "$1")" && install_portable "$PGDATABASE") || return
-    fi
-    scripts/cluster.sh psql "$1" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null <<'SQL'
+# create_idem CLUSTER: install_idem, in its database, whose later sessions find idem's names.
+create_idem() (
+    eval "$(scripts/cluster.sh env "$1")" && install_idem "$PGDATABASE" &&
+        "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 <<'SQL'
+SELECT format('ALTER DATABASE %I SET search_path = public, idem', current_database()) \gexec
+SQL
+)
+
+# install_idem DATABASE: in the schema idem, in the cluster of the environment, as docs/operations.md has it; with IDEM_PORTABLE in the environment,
+# the portable edition. Where an edition is there already, it stays where it is.
+install_idem() {
+    if [ -n "${IDEM_PORTABLE:-}" ]; then install_portable "$1" || return; fi
+    "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null --dbname="$1" <<'SQL'
 SET client_min_messages = warning;
 CREATE SCHEMA IF NOT EXISTS idem;
 SELECT 'CREATE EXTENSION IF NOT EXISTS idem SCHEMA idem' WHERE to_regproc('idem.idem_version') IS NULL \gexec
-SELECT format('ALTER DATABASE %I SET search_path = public, idem', current_database()) \gexec
 SQL
 }
 

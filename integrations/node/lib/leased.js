@@ -7,8 +7,7 @@ const { internalError, retryLater } = require('./problem.js');
 /**
  * Claims under a lease and commits that, runs outside of a transaction, and stores the response under the fence.
  *
- * When the handler fails, the key is not released: idem cannot know what was done outside. The lease runs out, and the scope's policy applies.
- * A handler that knows calls release().
+ * When the handler fails, the key is released. Its steps stay, so the next attempt knows what was done outside.
  *
  * Arguments and result as of transactional().
  */
@@ -26,31 +25,32 @@ async function leased(engine, call, run) {
     if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
     const { fence } = answer;
     // Without a key there is nothing to hold.
-    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), () => {});
+    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), { store() {}, release() {} });
 
     const beats = heartbeat(lease, () => statements.renew(database, call, fence, lease));
     const withResponse = [];
     let released = false;
+    const release = async () => {
+        beats.stop();
+        await statements.release(database, call, fence);
+        released = true;
+    };
     const context = {
         scope: call.scope, key: call.key, fence, signal: beats.signal,
         step: (name, output) => statements.step(database, call, fence, name, output),
         steps: () => statements.steps(database, call),
         withResponse: (work) => { withResponse.push(work); },
-        release: async () => {
-            beats.stop();
-            await statements.release(database, call, fence);
-            released = true;
-        },
+        release,
+    };
+    const store = async (response) => {
+        if (released) return;
+        await database.transaction(async (connection) => {
+            for (const work of withResponse) await work(connection.handle);
+            await statements.complete(connection, call, response, fence);
+        });
     };
     try {
-        const result = await run(context);
-        return { fence, ...await finish(engine, result, async (response) => {
-            if (released) return;
-            await database.transaction(async (connection) => {
-                for (const work of withResponse) await work(connection.handle);
-                await statements.complete(connection, call, response, fence);
-            });
-        }) };
+        return { fence, ...await finish(engine, await run(context), { store, release: () => released || release() }) };
     } finally {
         beats.stop();
     }
@@ -62,16 +62,23 @@ function beginFailed({ log }, error) {
     return isDefinite(error) ? internalError() : retryLater('unavailable', 'The database could not be reached. Nothing was done.');
 }
 
-async function finish(engine, result, store) {
-    if (result.passed || result.error) return engine.afterFailure(result);
+async function finish(engine, result, { store, release }) {
     const { response } = result;
-    if (engine.rollbackOn(response.status)) return { outcome: 'run', response };
+    const failed = result.passed || result.error;
+    if (failed || engine.rollbackOn(response.status)) {
+        try {
+            await release();
+        } catch (error) {
+            engine.log('error', 'idem: the key could not be released; its lease will end', error);
+        }
+        return failed ? engine.afterFailure(result) : { outcome: 'run', response };
+    }
     try {
         await store(response);
         return { outcome: 'run', response };
     } catch (error) {
         engine.log('error', 'idem: the response of leased work could not be stored', error);
-        if (sqlstate(error) === 'ID001') return { outcome: 'run', response: retryLater('stale_fence', 'The lease ran out, and another request took over.') };
+        if (sqlstate(error) === 'ID001') return { outcome: 'run', response: retryLater('lease_lost', 'The lease ran out, and another request took over.') };
         if (isDefinite(error) && !isSerialization(error)) return { outcome: 'run', response: internalError() };
         return { outcome: 'run', response: retryLater('not_stored', 'The response could not be stored. Repeat the request with the same key.') };
     }

@@ -5,13 +5,18 @@
 #   run.sh [functions|jetty|tomcat9|tomcat10|spring ...]    all, or these
 #
 # IDEM_REQUESTS: how many keys the storm has (1000). tomcat9 goes through pgbouncer, which needs a cluster of scripts/cluster.sh.
-#
-# Debian packages: libservlet-api-java libjakarta-servlet-api-java libpostgresql-jdbc-java libhikaricp-java libslf4j-java
-# libjunixsocket-java libjunixsocket-jni; jetty, spring: libjetty9-java; tomcat9: libtomcat9-java; tomcat10: libtomcat10-embed-java
-# libjakarta-annotation-api-java; spring: libspring-web-servlet-java libspring-jdbc-java libspring-transaction-java
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 source scripts/lib.sh
+
+common_packages="libpostgresql-jdbc-java libhikaricp-java libslf4j-java libjunixsocket-java libjunixsocket-jni"
+declare -A packages=(
+    [functions]=""
+    [jetty]=libjetty9-java
+    [tomcat9]=libtomcat9-java
+    [tomcat10]="libtomcat10-embed-java libjakarta-annotation-api-java"
+    [spring]="libjetty9-java libspring-web-servlet-java libspring-jdbc-java libspring-transaction-java"
+)
 
 tests=tests/integrations/java
 build=$PWD/build/integrations/java
@@ -39,11 +44,7 @@ at_exit finish
 
 make_database() {
     "${psql[@]}" --dbname=postgres --command="SET client_min_messages = warning" --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" --command="CREATE DATABASE $database"
-    if [ -n "${IDEM_PORTABLE:-}" ]; then
-        install_portable "$database"
-    else
-        "${psql[@]}" --dbname="$database" --command='CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem'
-    fi
+    install_idem "$database"
     "${psql[@]}" --dbname="$database" --file=$tests/database.sql
 }
 
@@ -101,11 +102,16 @@ make_jakarta_sources() {
     done
 }
 
-jar=$(integrations/java/build.sh)
+jar=$(scripts/integrations.sh java)
 app=("$tests"/{App,LostReplies,Pool}.java integrations/java/example/Shop.java)
 
 [ $# -gt 0 ] || set -- functions jetty tomcat9 tomcat10 spring
 for framework; do
+    # shellcheck disable=SC2086 # words
+    scripts/deps.sh $common_packages ${packages[$framework]-} >&2 || {
+        echo "ok $((++count)) - $framework # SKIP its packages cannot be installed here"
+        continue
+    }
     case $framework in
         functions)
             compile functions ""

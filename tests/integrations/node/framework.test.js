@@ -177,6 +177,6 @@ async function rejected(path, options, status, expected, item) {
 for (const [name, run] of Object.entries(cases)) test(`${framework}: ${name}`, () => run(name))
 
 test(`${framework}: a storm of requests has one effect for each key`, async () => {
-    const report = await storm(server, pool, { requests: Number(process.env.REQUESTS ?? 1000), parallel: 16, kills: 3 })
+    const report = await storm(server, pool, { requests: Number(process.env.IDEM_REQUESTS ?? 1000), parallel: 16, kills: 3 })
     console.log(`# ${framework}: ${JSON.stringify(report)}`)
 })

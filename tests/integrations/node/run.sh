@@ -4,7 +4,7 @@
 #   run.sh [NAME ...]    core, databases, and frameworks: express express4 express-postgres.js express-pooled express-portable
 #                        fastify koa hono nestjs nestjs-fastify; all of them without a name
 #
-# REQUESTS: how many a framework gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
+# IDEM_REQUESTS: how many a framework gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 source scripts/lib.sh
@@ -12,7 +12,7 @@ source scripts/lib.sh
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify koa hono nestjs nestjs-fastify)
 tests=$PWD/tests/integrations/node
-copy=$PWD/build/integrations/node
+copy=$PWD/build/tests/integrations/node # as npm_ci has it
 bindir=$("$PG_CONFIG" --bindir)
 cluster=$(basename "$PGHOST")
 made=() child='' pooler=''
@@ -30,29 +30,20 @@ psql_on() { "$bindir/psql" --no-psqlrc --quiet --output=/dev/null --set=ON_ERROR
 
 # What the lock file names, and the package as npm packs it. 69: the registry cannot be reached.
 install() {
-    mkdir -p "$copy"
-    cp -r "$tests"/*.js* "$tests"/*.ts "$tests"/servers "$copy"
-    if ! cmp --silent "$copy/package-lock.json" "$copy/installed.lock"; then
-        if ! (cd "$copy" && npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json installed.lock); then
-            npm ping --fetch-retries 0 --fetch-timeout 5000 >/dev/null 2>&1 && return 1
-            return 69
-        fi
-    fi
-    rm -rf "$copy/node_modules/idem-postgres" "$copy"/idem-postgres-*.tgz
+    npm_ci tests/integrations/node || return
+    cp -r "$tests"/*.ts "$tests"/servers "$copy" || return
+    local package
+    package=$(scripts/integrations.sh node) || return
+    rm -rf "$copy/node_modules/idem-postgres"
     mkdir "$copy/node_modules/idem-postgres"
-    (cd integrations/node && npm pack --silent --pack-destination "$copy") &&
-        tar --extract --gzip --strip-components=1 --directory="$copy/node_modules/idem-postgres" --file "$copy"/idem-postgres-*.tgz
+    tar --extract --gzip --strip-components=1 --directory="$copy/node_modules/idem-postgres" --file "$package"
 }
 
 # make_database NAME: idem in a schema of its own, and the table of the servers.
 make_database() {
     psql_on postgres --command="DROP DATABASE IF EXISTS \"$1\" WITH (FORCE)" --command="CREATE DATABASE \"$1\"" 2>/dev/null
     made+=("$1")
-    if [ -n "${IDEM_PORTABLE:-}" ] || [[ $1 == *_portable ]]; then
-        install_portable "$1"
-    else
-        psql_on "$1" --command='CREATE SCHEMA idem' --command='CREATE EXTENSION idem SCHEMA idem'
-    fi
+    if [[ $1 == *_portable ]]; then IDEM_PORTABLE=1 install_idem "$1"; else install_idem "$1"; fi
     psql_on "$1" --command='CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL)'
 }
 

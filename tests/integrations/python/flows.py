@@ -158,7 +158,7 @@ def leases():
             idem.begin(run.key, lease=lease, scope=run.scope)
         return OK
 
-    same("flows: leased: the response of a stale fence is not stored: 409", outcome(Pool(connect), keyed("taken"), taken_over, lease=lease), (409, False))
+    same("flows: leased: the response of a stale fence is not stored: 503", outcome(Pool(connect), keyed("taken"), taken_over, lease=lease), (503, False))
 
     async def raising(run):
         run.step("charge", {"charge": 1})

@@ -16,18 +16,17 @@ SOURCE = os.path.join(ROOT, "integrations/python")
 
 
 async def run(direct, logs):
+    built = subprocess.run([os.path.join(ROOT, "scripts/integrations.sh"), "python"], check=True, capture_output=True, text=True).stdout
     work = os.path.join(ROOT, "build/integrations/python/package")
     shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(SOURCE, f"{work}/source", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", ".mypy_cache"))
+    os.mkdir(work)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def command(*words):
         subprocess.run(words, check=True, cwd=work, env=environment, stdout=subprocess.DEVNULL)
 
-    command("/usr/bin/python3", "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", "dist", "./source")
-    (wheel,) = os.listdir(f"{work}/dist")
     command("/usr/bin/python3", "-m", "venv", "--system-site-packages", "venv")
-    command("venv/bin/pip", "install", "--quiet", "--no-deps", "--no-index", f"dist/{wheel}")
+    command("venv/bin/pip", "install", "--quiet", "--no-deps", "--no-index", built.strip())
 
     readme = open(f"{SOURCE}/README.md").read()
     block = re.match(r"```python\n(.*?)```\n", readme, re.DOTALL)

@@ -61,7 +61,7 @@ async def _complete(pool: Pool, settings: Settings, request: Keyed, response: Re
             return response
         except StaleFence as error:
             raise Problem(
-                409, "Another request took over the work.", code="lease_lost", headers={"Retry-After": "1"}
+                503, "Another request took over the work.", code="lease_lost", headers={"Retry-After": "1"}
             ) from error
         except Exception as error:
             if not is_connection_loss(error) and not is_retryable(error):

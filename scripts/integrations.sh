@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds the packages for frameworks, each below build/integrations: an npm package, a wheel, a jar. Prints the path of each.
+#
+#   integrations.sh [node|python|java ...]    all of them, or these
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$PWD/build/integrations
+
+node() {
+    rm -f "$build"/node/*.tgz
+    mkdir -p "$build/node"
+    (cd integrations/node && npm pack --silent --pack-destination "$build/node" >&2)
+    echo "$build"/node/*.tgz
+}
+
+# In a copy, because setuptools writes beside the sources.
+python() {
+    rm -rf "$build"/python/source "$build"/python/*.whl
+    mkdir -p "$build/python"
+    cp -R integrations/python "$build/python/source"
+    (cd "$build/python" && /usr/bin/python3 -m pip wheel --quiet --no-deps --no-build-isolation --no-index ./source >&2)
+    echo "$build"/python/*.whl
+}
+
+java() { integrations/java/build.sh; }
+
+[ $# -gt 0 ] || set -- node python java
+for package; do
+    case $package in
+        node | python | java) ;;
+        *)
+            sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
+            exit 2
+            ;;
+    esac
+done
+scripts/deps.sh --examples python3-pip python3-venv python3-setuptools python3-wheel libservlet-api-java libjakarta-servlet-api-java >&2
+for package; do "$package"; done

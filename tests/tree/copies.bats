@@ -1,0 +1,21 @@
+# What stands in two documents is the same in both.
+
+setup() { cd "$BATS_TEST_DIRNAME/../.."; }
+
+@test "docs/http.md has the example that each package's README begins with" {
+    python3 - <<'PY'
+import pathlib, re, sys
+
+page = pathlib.Path("docs/http.md").read_text()
+for readme in sorted(pathlib.Path("integrations").glob("*/README.md")):
+    block = re.search(r"^```\w+\n.*?^```$", readme.read_text(), re.MULTILINE | re.DOTALL)[0]
+    if block not in page:
+        sys.exit(f"docs/http.md lacks the first example of {readme}")
+PY
+}
+
+@test "the packages have the version of the extension" {
+    version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
+    grep --fixed-strings "\"version\": \"$version\"" integrations/node/package.json
+    grep --fixed-strings --line-regexp "version = \"$version\"" integrations/python/pyproject.toml
+}
