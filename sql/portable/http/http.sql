@@ -359,6 +359,7 @@ $$;
 CREATE FUNCTION idem_http_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
+    usable CONSTANT oid[] := _idem_usable_owners();
     names CONSTANT text[] := '{missing_key_status,malformed_key_status,mismatch_status,in_flight_status,in_doubt_status}';
     given CONSTANT integer[] := ARRAY[$6, $7, $8, $9, $10];
     item  text COLLATE "C";
@@ -411,7 +412,7 @@ BEGIN
         malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),
         mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status), in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),
         in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status), stored_headers = coalesce(excluded.stored_headers, c.stored_headers)
-    WHERE _idem_may_use(c.owner);
+    WHERE coalesce(c.owner, 0) = ANY (usable);
     IF NOT FOUND THEN
         PERFORM _idem_scope_denied($1, (SELECT s.owner FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C"));
     END IF;

@@ -75,6 +75,8 @@ DECLARE
     sender      text COLLATE "C" := $1;
     policy      record;
     now         timestamptz;
+    formats     CONSTANT text[] := ARRAY(SELECT f.name FROM _idem_webhook_formats() f);
+    form        record;
     stored      record;
     id          text COLLATE "C";
     signed_time text COLLATE "C";
@@ -103,31 +105,32 @@ BEGIN
     now := clock_timestamp();
     -- A request may be signed by several secrets of its source, which may read another id and allow another tolerance. The newest names it, so that
     -- each copy has the same id; it is fresh as long as it is by any, and is retained for as long.
-    FOR stored IN SELECT s.source, s.secret, s.tolerance, f.*, f.name IS NULL OR octet_length(s.secret) > 64 AS is_damaged
-                    FROM ONLY idem_webhook_sources s LEFT JOIN _idem_webhook_formats() f ON f.name = s.format
-                   WHERE s.source = sender AND s.expires_at > now OR f.name IS NULL OR octet_length(s.secret) > 64
-                   ORDER BY f.name IS NULL OR octet_length(s.secret) > 64 DESC, s.source, s.created_at DESC, s.expires_at DESC LOOP
+    FOR stored IN SELECT s.source, s.format, s.secret, s.tolerance, s.format <> ALL (formats) OR octet_length(s.secret) > 64 AS is_damaged
+                    FROM ONLY idem_webhook_sources s
+                   WHERE s.source = sender AND s.expires_at > now OR s.format <> ALL (formats) OR octet_length(s.secret) > 64
+                   ORDER BY s.format <> ALL (formats) OR octet_length(s.secret) > 64 DESC, s.source, s.created_at DESC, s.expires_at DESC LOOP
         IF stored.is_damaged THEN
             RAISE data_corrupted USING MESSAGE = format('a secret of webhook source "%s" is damaged', stored.source),
                 HINT = 'Drop it with idem_webhook_source_drop, and set it again.';
         END IF;
-        signatures := _idem_webhook_field($2, stored.signature_field);
-        id := btrim(_idem_webhook_field($2, stored.id_field), E' \t\r\n');
-        CONTINUE WHEN signatures = '' OR octet_length(id) > 255 OR id !~ '^[ -~]*$' OR stored.name = 'standard' AND id = '';
+        SELECT f.* INTO form FROM _idem_webhook_formats() f WHERE f.name = stored.format;
+        signatures := _idem_webhook_field($2, form.signature_field);
+        id := btrim(_idem_webhook_field($2, form.id_field), E' \t\r\n');
+        CONTINUE WHEN signatures = '' OR octet_length(id) > 255 OR id !~ '^[ -~]*$' OR form.name = 'standard' AND id = '';
         signed_time := '';
-        IF stored.name = 'stripe' THEN -- of two times, neither is taken
+        IF form.name = 'stripe' THEN -- of two times, neither is taken
             signed_time := (SELECT CASE WHEN count(*) = 1 THEN min(substr(i.item, 3)) ELSE '' END
                        FROM _idem_webhook_items(signatures, ',') AS i (item) WHERE left(i.item, 2) = 't=');
-        ELSIF stored.is_timed THEN
-            signed_time := btrim(_idem_webhook_field($2, stored.time_field), E' \t\r\n');
+        ELSIF form.is_timed THEN
+            signed_time := btrim(_idem_webhook_field($2, form.time_field), E' \t\r\n');
         END IF;
-        CONTINUE WHEN stored.is_timed AND signed_time !~ '^[0-9]{1,11}$';
-        before := CASE stored.name WHEN 'standard' THEN id || '.' || signed_time || '.' WHEN 'stripe' THEN signed_time || '.'
+        CONTINUE WHEN form.is_timed AND signed_time !~ '^[0-9]{1,11}$';
+        before := CASE form.name WHEN 'standard' THEN id || '.' || signed_time || '.' WHEN 'stripe' THEN signed_time || '.'
                                    WHEN 'slack' THEN 'v0:' || signed_time || ':' ELSE '' END;
-        CONTINUE WHEN NOT _idem_webhook_has_signature(signatures, stored.separator, stored.prefix, stored.is_hex,
+        CONTINUE WHEN NOT _idem_webhook_has_signature(signatures, form.separator, form.prefix, form.is_hex,
                                                       _idem_hmac(stored.secret, convert_to(before, 'UTF8') || $3));
         IF answer.message_id IS NULL THEN
-            answer.message_id := coalesce(nullif(id, ''), nullif(_idem_webhook_body_id($3, stored.id_member), ''), encode(sha256($3), 'hex'));
+            answer.message_id := coalesce(nullif(id, ''), nullif(_idem_webhook_body_id($3, form.id_member), ''), encode(sha256($3), 'hex'));
         END IF;
         span := _idem_span(stored.tolerance, 'tolerance');
         signed_at := CASE WHEN span <> interval '0' THEN timestamptz '1970-01-01 00:00:00+00' + signed_time::float8 * interval '1 s' END;

@@ -161,6 +161,13 @@ CREATE FUNCTION _idem_may_use(owner oid) RETURNS boolean LANGUAGE sql STABLE AS 
     SELECT coalesce(owner, 0) = 0 OR pg_has_role(_idem_caller(), owner, 'USAGE')
 $$;
 
+-- The owners whose scopes the caller may use; 0 is nobody. A value: where idem_scopes is a reference table of Citus, a change of it must not ask
+-- functions about its rows.
+CREATE FUNCTION _idem_usable_owners() RETURNS oid[] LANGUAGE sql STABLE PINNED AS $$
+    SELECT array_agg(o.owner) FROM (SELECT 0::oid UNION SELECT r.oid FROM pg_roles r UNION SELECT s.owner FROM ONLY idem_scopes s) o (owner)
+     WHERE _idem_may_use(o.owner)
+$$;
+
 CREATE FUNCTION _idem_scope_denied(scope text, owner oid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF owner <> 0 AND NOT EXISTS (SELECT FROM pg_roles WHERE oid = owner) THEN
@@ -236,6 +243,8 @@ $$;
 
 CREATE FUNCTION idem_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
+DECLARE
+    usable CONSTANT oid[] := _idem_usable_owners();
 BEGIN
     PERFORM _idem_check_scope($1);
     PERFORM _idem_deadline(clock_timestamp(), _idem_positive_span($2, 'ttl'), 'ttl') WHERE $2 IS NOT NULL;
@@ -260,7 +269,7 @@ BEGIN
         lease = coalesce(excluded.lease, c.lease), on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),
         max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner),
         response_ttl = coalesce(excluded.response_ttl, c.response_ttl)
-    WHERE _idem_may_use(c.owner);
+    WHERE coalesce(c.owner, 0) = ANY (usable);
     IF NOT FOUND THEN
         PERFORM _idem_scope_denied($1, (SELECT s.owner FROM idem_scopes s WHERE s.scope = $1 COLLATE "C"));
     END IF;
@@ -270,6 +279,7 @@ $$;
 CREATE FUNCTION idem_scope_reset LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
+    usable   CONSTANT oid[] := _idem_usable_owners();
     setting  text;
     is_done  boolean;
     known    CONSTANT text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
@@ -291,7 +301,7 @@ BEGIN
     PERFORM _idem_require_writable('idem_scope_reset()');
     EXECUTE 'UPDATE ONLY idem_scopes AS c SET scope = c.scope'
         || coalesce((SELECT string_agg(format(', %I = NULL', k.name), '') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), '')
-        || ' WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner) RETURNING true' INTO is_done USING $1;
+        || ' WHERE c.scope = $1 COLLATE "C" AND coalesce(c.owner, 0) = ANY ($2) RETURNING true' INTO is_done USING $1, usable;
     IF is_done THEN
         RETURN true;
     END IF;
@@ -302,10 +312,12 @@ $$;
 
 CREATE FUNCTION idem_scope_drop LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
+DECLARE
+    usable CONSTANT oid[] := _idem_usable_owners();
 BEGIN
     PERFORM _idem_check_scope($1);
     PERFORM _idem_require_writable('idem_scope_drop()');
-    DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C" AND _idem_may_use(c.owner);
+    DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C" AND coalesce(c.owner, 0) = ANY (usable);
     IF FOUND THEN
         RETURN true;
     END IF;
