@@ -174,7 +174,7 @@ class Edition:
                 self.missing(function)
             else:
                 yield 'function', define(function, function.rest)
-                if is_own:
+                if is_own and function.name.startswith('_'):
                     yield 'comment', f"COMMENT ON {function.kind} {function.name}({function.types}) IS '{INTERNAL}'"
         elif statement.startswith('CREATE VIEW '):
             yield 'view', self.views.get(statement.split()[2], statement).replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)

@@ -19,12 +19,12 @@ SET search_path = pg_catalog, pg_temp AS $$
                 -- Guards are put on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
                   OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
-                                 'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler') THEN 'owner'
+                                 'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
                 WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', '_idem_machine_store',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                  'idem_webhook_source_set', 'idem_webhook_source_drop',
                                  'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
-                                 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
+                                 'idem_citus_colocate', 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
                                  'idem_sweep', 'idem_sweep_status', '_idem_sweep_begin', '_idem_sweep_batch', '_idem_sweep_tell', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
                 ELSE 'application' END,
            'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new

@@ -177,6 +177,7 @@ DECLARE
     wait_until timestamptz;
     queue      bigint;
     taken      bigint;
+    is_first   boolean; -- nobody waits for the lock, or it is the owner's that asks
 BEGIN
     PERFORM _idem_check_key(name, 'name');
     policy := _idem_policy($5);
@@ -185,8 +186,12 @@ BEGIN
     PERFORM _idem_deadline(clock_timestamp(), length, 'ttl');
     PERFORM _idem_require_writable('idem_lock()');
     queue := _idem_hash(policy.scope, name, 8107);
-    IF (CASE WHEN pg_try_advisory_lock_shared(queue) THEN pg_advisory_unlock_shared(queue) END)
-       OR EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.owner = $3 COLLATE "C") THEN
+    is_first := coalesce((CASE WHEN pg_try_advisory_lock_shared(queue) THEN pg_advisory_unlock_shared(queue) END), false);
+    IF NOT is_first THEN
+        is_first := EXISTS (SELECT FROM ONLY idem_locks k
+                             WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.owner = $3 COLLATE "C");
+    END IF;
+    IF is_first THEN
         -- A row that was locked in vain is given back: its holder must be able to renew.
         BEGIN
             taken := _idem_try_lock(policy.scope, name, $3, length, false);
@@ -198,10 +203,13 @@ BEGIN
             NULL;
         END;
     END IF;
-    IF _idem_wrote_lock(policy.scope, name)
-       AND EXISTS (SELECT FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p') THEN
-        RETURN NULL; -- this transaction has it, under another owner's name, and nobody else can free it
-    ELSIF wait_until IS NOT NULL THEN
+    IF _idem_wrote_lock(policy.scope, name) THEN
+        PERFORM FROM ONLY idem_locks k WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p';
+        IF FOUND THEN
+            RETURN NULL; -- this transaction has it, under another owner's name, and nobody else can free it
+        END IF;
+    END IF;
+    IF wait_until IS NOT NULL THEN
         RETURN _idem_lock_in_turn(policy.scope, name, $3, length, wait_until);
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         PERFORM _idem_require_current_lock(policy.scope, name);

@@ -27,10 +27,11 @@ BEGIN
 END
 $$;
 
--- Whether a row is due, as a condition on k and its scope s. $3: now.
-CREATE FUNCTION _idem_sweep_condition(swept text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+-- Whether a row is due, as a condition on k and its scope s. $3: now. is_manual: whether the scope leaves lapsed leases to an operator.
+CREATE FUNCTION _idem_sweep_condition(swept text, is_manual text DEFAULT 's.on_lease_expiry IS NOT DISTINCT FROM ''manual''')
+RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE swept
-        WHEN 'idem_keys' THEN 'k.expires_at <= $3 AND k.state <> ''d'' AND NOT (k.state = ''p'' AND (k.lease_until > $3 OR s.on_lease_expiry IS NOT DISTINCT FROM ''manual''))'
+        WHEN 'idem_keys' THEN format('k.expires_at <= $3 AND k.state <> ''d'' AND NOT (k.state = ''p'' AND (k.lease_until > $3 OR %s))', is_manual)
         WHEN 'idem_locks' THEN 'k.expires_at <= $3 AND NOT (k.state = ''p'' AND k.lease_until > $3)'
         ELSE 'k.expires_at <= $3' END
 $$;
@@ -39,6 +40,69 @@ $$;
 CREATE FUNCTION _idem_sweep_response_condition() RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) AND s.response_ttl IS NOT NULL '
            'AND coalesce(k.completed_at, k.created_at) + _idem_span(s.response_ttl, ''response_ttl'') <= $3'
+$$;
+
+-- Changes up to so many rows that are due, where the rows are on workers of Citus: finds them on all shards, and takes those that nobody is changing,
+-- shard by shard. `condition` says which are due, with $2: scopes, $3: time.
+CREATE FUNCTION _idem_sweep_shards(swept regclass, change text, condition text, rows integer, scopes text[], at timestamptz, OUT due_rows integer, OUT changed integer)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    due     text[];
+    shard   text[];
+    taken   text[];
+    owners  text[];
+    touched integer;
+BEGIN
+    EXECUTE format('SELECT coalesce(array_agg(d.key), ''{}'') FROM (SELECT k.key FROM %s k WHERE %s LIMIT $1) d', swept, condition) INTO due USING rows, scopes, at;
+    due_rows := cardinality(due);
+    changed := 0;
+    FOR shard IN EXECUTE 'SELECT array_agg(u.key ORDER BY u.key) FROM unnest($1) AS u (key) GROUP BY pg_catalog.get_shard_id_for_distribution_column($2, u.key)'
+                 USING due, swept LOOP
+        EXECUTE format('WITH locked AS MATERIALIZED (SELECT k.scope, k.key FROM %s k WHERE k.key = ANY ($1) AND %s FOR UPDATE SKIP LOCKED) '
+                       'SELECT array_agg(l.scope), array_agg(l.key) FROM locked l', swept, condition) INTO owners, taken USING shard, scopes, at;
+        IF taken IS NOT NULL THEN
+            EXECUTE format('%s WHERE k.key = ANY ($1) AND k.scope = ANY ($4) AND %s', format(change, swept), condition) USING taken, scopes, at, owners;
+            GET DIAGNOSTICS touched = ROW_COUNT;
+            changed := changed + touched;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- _idem_sweep_batch for tables that are on workers.
+CREATE FUNCTION _idem_sweep_spread(swept regclass, name text, rows integer, progress jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    now      CONSTANT timestamptz := clock_timestamp();
+    manual   CONSTANT text[] := ARRAY(SELECT s.scope FROM ONLY idem_scopes s WHERE s.on_lease_expiry = 'manual');
+    deleted  record;
+    redacted record;
+    policy   record;
+    is_complete boolean;
+    done     jsonb := coalesce(progress, jsonb_build_object('started_at', now, 'deleted', 0, 'redacted', 0, 'batches', 0));
+BEGIN
+    deleted := _idem_sweep_shards(swept, 'DELETE FROM %s k', _idem_sweep_condition(name, 'k.scope = ANY ($2)'), rows, manual, now);
+    is_complete := deleted.due_rows < rows OR deleted.changed = 0;
+    done := done || jsonb_build_object('deleted', (done ->> 'deleted')::bigint + deleted.changed, 'batches', (done ->> 'batches')::bigint + 1);
+    IF name = 'idem_keys' THEN
+        FOR policy IN SELECT s.scope, now - _idem_span(s.response_ttl, 'response_ttl') AS until FROM ONLY idem_scopes s WHERE s.response_ttl IS NOT NULL LOOP
+            redacted := _idem_sweep_shards(swept, 'UPDATE %s k SET response_omitted = CASE WHEN k.response IS NOT NULL THEN true ELSE k.response_omitted END, '
+                'response = NULL, steps = NULL', 'k.scope = ANY ($2) AND k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) '
+                'AND coalesce(k.completed_at, k.created_at) <= $3', rows, ARRAY[policy.scope], policy.until);
+            is_complete := is_complete AND (redacted.due_rows < rows OR redacted.changed = 0);
+            done := done || jsonb_build_object('redacted', (done ->> 'redacted')::bigint + redacted.changed);
+        END LOOP;
+    END IF;
+    INSERT INTO idem_sweeps AS s (swept, slot, pid, started_at, updated_at, finished_at, complete_from, next_block, blocks_total, blocks_done,
+                                  rows_deleted, rows_redacted, rows_held, batches)
+    SELECT $1, 0, pg_backend_pid(), (done ->> 'started_at')::timestamptz, now, CASE WHEN is_complete THEN now END,
+           CASE WHEN is_complete THEN (done ->> 'started_at')::timestamptz END, 0, 0, 0, (done ->> 'deleted')::bigint, (done ->> 'redacted')::bigint, 0,
+           (done ->> 'batches')::bigint
+    ON CONFLICT (swept, slot) DO UPDATE SET pid = excluded.pid, started_at = excluded.started_at, updated_at = excluded.updated_at,
+        finished_at = excluded.finished_at, complete_from = coalesce(excluded.complete_from, s.complete_from), rows_deleted = excluded.rows_deleted,
+        rows_redacted = excluded.rows_redacted, batches = excluded.batches;
+    RETURN done || jsonb_build_object('is_complete', is_complete, 'held', 0, 'blocks', 0, 'blocks_done', 0);
+END
 $$;
 
 -- Sweeps from a block on: at most so many rows, and for about 50 milliseconds. `progress` has what was done so far; the result is what it is now.
@@ -75,6 +139,9 @@ BEGIN
     END IF;
     PERFORM _idem_require_writable('idem_sweep()');
     PERFORM set_config('synchronous_commit', 'off', true);
+    IF _idem_is_distributed() THEN
+        RETURN _idem_sweep_spread(relation, name, rows, progress);
+    END IF;
     IF done IS NULL THEN
         SELECT jsonb_build_object('slot', 0, 'started_at', now, 'blocks', blocks, 'start', n.block, 'at', n.block, 'has_wrapped', false,
                                   'blocks_done', 0, 'deleted', 0, 'redacted', 0, 'held', 0, 'batches', 0)

@@ -97,6 +97,7 @@ CREATE FUNCTION idem_publish LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     due   timestamptz;
     dedup text COLLATE "C";
+    stored jsonb;
     fresh bigint;
 BEGIN
     IF $1 IS NULL OR octet_length($1) NOT BETWEEN 1 AND 255 THEN
@@ -116,7 +117,8 @@ BEGIN
         PERFORM _idem_require_writable('idem_publish()');
     END IF;
     IF dedup IS NOT NULL AND NOT _idem_claim_or_wait('idem_publish()', dedup, NULL, 'outbox') THEN
-        RETURN (SELECT _idem_outbox_stored_id(k.response) FROM ONLY idem_keys k WHERE k.scope = 'outbox' AND k.key = dedup);
+        SELECT k.response INTO stored FROM ONLY idem_keys k WHERE k.scope = 'outbox' AND k.key = dedup;
+        RETURN _idem_outbox_stored_id(stored);
     END IF;
     fresh := idem_next_id();
     INSERT INTO idem_outbox (id, due_at, topic, key, payload, headers) VALUES (fresh, due, $1, $3, $2, $4);

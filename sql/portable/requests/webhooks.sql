@@ -181,6 +181,7 @@ $$;
 CREATE FUNCTION idem_webhook_source_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
+    formats   CONSTANT text[] := ARRAY(SELECT f.name FROM _idem_webhook_formats() f);
     sender    text COLLATE "C" := $1;
     form      record;
     span      interval := '0';
@@ -219,7 +220,7 @@ BEGIN
     old_until := _idem_deadline(now, kept, 'keep_old');
     DELETE FROM ONLY idem_webhook_sources s
      WHERE s.source = sender
-       AND (old_until <= now OR s.expires_at <= now OR octet_length(s.secret) > 64 OR s.format NOT IN (SELECT f.name FROM _idem_webhook_formats() f)
+       AND (old_until <= now OR s.expires_at <= now OR octet_length(s.secret) > 64 OR s.format <> ALL (formats)
             OR s.secret = bytes AND s.format = form.name AND s.tolerance = span);
     UPDATE ONLY idem_webhook_sources s SET expires_at = old_until WHERE s.source = sender AND s.expires_at > old_until;
     INSERT INTO idem_webhook_sources (source, created_at, expires_at, format, tolerance, secret) VALUES (sender, now, 'infinity', form.name, span, bytes);

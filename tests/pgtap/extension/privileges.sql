@@ -153,7 +153,7 @@ SELECT is(
       WHERE f.name LIKE 'idem\_%' AND has_function_privilege('tap_operator', f.oid, 'EXECUTE')
         AND f.name NOT IN (SELECT name FROM matrix)
         AND f.name !~ '^idem_(token|next_id|id_parts|uuid|machine|state_guard|version_guard|transition|can_|check_|sweep|in_flight|stats|'
-                         'health|http|consume|publish|outbox|verify|allow|api)'),
+                         'health|http|consume|publish|outbox|verify|allow|api|citus)'),
     NULL, 'matrix_has_every_function_of_keys_and_scopes');
 
 -- Tables are closed, to granted roles as well: fences and owners are in them.

@@ -44,7 +44,8 @@ SELECT is((SELECT count(*) FROM idem_lookup('hit:row')), 0::bigint, 'counter_is_
 -- Read without counting.
 SELECT is((SELECT hits FROM idem_hits('hit:a')), 5::bigint, 'hits_are_read');
 SELECT is((SELECT hits FROM idem_hits('hit:a')), 5::bigint, 'and_not_counted_by_reading');
-SELECT is((SELECT h.expires_at FROM idem_hits('hit:a') h), (SELECT c.expires_at FROM idem_counters c WHERE key = 'hit:a' AND scope = ''), 'with_the_end_of_the_window');
+SELECT expires_at AS window_ends FROM idem_hits('hit:a') \gset
+SELECT is((SELECT c.expires_at FROM idem_counters c WHERE key = 'hit:a' AND scope = ''), :'window_ends', 'with_the_end_of_the_window');
 SELECT is_empty($$ SELECT FROM idem_hits('hit:never') $$, 'never_hit');
 SELECT is_empty($$ SELECT FROM idem_hits('hit:a', 'hit:none') $$, 'nor_in_another_scope');
 SELECT idem_hit('hit:over', '1 ms');

@@ -13,10 +13,13 @@ EXCEPTION WHEN query_canceled THEN
     result := SQLSTATE;
     took := extract(epoch FROM clock_timestamp() - start);
 END $$;
-CREATE FUNCTION pg_temp.lease_of(name text, scope text = '') RETURNS float8 LANGUAGE sql AS $$
-    SELECT pg_temp.seconds_from_now(lease_until) FROM idem.idem_locks AS l
-     WHERE l.key = lease_of.name AND l.scope = lease_of.scope
-$$;
+CREATE FUNCTION pg_temp.lease_of(name text, scope text = '') RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+    until timestamptz;
+BEGIN
+    SELECT l.lease_until INTO until FROM idem.idem_locks AS l WHERE l.key = lease_of.name AND l.scope = lease_of.scope;
+    RETURN pg_temp.seconds_from_now(until);
+END $$;
 
 -- Taken, held, freed.
 SELECT idem_lock('lock:a') AS a \gset

@@ -38,7 +38,7 @@ SELECT ok(fence > :fence, 'fence_grows_across_a_sweep') FROM idem_begin('sweep:r
 
 -- Once the operator has decided, it is a key like any other.
 SELECT idem_resolve('sweep:doubt', 'completed', scope => 'sweep:manual');
-UPDATE idem_keys SET expires_at = clock_timestamp() WHERE key = 'sweep:doubt';
+UPDATE idem_keys SET expires_at = now() WHERE key = 'sweep:doubt';
 CALL idem_sweep();
 SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'sweep:doubt'), 0::bigint, 'resolved_key_expires');
 
@@ -46,9 +46,10 @@ SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'sweep:doubt'), 0::bigint,
 SELECT idem_token_issue() AS spent, idem_token_issue() AS old \gset
 SELECT idem_token_redeem(:'spent'), idem_token_redeem(:'old');
 SELECT count(*) AS tokens FROM idem_tokens \gset
-UPDATE idem_tokens SET expires_at = clock_timestamp() WHERE ctid = (SELECT max(ctid) FROM idem_tokens);
+SELECT max(created_at) AS newest FROM idem_tokens \gset
+UPDATE idem_tokens SET expires_at = now() WHERE created_at = :'newest';
 SELECT idem_lock('sweep:held', '1 hour'), idem_lock('sweep:lapsed', '1 ms'), idem_lock('sweep:long lapsed', '1 ms') AS old_fence \gset
-UPDATE idem_locks SET expires_at = clock_timestamp() WHERE key = 'sweep:long lapsed';
+UPDATE idem_locks SET expires_at = now() WHERE key = 'sweep:long lapsed';
 SELECT idem_hit('sweep:counted', '1 hour'), idem_hit('sweep:counted', '1 hour'), idem_hit('sweep:over', '1 ms');
 SELECT idem_allow('sweep:full', 1000, 1), idem_allow('sweep:empty', 0.001, 1);
 CALL pg_temp.sleep('5 ms');

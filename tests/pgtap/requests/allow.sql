@@ -63,9 +63,15 @@ SELECT pg_temp.ask('rate:wider', 0.001, 3, 3);
 SELECT is(pg_temp.ask('rate:wider', 0.001, 5, 2), 't 0', 'burst_that_grew_has_room_at_once');
 
 -- The clock was an hour ahead, and is set back.
-CREATE PROCEDURE pg_temp.set_back(name text) LANGUAGE sql AS $$
-    UPDATE idem.idem_rates SET full_at = full_at + 3600000000000, as_of = as_of + interval '1 hour', expires_at = expires_at + interval '1 hour' WHERE key = name
-$$;
+CREATE PROCEDURE pg_temp.set_back(name text) LANGUAGE plpgsql AS $$
+DECLARE
+    stored idem.idem_rates;
+BEGIN
+    SELECT * INTO stored FROM idem.idem_rates r WHERE r.key = name;
+    stored.as_of := stored.as_of + interval '1 hour';
+    stored.expires_at := stored.expires_at + interval '1 hour';
+    UPDATE idem.idem_rates r SET full_at = r.full_at + 3600000000000, as_of = stored.as_of, expires_at = stored.expires_at WHERE r.key = name;
+END $$;
 SELECT pg_temp.ask('rate:back again', 2, 3, 3);
 CALL pg_temp.set_back('rate:back again');
 SELECT allowed, retry_after_ms FROM idem_allow('rate:back again', 2, 3) \gset

@@ -132,7 +132,7 @@ ROLLBACK;
 SELECT idem_api_key_set('shop', 'a new secret of 31 bytes, or so', keep_old => '1 hour');
 SELECT is(pg_temp.send('nonce:20') || ' ' || pg_temp.send('nonce:21', secret => 'a new secret of 31 bytes, or so'), 'accepted accepted',
           'old_and_new_secret_while_the_old_is_kept');
-UPDATE idem_api_keys SET expires_at = clock_timestamp() WHERE expires_at < 'infinity';
+UPDATE idem_api_keys SET expires_at = now() WHERE expires_at < 'infinity';
 SELECT is(pg_temp.send('nonce:22') || ' ' || pg_temp.send('nonce:22', secret => 'a new secret of 31 bytes, or so'), 'invalid accepted',
           'only_the_new_one_afterwards');
 SELECT idem_api_key_set('shop', convert_to(:'secret', 'UTF8'));

@@ -14,7 +14,7 @@ SELECT idem_token_rotate_secret(), idem_token_rotate_secret();
 SELECT is((SELECT array_agg(key_id - :first ORDER BY key_id) FROM idem_token_secrets), '{0,1,2}', 'old_secrets_stay');
 SELECT is((SELECT count(DISTINCT secret) FROM idem_token_secrets), 3::bigint, 'secrets_differ');
 SELECT idem_token_issue() AS t \gset
-UPDATE idem_token_secrets SET created_at = created_at - interval '8 days 1 minute' WHERE key_id <= :first + 1;
+UPDATE idem_token_secrets SET created_at = now() - interval '8 days 1 minute' WHERE key_id <= :first + 1;
 SELECT idem_token_rotate_secret();
 SELECT is((SELECT array_agg(key_id - :first ORDER BY key_id) FROM idem_token_secrets), '{1,2,3}',
           'and_go_when_the_last_token_they_signed_has_expired');
@@ -23,7 +23,7 @@ SELECT is(idem_token_redeem(:'t'), 'accepted', 'its_tokens_verify_until_then');
 -- A secret that is out of use verifies nothing, even where its row is still there: whoever got hold of it cannot go on.
 SELECT idem_token_issue('long', '7 days') AS t \gset
 SELECT idem_token_rotate_secret();
-UPDATE idem_token_secrets SET created_at = created_at - interval '2 days' WHERE key_id = :first + 4;
+UPDATE idem_token_secrets SET created_at = now() - interval '2 days' WHERE key_id = :first + 4;
 SELECT is(idem_token_redeem(:'t', 'long'), 'invalid', 'token_that_outlives_its_secret');
 
 -- The MAC is the HMAC-SHA256 of RFC 2104 under the secret that the token names, whichever secret the session used last.
