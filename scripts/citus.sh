@@ -85,7 +85,7 @@ start() {
     for node in "${nodes[@]}"; do
         scripts/cluster.sh start "$name-$node" shared_preload_libraries=citus wal_level=logical max_prepared_transactions=200 \
             max_worker_processes=16 max_wal_senders=20 max_replication_slots=20 shared_buffers=64MB fsync=off statement_timeout=5min \
-            citus.node_conninfo=sslmode=prefer citus.max_client_connections=-1 >&2 || return
+            citus.local_hostname="$(socket "$node")" citus.node_conninfo=sslmode=prefer citus.max_client_connections=-1 >&2 || return
     done
 }
 

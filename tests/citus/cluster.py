@@ -16,7 +16,7 @@ import psycopg
 SECONDS = float(os.environ.get("SECONDS_OF_ATTACK", "20"))
 SEED = int(os.environ.get("SEED", str(random.randrange(1000000))))
 CLIENTS = 12
-KEYS = 150
+KEYS_A_SECOND = 40  # new ones; each is in competition for a few moments
 
 tests = failed = 0
 
@@ -69,8 +69,8 @@ def colocation():
         db.execute("CREATE TABLE plain (order_key text, id int)")
         db.execute('CREATE TABLE keyed (id int PRIMARY KEY, order_key text COLLATE "C" NOT NULL)')
         for name, arguments, expected in (
-            ("of another collation", ("plain", "order_key"), ("42804", 'ALTER TABLE plain ALTER COLUMN order_key TYPE text COLLATE "C"')),
-            ("of another type", ("plain", "id"), ("42804", 'ALTER TABLE plain ALTER COLUMN id TYPE text COLLATE "C"')),
+            ("of another collation", ("plain", "order_key"), ("42804", 'ALTER TABLE public.plain ALTER COLUMN order_key TYPE text COLLATE "C"')),
+            ("of another type", ("plain", "id"), ("42804", 'ALTER TABLE public.plain ALTER COLUMN id TYPE text COLLATE "C"')),
             ("that does not exist", ("plain", "nothing"), ("42703", None)),
             ("that a unique index lacks", ("keyed", "order_key"), ("42P16", "Add the column to each of them, as in PRIMARY KEY (order_key, id), or drop them.")),
             ("NULL", ("keyed", None), ("22004", None)),
@@ -96,13 +96,23 @@ class Node:
         self.host = host
         self.data = pathlib.Path(host) / "data"
 
-    def kill(self):
+    def processes(self):
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                if (process / "cwd").resolve() == self.data:
-                    os.kill(int(process.name), signal.SIGKILL)
+                if os.readlink(process / "cwd") == str(self.data):
+                    yield int(process.name)
             except OSError:
                 pass
+
+    def kill(self):
+        while processes := list(self.processes()):
+            for process in processes:
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except OSError:
+                    pass
+            time.sleep(0.01)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)  # its process may not have been waited for
 
     def start(self):
         directory = subprocess.run([os.environ["PG_CONFIG"], "--bindir"], check=True, capture_output=True, text=True).stdout.strip()
@@ -129,7 +139,7 @@ class Attack:
         choose = random.Random(f"{SEED} {self.name} {number}")
         db = None
         while time.monotonic() < self.until:
-            key = f"{self.name} {choose.randrange(KEYS)}"
+            key = f"{self.name} {int(time.monotonic() * KEYS_A_SECOND) + choose.randrange(8)}"
             try:
                 db = db or connect()
                 keeps = choose.random() < 0.8
@@ -198,7 +208,8 @@ def move_shard(choose):
         try:
             db.execute("SELECT citus_move_shard_placement(%s, %s, %s, %s, %s, %s::citus.shard_transfer_mode)", (shard, *source, *target, choose.choice(["force_logical", "block_writes"])))
             return 1
-        except psycopg.Error:
+        except psycopg.Error as error:
+            print(f"# a shard was not moved: {error}")
             return 0
 
 

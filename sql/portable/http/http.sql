@@ -359,7 +359,6 @@ $$;
 CREATE FUNCTION idem_http_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-    usable CONSTANT oid[] := _idem_usable_owners();
     names CONSTANT text[] := '{missing_key_status,malformed_key_status,mismatch_status,in_flight_status,in_doubt_status}';
     given CONSTANT integer[] := ARRAY[$6, $7, $8, $9, $10];
     item  text COLLATE "C";
@@ -402,19 +401,20 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM _idem_require_writable('idem_http_scope_set()');
-    INSERT INTO idem_scopes AS c (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status, malformed_key_status,
-                                  mismatch_status, in_flight_status, in_doubt_status, stored_headers)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    ON CONFLICT (scope) DO UPDATE SET missing_key = coalesce(excluded.missing_key, c.missing_key),
-        keyed_methods = coalesce(excluded.keyed_methods, c.keyed_methods), unstored_statuses = coalesce(excluded.unstored_statuses, c.unstored_statuses),
-        documentation_url = coalesce(excluded.documentation_url, c.documentation_url),
-        missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),
-        malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),
-        mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status), in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),
-        in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status), stored_headers = coalesce(excluded.stored_headers, c.stored_headers)
-    WHERE coalesce(c.owner, 0) = ANY (usable);
-    IF NOT FOUND THEN
-        PERFORM _idem_scope_denied($1, (SELECT s.owner FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C"));
-    END IF;
+    LOOP
+        INSERT INTO idem_scopes (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status, malformed_key_status,
+                                 mismatch_status, in_flight_status, in_doubt_status, stored_headers)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (scope) DO NOTHING;
+        EXIT WHEN FOUND;
+        IF _idem_lock_scope($1) THEN
+            UPDATE ONLY idem_scopes AS c SET missing_key = coalesce($2, c.missing_key), keyed_methods = coalesce($3, c.keyed_methods),
+                unstored_statuses = coalesce($4, c.unstored_statuses), documentation_url = coalesce($5, c.documentation_url),
+                missing_key_status = coalesce($6, c.missing_key_status), malformed_key_status = coalesce($7, c.malformed_key_status),
+                mismatch_status = coalesce($8, c.mismatch_status), in_flight_status = coalesce($9, c.in_flight_status),
+                in_doubt_status = coalesce($10, c.in_doubt_status), stored_headers = coalesce($11, c.stored_headers)
+             WHERE c.scope = $1 COLLATE "C";
+            EXIT;
+        END IF;
+    END LOOP;
 END
 $$;

@@ -18,12 +18,12 @@ $$;
 -- The group of tables whose rows of the same key are on the same worker. NULL: Citus does not know the table, or is not here.
 CREATE FUNCTION _idem_citus_group(target regclass) RETURNS integer LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    found integer;
+    number integer;
 BEGIN
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
-        EXECUTE 'SELECT colocationid FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' INTO found USING target;
+        EXECUTE 'SELECT colocationid FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' INTO number USING target;
     END IF;
-    RETURN found;
+    RETURN number;
 END
 $$;
 
@@ -34,16 +34,21 @@ DECLARE
     is_spread CONSTANT boolean := _idem_citus_group('idem_keys') IS NOT NULL;
 BEGIN
     IF is_spread <> _idem_is_distributed() THEN
-        EXECUTE format('CREATE OR REPLACE FUNCTION _idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS ''SELECT %L::boolean''', is_spread);
+        EXECUTE format('CREATE OR REPLACE FUNCTION _idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS %L', 'SELECT ' || is_spread);
     END IF;
 END
 $$;
 
 -- Spreads or copies a table, and removes the rows that the coordinator had.
 CREATE FUNCTION _idem_citus_place(target regclass, call text, arguments text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    own CONSTANT text := current_setting('client_min_messages');
 BEGIN
+    -- Citus tells that the rows have to be removed, which is done here.
+    PERFORM set_config('client_min_messages', 'warning', true);
     EXECUTE 'SELECT pg_catalog.' || call USING target, arguments[1], arguments[2]::integer;
     EXECUTE 'SELECT pg_catalog.truncate_local_data_after_distributing_table($1)' USING target;
+    PERFORM set_config('client_min_messages', own, true);
 END
 $$;
 
@@ -84,7 +89,7 @@ CREATE FUNCTION idem_citus_colocate(target regclass, key_column name) RETURNS bo
 DECLARE
     groups  CONSTANT integer := _idem_citus_group('idem_keys');
     present CONSTANT integer := _idem_citus_group(target);
-    found   record;
+    part    record;
     lacking text;
 BEGIN
     IF target IS NULL THEN
@@ -96,11 +101,11 @@ BEGIN
     IF groups IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'idem''s tables are not distributed', HINT = 'Call idem_citus_distribute() first.';
     END IF;
-    SELECT a.attnum, a.atttypid, a.attcollation INTO found
+    SELECT a.attnum, a.atttypid, a.attcollation INTO part
       FROM pg_attribute a WHERE a.attrelid = target AND a.attname = key_column AND a.attnum > 0 AND NOT a.attisdropped;
     IF NOT FOUND THEN
         RAISE undefined_column USING MESSAGE = format('column "%s" of table "%s" does not exist', key_column, target);
-    ELSIF found.atttypid <> 'text'::regtype OR found.attcollation <> '"C"'::regcollation THEN
+    ELSIF part.atttypid <> 'text'::regtype OR part.attcollation <> '"C"'::regcollation THEN
         RAISE datatype_mismatch USING MESSAGE = format('column "%s" of table "%s" is not text with the collation "C"', key_column, target),
             DETAIL = 'Only then are rows with the same key on the same worker.',
             HINT = format('ALTER TABLE %s ALTER COLUMN %I TYPE text COLLATE "C"', target, key_column);
@@ -113,7 +118,7 @@ BEGIN
             HINT = 'Undo it with undistribute_table(), then call idem_citus_colocate() again.';
     END IF;
     SELECT string_agg(format('"%s"', i.indexrelid::regclass), ', ' ORDER BY i.indexrelid::regclass::text) INTO lacking
-      FROM pg_index i WHERE i.indrelid = target AND (i.indisunique OR i.indisexclusion) AND found.attnum <> ALL (i.indkey::smallint[]);
+      FROM pg_index i WHERE i.indrelid = target AND (i.indisunique OR i.indisexclusion) AND part.attnum <> ALL (i.indkey::smallint[]);
     IF lacking IS NOT NULL THEN
         RAISE invalid_table_definition USING MESSAGE = format('unique indexes of table "%s" lack the column "%s"', target, key_column),
             DETAIL = format('They are %s. A worker can keep values unique among its own rows only.', lacking),

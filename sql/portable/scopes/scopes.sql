@@ -161,13 +161,6 @@ CREATE FUNCTION _idem_may_use(owner oid) RETURNS boolean LANGUAGE sql STABLE AS 
     SELECT coalesce(owner, 0) = 0 OR pg_has_role(_idem_caller(), owner, 'USAGE')
 $$;
 
--- The owners whose scopes the caller may use; 0 is nobody. A value: where idem_scopes is a reference table of Citus, a change of it must not ask
--- functions about its rows.
-CREATE FUNCTION _idem_usable_owners() RETURNS oid[] LANGUAGE sql STABLE PINNED AS $$
-    SELECT array_agg(o.owner) FROM (SELECT 0::oid UNION SELECT r.oid FROM pg_roles r UNION SELECT s.owner FROM ONLY idem_scopes s) o (owner)
-     WHERE _idem_may_use(o.owner)
-$$;
-
 CREATE FUNCTION _idem_scope_denied(scope text, owner oid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF owner <> 0 AND NOT EXISTS (SELECT FROM pg_roles WHERE oid = owner) THEN
@@ -177,6 +170,20 @@ BEGIN
     END IF;
     RAISE insufficient_privilege USING MESSAGE = format('permission denied for scope "%s"', scope),
         DETAIL = 'Only roles that have the privileges of the scope''s owner may use it.';
+END
+$$;
+
+-- Locks the scope's row, for a change. False: there is none. 42501: the caller may not use it. Here, not in the change: where idem_scopes is a reference
+-- table of Citus, a role has another OID on each node.
+CREATE FUNCTION _idem_lock_scope(wanted text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    holder oid;
+BEGIN
+    SELECT s.owner INTO holder FROM ONLY idem_scopes s WHERE s.scope = wanted COLLATE "C" FOR UPDATE;
+    IF FOUND AND NOT _idem_may_use(holder) THEN
+        PERFORM _idem_scope_denied(wanted, holder);
+    END IF;
+    RETURN FOUND;
 END
 $$;
 
@@ -243,8 +250,6 @@ $$;
 
 CREATE FUNCTION idem_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
-DECLARE
-    usable CONSTANT oid[] := _idem_usable_owners();
 BEGIN
     PERFORM _idem_check_scope($1);
     PERFORM _idem_deadline(clock_timestamp(), _idem_positive_span($2, 'ttl'), 'ttl') WHERE $2 IS NOT NULL;
@@ -263,25 +268,25 @@ BEGIN
         PERFORM _idem_not_supported('rings');
     END IF;
     PERFORM _idem_require_writable('idem_scope_set()');
-    INSERT INTO idem_scopes AS c (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $9)
-    ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl), keep_forever = coalesce(excluded.keep_forever, c.keep_forever),
-        lease = coalesce(excluded.lease, c.lease), on_lease_expiry = coalesce(excluded.on_lease_expiry, c.on_lease_expiry),
-        max_response_size = coalesce(excluded.max_response_size, c.max_response_size), owner = coalesce(excluded.owner, c.owner),
-        response_ttl = coalesce(excluded.response_ttl, c.response_ttl)
-    WHERE coalesce(c.owner, 0) = ANY (usable);
-    IF NOT FOUND THEN
-        PERFORM _idem_scope_denied($1, (SELECT s.owner FROM idem_scopes s WHERE s.scope = $1 COLLATE "C"));
-    END IF;
+    LOOP
+        INSERT INTO idem_scopes (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $9) ON CONFLICT (scope) DO NOTHING;
+        EXIT WHEN FOUND;
+        IF _idem_lock_scope($1) THEN
+            UPDATE ONLY idem_scopes AS c SET ttl = coalesce($2, c.ttl), keep_forever = coalesce($3, c.keep_forever), lease = coalesce($4, c.lease),
+                on_lease_expiry = coalesce($5, c.on_lease_expiry), max_response_size = coalesce($6, c.max_response_size), owner = coalesce($7, c.owner),
+                response_ttl = coalesce($9, c.response_ttl)
+             WHERE c.scope = $1 COLLATE "C";
+            EXIT;
+        END IF;
+    END LOOP;
 END
 $$;
 
 CREATE FUNCTION idem_scope_reset LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-    usable   CONSTANT oid[] := _idem_usable_owners();
     setting  text;
-    is_done  boolean;
     known    CONSTANT text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
                                        WHERE a.attrelid = 'idem_scopes'::regclass AND a.attnum > 1 AND NOT a.attisdropped ORDER BY a.attnum);
 BEGIN
@@ -299,29 +304,25 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM _idem_require_writable('idem_scope_reset()');
-    EXECUTE 'UPDATE ONLY idem_scopes AS c SET scope = c.scope'
-        || coalesce((SELECT string_agg(format(', %I = NULL', k.name), '') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), '')
-        || ' WHERE c.scope = $1 COLLATE "C" AND coalesce(c.owner, 0) = ANY ($2) RETURNING true' INTO is_done USING $1, usable;
-    IF is_done THEN
-        RETURN true;
+    IF NOT _idem_lock_scope($1) THEN
+        RETURN false;
     END IF;
-    PERFORM _idem_check_scope($1);
-    RETURN EXISTS (SELECT FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C");
+    EXECUTE 'UPDATE ONLY idem_scopes AS c SET '
+        || coalesce((SELECT string_agg(format('%I = NULL', k.name), ', ') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), 'scope = c.scope')
+        || ' WHERE c.scope = $1 COLLATE "C"' USING $1;
+    RETURN true;
 END
 $$;
 
 CREATE FUNCTION idem_scope_drop LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
-DECLARE
-    usable CONSTANT oid[] := _idem_usable_owners();
 BEGIN
     PERFORM _idem_check_scope($1);
     PERFORM _idem_require_writable('idem_scope_drop()');
-    DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C" AND coalesce(c.owner, 0) = ANY (usable);
-    IF FOUND THEN
-        RETURN true;
+    IF NOT _idem_lock_scope($1) THEN
+        RETURN false;
     END IF;
-    PERFORM _idem_check_scope($1);
-    RETURN false;
+    DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C";
+    RETURN true;
 END
 $$;

@@ -26,7 +26,7 @@ SELECT pg_temp.answered('unlimited', 'response:other');
 SELECT pg_temp.answered('forever', 'response:forever');
 SELECT idem_claim('without', scope => 'response:a');
 SELECT fence FROM idem_begin('leased', lease => '1 hour', scope => 'response:long') \gset
-UPDATE idem_keys SET created_at = created_at - interval '1 day' WHERE key = 'leased';
+UPDATE idem_keys SET created_at = now() - interval '1 day' WHERE key = 'leased';
 SELECT idem_complete('leased', '{}', 200, :fence, 'response:long');
 SELECT fence FROM idem_begin('working', lease => '1 hour', scope => 'response:a') \gset
 SELECT idem_step('working', :fence, 'charge', '{"charge": 1}', scope => 'response:a');

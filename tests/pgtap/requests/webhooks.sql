@@ -126,7 +126,8 @@ CREATE TEMP TABLE copy AS SELECT format, pg_temp.signed(format, '{}', 'copied') 
 SELECT is((SELECT string_agg(split_part(pg_temp.receive(format, headers, '{}'::text), ' ', 1), ' ') FROM copy) || ', '
           || (SELECT string_agg(split_part(pg_temp.receive(format, headers, '{}'::text), ' ', 1), ' ') FROM copy),
           'accepted accepted accepted accepted accepted, duplicate duplicate duplicate duplicate duplicate', 'the_same_bytes_again');
-SELECT is((SELECT string_agg(key, ' ') FROM idem_keys WHERE scope = 'webhook' AND key = idem_key('github', 'msg_1')), 'github:msg_1', 'as_idem_key_makes_them');
+SELECT idem_key('github', 'msg_1') AS message \gset
+SELECT is((SELECT string_agg(key, ' ') FROM idem_keys WHERE scope = 'webhook' AND key = :'message'), 'github:msg_1', 'as_idem_key_makes_them');
 
 -- Who has signed it.
 SELECT is((SELECT string_agg(pg_temp.send(format, '{}', 'msg_2', key => 'a secret of another'), ' ') FROM format), 'invalid invalid invalid invalid invalid', 'wrong_secret');
