@@ -12,7 +12,7 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
@@ -44,6 +44,8 @@ check-rest:  ## of check-all, what is not in check
 	@scripts/check.sh rest
 check-portable: ## the suites of the portable edition
 	@scripts/check.sh portable
+check-citus: ## the portable edition on a coordinator and three workers; CITUS=DIR, a source tree of Citus, which is built
+	@CITUS="$(CITUS)" scripts/citus.sh
 check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matrix
 	@scripts/check.sh long
 matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky

@@ -84,7 +84,8 @@ void check_storage(Relation relation, const MemberLayout &layout) {
     if (relation->rd_rel->relhassubclass && has_foreign_child(RelationGetRelid(relation), layout))
         raise_not_as_installed(layout.name, "Other tables inherit from it.");
     if (is_distributed(RelationGetRelid(relation)))
-        raise_not_as_installed(layout.name, "Another extension has distributed it.");
+        raise_not_as_installed(layout.name,
+                               "Citus has distributed it. Only the portable edition of idem works on distributed tables.");
 }
 
 void check_columns(Relation table, const MemberLayout &layout) {

@@ -6,11 +6,23 @@ CREATE FUNCTION _idem_citus_tables(OUT name text, OUT is_spread boolean) RETURNS
            ('idem_scopes', false), ('idem_machines', false), ('idem_token_secrets', false), ('idem_api_keys', false), ('idem_webhook_sources', false)
 $$;
 
+-- That this is a coordinator which has copies of reference tables: functions that read them are here alone.
 CREATE FUNCTION _idem_citus_require() RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    is_known boolean;
+    is_here  boolean;
 BEGIN
     IF to_regproc('pg_catalog.create_distributed_table') IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'Citus is not installed in this database',
             HINT = 'CREATE EXTENSION citus on every node, then name the workers with citus_add_node() on the coordinator.';
+    END IF;
+    EXECUTE 'SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_node WHERE groupid = 0), coalesce((SELECT groupid = 0 FROM pg_catalog.pg_dist_local_group), true)'
+       INTO is_known, is_here;
+    IF NOT is_here THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this is not the coordinator';
+    ELSIF NOT is_known THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'the workers do not know the coordinator',
+            HINT = 'SELECT citus_set_coordinator_host(''its host'', 5432)';
     END IF;
 END
 $$;
@@ -83,7 +95,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_citus_distribute(integer) IS
-'Of the portable edition alone: spreads keys, tokens, locks, counters and rates over the workers of a Citus cluster, by key, and copies scopes, machines, secrets and webhook sources to every node. Rows that are there already move. shard_count: NULL is citus.shard_count. To be called by the owner of idem''s tables on the coordinator, again after an upgrade. True: something changed. 55000: Citus is not installed in this database; 22023: shard_count is not 1 to 64000.';
+'Of the portable edition alone: spreads keys, tokens, locks, counters and rates over the workers of a Citus cluster, by key, and copies scopes, machines, secrets and webhook sources to every node. Rows that are there already move. shard_count: NULL is citus.shard_count. To be called by the owner of idem''s tables on the coordinator, again after an upgrade. True: something changed. 55000: Citus is not installed in this database, this is not the coordinator, or citus_set_coordinator_host() was not called; 22023: shard_count is not 1 to 64000.';
 
 CREATE FUNCTION idem_citus_colocate(target regclass, key_column name) RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 DECLARE
