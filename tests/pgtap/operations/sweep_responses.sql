@@ -52,7 +52,7 @@ CALL idem_sweep();
 SELECT is(pg_temp.redacted(), 0::bigint, 'no_response_is_removed_twice');
 
 -- A lease counts from its completion.
-UPDATE idem_keys SET completed_at = completed_at - interval '1 hour' WHERE key = 'leased';
+UPDATE idem_keys SET completed_at = now() - interval '1 hour' WHERE key = 'leased';
 CALL idem_sweep();
 SELECT is(pg_temp.kept(), 'later unlimited', 'completed_an_hour_ago');
 
