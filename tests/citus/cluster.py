@@ -86,6 +86,33 @@ def colocation():
         db.execute("SELECT create_distributed_table('entries', 'account', colocate_with => 'none')")
 
 
+def rows():
+    """The row flows on a table that is spread."""
+    with connect() as db:
+        db.execute('CREATE TABLE item (order_key text COLLATE "C", id int, quantity int NOT NULL, status text NOT NULL DEFAULT \'new\', version bigint NOT NULL DEFAULT 1, PRIMARY KEY (order_key, id))')
+        db.execute("SELECT idem_citus_colocate('item', 'order_key')")
+        key = """'{"order_key": "o-1", "id": 7}'"""
+        for statement, expected in {
+            """SELECT outcome FROM unique_insert('item', '{"order_key": "o-1", "id": 7, "quantity": 5}')""": "inserted",
+            """SELECT outcome FROM unique_insert('item', '{"order_key": "o-1", "id": 7, "quantity": 6}')""": "duplicate",
+            f"""SELECT outcome FROM conditional_update('item', {key}, '{{"quantity": 5}}', '{{"quantity": 4}}')""": "updated",
+            f"""SELECT outcome FROM conditional_update('item', {key}, '{{"quantity": 5}}', '{{"quantity": 3}}')""": "conflict",
+            f"""SELECT outcome FROM conditional_adjust('item', {key}, 'quantity', -4, 0)""": "adjusted",
+            f"""SELECT outcome FROM conditional_adjust('item', {key}, 'quantity', -1, 0)""": "out_of_range",
+            f"""SELECT outcome FROM pessimistic_lock('item', {key})""": "locked",
+            f"""SELECT row_data ->> 'quantity' FROM pessimistic_lock('item', {key})""": "0",
+            f"""SELECT count(*) FROM pessimistic_lock_many('item', ARRAY[{key}]::jsonb[])""": "1",
+            """SELECT outcome FROM guarded_insert('item', '{"order_key": "o-2", "id": 1, "quantity": 1}', '{order_key}')""": "inserted",
+            """SELECT outcome FROM guarded_insert('item', '{"order_key": "o-2", "id": 2, "quantity": 1}', '{order_key}')""": "duplicate",
+        }.items():
+            try:
+                with db.transaction():
+                    got = str(db.execute(statement).fetchone()[0])
+            except psycopg.Error as error:
+                got = f"{error.sqlstate} {error}"
+            check(f"{statement.split('(')[0].split()[-1]} is {expected}", got.split()[0] == expected, got)
+
+
 # --- Attacks --------------------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +139,9 @@ class Node:
                 except OSError:
                     pass
             time.sleep(0.01)
-        (self.data / "postmaster.pid").unlink(missing_ok=True)  # its process may not have been waited for
+        # Their process may not have been waited for, and then counts as running.
+        for lock in (self.data / "postmaster.pid", pathlib.Path(self.host) / ".s.PGSQL.5432.lock"):
+            lock.unlink(missing_ok=True)
 
     def start(self):
         directory = subprocess.run([os.environ["PG_CONFIG"], "--bindir"], check=True, capture_output=True, text=True).stdout.strip()
@@ -237,6 +266,7 @@ def terminate(choose):
 
 calls()
 colocation()
+rows()
 with connect() as db:
     workers = [Node(host) for host, in db.execute("SELECT nodename FROM pg_dist_node WHERE shouldhaveshards ORDER BY nodeid").fetchall()]
 coordinator = Node(os.environ["PGHOST"])

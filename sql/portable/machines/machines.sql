@@ -1019,7 +1019,7 @@ BEGIN
     PERFORM _idem_state_column(target, state_column);
     PERFORM _idem_row_members(target, t.relation, key);
     lock := format('UPDATE %s SET %I = DEFAULT WHERE false RETURNING true', t.item, state_column);
-    statements := _idem_row_change_plan(t.item,
+    statements := _idem_row_change_plan(target, t.item,
         format('pg_catalog.to_jsonb(CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.concat(t.%1$I) END)', state_column),
         format('%I = %L', state_column, to_state), _idem_row_by_key(target, t.relation, key),
         format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column), 'NULL::pg_catalog.numeric', '');

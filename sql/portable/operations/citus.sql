@@ -27,18 +27,6 @@ BEGIN
 END
 $$;
 
--- The group of tables whose rows of the same key are on the same worker. NULL: Citus does not know the table, or is not here.
-CREATE FUNCTION _idem_citus_group(target regclass) RETURNS integer LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    number integer;
-BEGIN
-    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
-        EXECUTE 'SELECT colocationid FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' INTO number USING target;
-    END IF;
-    RETURN number;
-END
-$$;
-
 -- Lets the functions that look at rows' transactions know whether the rows are on workers. The script that installs idem makes
 -- _idem_is_distributed() anew.
 CREATE FUNCTION _idem_citus_note() RETURNS void LANGUAGE plpgsql VOLATILE AS $$

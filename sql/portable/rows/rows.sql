@@ -295,12 +295,20 @@ BEGIN
 END
 $$;
 
--- A statement that changes the row if it is as expected, and one that reads it. `gate` holds; it makes the server read values that it would not need.
-CREATE FUNCTION _idem_row_change_plan(item text, row_data text, changes text, condition text, expected text, number text, gate text)
-RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
+-- `change`, with `results` of what it made of t. Citus takes no function in RETURNING that is not immutable; what is read from the statement runs on the
+-- worker as a whole.
+CREATE FUNCTION _idem_row_returning(target regclass, change text, results text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN ARRAY[format('UPDATE %s SET %s WHERE %s AND (%s)%s RETURNING true, %s, %s, NULL::pg_catalog.jsonb',
-                        item, changes, condition, expected, gate, number, row_data),
+    RETURN format(CASE WHEN _idem_citus_group(target) IS NULL THEN '%s RETURNING %s' ELSE 'WITH t AS (%s RETURNING t.*) SELECT %s FROM t' END, change, results);
+END
+$$;
+
+-- A statement that changes the row if it is as expected, and one that reads it. `gate` holds; it makes the server read values that it would not need.
+CREATE FUNCTION _idem_row_change_plan(target regclass, item text, row_data text, changes text, condition text, expected text, number text, gate text)
+RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY[_idem_row_returning(target, format('UPDATE %s SET %s WHERE %s AND (%s)%s', item, changes, condition, expected, gate),
+                                     format('true, %s, %s, NULL::pg_catalog.jsonb', number, row_data)),
                  format('SELECT (%s) IS TRUE, %s, %s, NULL::pg_catalog.jsonb FROM %s WHERE %s', expected, number, row_data, item, condition)];
 END
 $$;
@@ -564,7 +572,7 @@ BEGIN
         PERFORM _idem_invalid(format('changes must not contain the version column "%s"', held.guarded), 'It is set to expected_version plus one.');
     END IF;
     change := _idem_row_changes(target, changes);
-    RETURN _idem_row_change_plan(t.item, _idem_row_data(target),
+    RETURN _idem_row_change_plan(target, t.item, _idem_row_data(target),
         concat_ws(', ', change.assignments, format('%1$I = t.%1$I OPERATOR(pg_catalog.+) 1', held.guarded)), condition,
         format('t.%I OPERATOR(pg_catalog.=) %L::pg_catalog.int8', held.guarded, expected_version),
         format('CAST(t.%I AS pg_catalog.numeric)', held.guarded), change.gate);
@@ -603,6 +611,7 @@ DECLARE
     condition text;
     present   text;
     wanted    text;
+    column_of_row text; -- Citus sends no constant row to a worker: with a column in it, it is none
 BEGIN
     PERFORM _idem_row_object(key, 'key');
     PERFORM _idem_row_not_empty(expected, 'expected');
@@ -611,8 +620,13 @@ BEGIN
     condition := _idem_row_by_key(target, t.relation, key);
     SELECT string_agg('t.' || v.name, ', ' ORDER BY v.n), string_agg(v.value || v.coll, ', ' ORDER BY v.n) INTO present, wanted
       FROM _idem_row_values(target, expected, '$2', true) AS v;
+    IF _idem_citus_group(target) IS NOT NULL THEN
+        column_of_row := format(', pg_catalog.num_nulls(%s)', present);
+        present := present || column_of_row;
+        wanted := wanted || column_of_row;
+    END IF;
     change := _idem_row_changes(target, changes);
-    RETURN _idem_row_change_plan(t.item, _idem_row_data(target), change.assignments, condition,
+    RETURN _idem_row_change_plan(target, t.item, _idem_row_data(target), change.assignments, condition,
         format('pg_catalog.record_eq(ROW(%s), ROW(%s))', present, wanted), 'NULL::pg_catalog.numeric',
         format(' AND pg_catalog.record_eq(ROW(%s), ROW(%1$s)) IS NOT NULL%s', wanted, change.gate));
 END
@@ -688,8 +702,9 @@ BEGIN
         CASE WHEN maximum IS NOT NULL THEN format('%s OPERATOR(pg_catalog.<=) CAST(%L::pg_catalog.numeric AS %s)', sum, maximum, calc) END,
         CASE WHEN minimum IS NULL AND maximum IS NULL THEN number || ' IS NOT NULL' END);
     condition := _idem_row_by_key(target, t.relation, key);
-    RETURN _idem_row_change_plan(t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), condition, expected,
+    RETURN _idem_row_change_plan(target, t.item, 'NULL::pg_catalog.jsonb', format('%I = %s', column_name, sum), condition, expected,
         CASE WHEN calc = 'pg_catalog.numeric' THEN number
+             WHEN _idem_citus_group(target) IS NOT NULL THEN format('CAST(CAST(%s AS pg_catalog.text) AS pg_catalog.numeric)', number)
              ELSE format('%s._idem_row_digits(%s)', (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = '_idem_row_run'::regproc), number)
         END, '');
 END
@@ -988,9 +1003,11 @@ $$;
 CREATE FUNCTION _idem_row_insert(target oid, relation text, new_row jsonb, clause text, row_data text, detail text)
 RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT format('INSERT INTO %s AS t %s%s RETURNING true, NULL::pg_catalog.numeric, %s, %s', relation,
-                          coalesce('(' || string_agg(v.name, ', ' ORDER BY v.n) || ') VALUES (' || string_agg(v.value, ', ' ORDER BY v.n) || ')',
-                                   'DEFAULT VALUES'), clause, row_data, detail)
+    RETURN (SELECT _idem_row_returning(target,
+                       format('INSERT INTO %s AS t %s%s', relation,
+                              coalesce('(' || string_agg(v.name, ', ' ORDER BY v.n) || ') VALUES (' || string_agg(v.value, ', ' ORDER BY v.n) || ')',
+                                       'DEFAULT VALUES'), clause),
+                       format('true, NULL::pg_catalog.numeric, %s, %s', row_data, detail))
               FROM _idem_row_values(target, new_row, '$3', false) AS v);
 END
 $$;

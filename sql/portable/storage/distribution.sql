@@ -6,6 +6,18 @@ CREATE FUNCTION _idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS
     SELECT false
 $$;
 
+-- The group of tables whose rows of the same key are on the same worker. NULL: Citus does not know the table, or is not here.
+CREATE FUNCTION _idem_citus_group(target regclass) RETURNS integer LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    number integer;
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        EXECUTE 'SELECT colocationid FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' INTO number USING target;
+    END IF;
+    RETURN number;
+END
+$$;
+
 CREATE FUNCTION _idem_note_secret() RETURNS bytea LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     secret bytea := (SELECT s.secret FROM _idem_token_secrets() s LIMIT 1);
