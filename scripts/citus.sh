@@ -100,11 +100,12 @@ make_database() {
     for node in "${nodes[@]:1}"; do psql_on 0 --dbname="$1" --command="SELECT citus_add_node('$(socket "$node")', 5432)"; done
 }
 
-# install_idem_on NAME: the functions on the coordinator alone.
+# install_idem_on NAME: the functions on the coordinator alone. Twice, as after an upgrade.
 install_idem_on() {
-    PGOPTIONS='-c citus.enable_ddl_propagation=off' psql_on 0 --dbname="$1" --set=schema=idem --file=build/idem--portable.sql &&
-        psql_on 0 --dbname="$1" --command='SELECT idem.idem_citus_distribute(6)'
+    load_idem "$1" && psql_on 0 --dbname="$1" --command='SELECT idem.idem_citus_distribute(6)' && load_idem "$1"
 }
+
+load_idem() { PGOPTIONS='-c citus.enable_ddl_propagation=off' psql_on 0 --dbname="$1" --set=schema=idem --file=build/idem--portable.sql; }
 
 # --- The tests -----------------------------------------------------------------------------------------------------------
 

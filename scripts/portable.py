@@ -180,7 +180,7 @@ class Edition:
             yield 'view', self.views.get(statement.split()[2], statement).replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
         elif statement.startswith('COMMENT ON '):
             yield 'comment', statement
-        elif statement == 'SELECT idem_set_privileges()':
+        elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()'): # for what each installation makes anew
             yield 'function', statement
         else:
             yield 'once', statement

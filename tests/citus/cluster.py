@@ -82,6 +82,8 @@ def colocation():
         check("a table is colocated once", got == [True, False], got)
         got = [db.execute("SELECT idem_citus_distribute()").fetchone()[0]]
         check("distributing again changes nothing", got == [False], got)
+        got = db.execute("SELECT _idem_is_distributed()").fetchone()
+        check("an upgrade knows that the tables are distributed", got == (True,), got)
         db.execute("CREATE TABLE entries (account int NOT NULL, order_key text NOT NULL)")
         db.execute("SELECT create_distributed_table('entries', 'account', colocate_with => 'none')")
 
