@@ -115,6 +115,20 @@ def rows():
             check(f"{statement.split('(')[0].split()[-1]} is {expected}", got.split()[0] == expected, got)
 
 
+def sweep():
+    """Responses that are kept for a shorter time than their keys."""
+    with connect() as db:
+        db.execute("SELECT idem_scope_set('short', response_ttl => '1 ms')")
+        for key in range(40):
+            with db.transaction():
+                db.execute("SELECT idem_begin(%s, scope => 'short')", (f"swept {key}",))
+                db.execute("SELECT idem_complete(%s, '{}', 200, scope => 'short')", (f"swept {key}",))
+        time.sleep(0.01)
+        db.execute("CALL idem_sweep(7)")
+        found = db.execute("SELECT count(*)::int, count(response)::int, count(response_omitted)::int FROM idem_keys WHERE scope = 'short'").fetchone()
+        check("a sweep removes responses and keeps their keys", found == (40, 0, 40), found)
+
+
 # --- Attacks --------------------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +283,7 @@ def terminate(choose):
 calls()
 colocation()
 rows()
+sweep()
 with connect() as db:
     workers = [Node(host) for host, in db.execute("SELECT nodename FROM pg_dist_node WHERE shouldhaveshards ORDER BY nodeid").fetchall()]
 coordinator = Node(os.environ["PGHOST"])

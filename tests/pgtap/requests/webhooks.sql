@@ -253,7 +253,7 @@ SELECT is(pg_temp.with_secret('\x00010203040506fffefdfcfbfa', '\x00010203040506f
 SELECT idem_webhook_source_set('github', 'github', 'the next secret', keep_old => '1 hour');
 SELECT is(pg_temp.send('github', '{}', 'old') || ', ' || pg_temp.send('github', '{}', 'new', key => 'the next secret'), 'accepted old, accepted new', 'old_and_new_secret_while_the_old_is_kept');
 SELECT is(pg_temp.send('github', '{}', 'old', key => 'the next secret'), 'duplicate old', 'of_one_space_of_ids');
-UPDATE idem_webhook_sources SET expires_at = clock_timestamp() WHERE expires_at < 'infinity';
+UPDATE idem_webhook_sources SET expires_at = now() WHERE expires_at < 'infinity';
 SELECT is(pg_temp.send('github', '{}', 'later') || ', ' || pg_temp.send('github', '{}', 'later', key => 'the next secret'), 'invalid, accepted later', 'only_the_new_one_afterwards');
 SELECT idem_webhook_source_set('github', 'github', 'a secret of the sender');
 SELECT is(pg_temp.send('github', '{}', 'latest') || ', ' || pg_temp.send('github', '{}', 'latest', key => 'the next secret') || ' '
