@@ -13,16 +13,16 @@ const { Engine } = require('./lib/engine.js');
 function idempotency(options) {
     const engine = new Engine(options);
     return (handler) => (req, res, next) => {
-        const key = req.headers[engine.header] ?? null;
-        if (engine.applies(req.method, key)) serve(engine, handler, key, req, res, next);
+        const field = req.headers[engine.header] ?? null;
+        if (engine.applies(req.method, field)) serve(engine, handler, field, req, res, next);
         else return handler(req, res, next);
     };
 }
 
-async function serve(engine, handler, key, req, res, next) {
+async function serve(engine, handler, field, req, res, next) {
     const capture = new Capture(res);
     let passedOn;
-    const request = { raw: req, method: req.method, url: req.originalUrl, key, readBody: (limit) => readBody(req, limit) };
+    const request = { raw: req, method: req.method, url: req.originalUrl, field, readBody: (limit) => readBody(req, limit) };
     const run = (context) => {
         req.idem = context;
         const fail = (error) => {

@@ -1,4 +1,5 @@
+import type { FastifyRequest } from 'fastify';
 import type { Options } from './index';
 
 /** A plugin: `fastify.register(idempotency, options)`. The handler finds the transaction in `request.idem`. */
-export function idempotency(fastify: any, options: Options): Promise<void>;
+export function idempotency(fastify: any, options: Options<FastifyRequest>): Promise<void>;

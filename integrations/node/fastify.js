@@ -14,22 +14,22 @@ const captures = new WeakMap();
  */
 async function idempotency(fastify, options) {
     const engine = new Engine({ logger: fastify.log, ...options });
-    const keyOf = (request) => request.headers[engine.header] ?? null;
+    const fieldOf = (request) => request.headers[engine.header] ?? null;
     fastify.decorateRequest('idem', null);
 
     fastify.addHook('preParsing', (request, reply, payload, done) => {
-        const key = keyOf(request);
-        if (!engine.applies(request.method, key)) return done(null, payload);
+        const field = fieldOf(request);
+        if (!engine.applies(request.method, field)) return done(null, payload);
         const body = readBody(request.raw, engine.maxBody);
         bodies.set(request, body);
         // An error is answered before the parser meets what is left of the body.
-        body.then(() => done(null, payload), () => serve(engine, key, request, reply, done));
+        body.then(() => done(null, payload), () => serve(engine, field, request, reply, done));
     });
 
     fastify.addHook('preHandler', (request, reply, done) => {
-        const key = keyOf(request);
-        if (!engine.applies(request.method, key)) return done();
-        serve(engine, key, request, reply, done);
+        const field = fieldOf(request);
+        if (!engine.applies(request.method, field)) return done();
+        serve(engine, field, request, reply, done);
     });
 
     fastify.addHook('onError', async (request, reply, error) => {
@@ -40,11 +40,11 @@ async function idempotency(fastify, options) {
 idempotency[Symbol.for('skip-override')] = true;
 idempotency[Symbol.for('fastify.display-name')] = 'idem-postgres';
 
-async function serve(engine, key, request, reply, done) {
+async function serve(engine, field, request, reply, done) {
     const capture = new Capture(reply.raw, reply.getHeaders());
     captures.set(request, capture);
     let hasRun = false;
-    const call = { raw: request, method: request.method, url: request.url, key, readBody: () => bodies.get(request) };
+    const call = { raw: request, method: request.method, url: request.url, field, readBody: () => bodies.get(request) };
     try {
         const response = await engine.handle(call, (context) => {
             hasRun = true;

@@ -8,10 +8,10 @@ const { StreamedResponse } = require('./lib/errors.js');
 function idempotency(options) {
     const engine = new Engine(options);
     return async (c, next) => {
-        const key = c.req.header(engine.header) ?? null;
-        if (!engine.applies(c.req.method, key)) return next();
+        const field = c.req.header(engine.header) ?? null;
+        if (!engine.applies(c.req.method, field)) return next();
         const { pathname, search } = new URL(c.req.url);
-        const request = { raw: c, method: c.req.method, url: pathname + search, key, readBody: (limit) => readBody(c, limit) };
+        const request = { raw: c, method: c.req.method, url: pathname + search, field, readBody: (limit) => readBody(c, limit) };
         let own;
         const response = await engine.handle(request, async (context) => {
             c.set('idem', context);
@@ -42,7 +42,7 @@ function toResponse({ status, headers, body }) {
 async function readBody(c, limit) {
     if (Number(c.req.header('content-length')) > limit) throw new BodyTooLarge();
     if (!c.req.raw.body) return Buffer.alloc(0);
-    if (c.req.raw.bodyUsed) throw new Error('the body was parsed before the middleware saw its bytes: put the middleware before the parser');
+    if (c.req.raw.bodyUsed) throw new Error('the body was parsed before the middleware read its bytes: put the middleware before the parser');
     const chunks = [];
     let length = 0;
     for await (const chunk of c.req.raw.body) {

@@ -21,18 +21,21 @@ export interface Options<Request = any> {
     database: DatabaseHandle;
     /**
      * The space in which the key is unique: the authenticated client and the API. A result that is no text or empty is answered by 500.
-     * What it throws goes to the framework's error handling.
+     * An error that it throws goes to the framework's error handling.
      */
     scope: (request: Request) => string | Promise<string>;
     /** The name of the header field. Default: Idempotency-Key. */
     header?: string;
-    /** The methods that need the middleware. Default: all but GET, HEAD, OPTIONS and TRACE. A key that is given is used whatever the method. */
+    /**
+     * Methods for which the middleware acts even when the request has no key. A request with a key is always handled.
+     * Default: all but GET, HEAD, OPTIONS and TRACE.
+     */
     methods?: string[];
     /** false: without a key the handler runs in a plain transaction. Not given: the scope's policy decides; its default is 400 for POST and PATCH. */
     keyRequired?: false;
     /** What the request is for, as part of the fingerprint. Default: the path with its query. */
     route?: (request: Request) => string | Promise<string>;
-    /** Leased mode: how long the claim lasts without a renewal, in milliseconds. It is renewed every third of that while the handler runs. */
+    /** Leased mode: how long the claim lasts without a renewal, in milliseconds. It is renewed after each third of that time while the handler runs. */
     lease?: number;
     /** How long to wait for a request with the same key that is being processed. Default: not at all. */
     wait?: Interval;
@@ -44,7 +47,7 @@ export interface Options<Request = any> {
     schema?: string;
     /** The statuses that are not stored: the transaction is rolled back, and the response is sent. Default: 500 and above. */
     rollbackOn?: (status: number) => boolean;
-    /** Called after each request, for metrics. What it throws is logged. */
+    /** Called after each request, for metrics. An error that it throws is logged. */
     onOutcome?: (outcome: Outcome) => void;
     /** Gets a line at level info for each keyed request, and errors. Default: errors to the console; with Fastify, its own logger. */
     logger?: { info(line: string): void; error(line: string): void };
@@ -52,21 +55,26 @@ export interface Options<Request = any> {
 
 export interface Outcome {
     scope: string;
-    /** The header field as it came; null without one. */
+    /**
+     * The key in the header field, without quotes. Null without a key, with a malformed one, and if the request did not get to the database
+     * (a body over the limit, no connection).
+     */
     key: string | null;
     method: string;
     route: string;
-    outcome: 'run' | 'replay' | 'reject';
-    /** Of the response; undefined if the framework makes one of the handler's error. */
+    /** `passed`: the handler left the request to the next one, so nothing is stored. No route for the path is the common case. */
+    outcome: 'run' | 'replay' | 'reject' | 'passed';
+    /** Of the response. Undefined if the framework makes the response: after an error that the handler threw, and with `passed`. */
     status?: number;
     /** From the request's arrival to the end of its transaction, in milliseconds. */
     ms: number;
     fence?: bigint;
 }
 
-/** What a handler finds in `req.idem`. It is over with the response. */
+/** `req.idem` in a handler. The response ends it. */
 export interface Transaction<Client = any> {
     scope: string;
+    /** The key in the header field, without quotes; null without a key. */
     key: string | null;
     /** The transaction in which the key is claimed: a client of pg, the `sql` of postgres, or the transaction of the ORM. Do not end it. */
     client: Client;
@@ -74,22 +82,30 @@ export interface Transaction<Client = any> {
     functions: Idem;
 }
 
-/** What a handler finds in `req.idem` in leased mode. Without a key, only `scope` and `key`. */
+/** `req.idem` in a handler in leased mode. Without a key it has only `scope` and `key`. */
 export interface LeasedWork<Client = any> {
     scope: string;
+    /** The key in the header field, without quotes. It is unique within the scope only. */
     key: string;
+    /** Greater than the fence of each earlier attempt. A system that stores the greatest fence it has seen can reject a late attempt. */
     fence: bigint;
     /** Aborted when the lease has passed to another request, or may have. */
     signal: AbortSignal;
-    /** Without output the step is intended, with output it is done; as `idem_step`. */
+    /**
+     * Records a step. Call it without `output` before the step: the step is intended, and may have happened if the attempt ends here. Call it with
+     * `output` after the step: the step is done.
+     */
     step(name: string, output?: unknown): Promise<boolean>;
-    /** The steps of all attempts: the output of each, null for one that was intended. */
+    /** The steps of all attempts: the output of each that is done, null for each that is intended only. */
     steps(): Promise<Record<string, unknown>>;
     /** Work to be done in the transaction that stores the response. */
     withResponse(work: (client: Client) => Promise<unknown>): void;
     /** Gives the key back: the work has failed and left nothing behind. The response is sent and not stored. */
     release(): Promise<void>;
 }
+
+/** The request of a handler behind the middleware: `IdempotentRequest<express.Request>`. In leased mode `Work` is LeasedWork. */
+export type IdempotentRequest<Request, Work = Transaction> = Request & { idem: Work };
 
 interface KeyOptions {
     ttl?: Interval;
@@ -146,6 +162,7 @@ export interface Lock {
  * idem's functions on a pool, a connection or a transaction. On a pool each call is a transaction of its own, so what is to hold until the work is
  * committed (claim, begin without a lease, redeemToken, publish, consume, assertFence) needs the transaction of the work.
  *
+ * @throws TypeError for an argument of a wrong type and for an unknown option
  * @throws IdemError and its subclasses for idem's SQLSTATEs, and the driver's errors for all others
  */
 export class Idem {
@@ -167,7 +184,7 @@ export class Idem {
     /** Runs one statement with `args` as $1, $2 …, once; the ticket's response is its rows. */
     execute(key: string, statement: string, args?: unknown[], options?: KeyOptions & { fingerprint?: Uint8Array }): Promise<Ticket>;
     lookup(key: string, options?: { scope?: string }): Promise<KeyInfo | null>;
-    /** null: somebody else holds it. Call it on a pool. `ttl` in milliseconds, by default 30000. */
+    /** null: another owner holds it. Call it on a pool. `ttl` in milliseconds, by default 30000. */
     lock(name: string, options?: { ttl?: number; owner?: string; wait?: Interval; scope?: string }): Promise<Lock | null>;
     unlock(name: string, fence: Bigint, options?: { scope?: string }): Promise<boolean>;
     /** @throws StaleFence */

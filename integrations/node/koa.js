@@ -10,13 +10,13 @@ const { StreamedResponse } = require('./lib/errors.js');
 function idempotency(options) {
     const engine = new Engine(options);
     return async (ctx, next) => {
-        const key = ctx.req.headers[engine.header] ?? null;
-        if (!engine.applies(ctx.method, key)) return next();
+        const field = ctx.req.headers[engine.header] ?? null;
+        if (!engine.applies(ctx.method, field)) return next();
         const base = { ...ctx.res.getHeaders() };
         // Koa sends after the middleware. What is sent before that is a stream.
         const capture = new Capture(ctx.res);
         let own;
-        const request = { raw: ctx, method: ctx.method, url: ctx.originalUrl, key, readBody: (limit) => readBody(ctx.req, limit) };
+        const request = { raw: ctx, method: ctx.method, url: ctx.originalUrl, field, readBody: (limit) => readBody(ctx.req, limit) };
         const run = async (context) => {
             ctx.state.idem = context;
             await next();

@@ -19,15 +19,15 @@ class IdempotencyInterceptor {
     intercept(executionContext, next) {
         const http = executionContext.switchToHttp();
         const request = http.getRequest();
-        const key = request.headers[this.#engine.header] ?? null;
-        if (!this.#engine.applies(request.method, key)) return next.handle();
+        const field = request.headers[this.#engine.header] ?? null;
+        if (!this.#engine.applies(request.method, field)) return next.handle();
         return new Promise((resolve, reject) => {
-            this.#serve(http.getResponse(), request, key, next, resolve).catch(reject);
+            this.#serve(http.getResponse(), request, field, next, resolve).catch(reject);
         });
     }
 
     // `resolve` takes what Nest is to answer with.
-    async #serve(response, request, key, next, resolve) {
+    async #serve(response, request, field, next, resolve) {
         // Fastify's reply has the response of Node inside.
         const capture = new Capture(response.raw ?? response, response.raw && response.getHeaders());
         const failed = (error) => {
@@ -35,7 +35,7 @@ class IdempotencyInterceptor {
             throw error;
         };
         const call = {
-            raw: request, method: request.method, url: request.originalUrl, key,
+            raw: request, method: request.method, url: request.originalUrl, field,
             readBody: (limit) => readBody(Object.assign(request.raw ?? request, { rawBody: request.rawBody }), limit),
         };
         try {

@@ -15,7 +15,8 @@ async function readBody(request, limit) {
     if (Number(headers['content-length']) > limit || request.rawBody?.length > limit) throw new BodyTooLarge();
     if (Buffer.isBuffer(request.rawBody)) return request.rawBody;
     if (request.readableEnded || request.readableFlowing) {
-        throw new Error('the body was parsed before the middleware saw its bytes: put the middleware before the parser, or keep the bytes in request.rawBody');
+        throw new Error('the body was parsed before the middleware read its bytes: put the middleware before the parser, or let the parser keep the bytes in '
+            + 'request.rawBody, in Express with express.json({ verify: keepRawBody }), in NestJS with NestFactory.create(module, { rawBody: true })');
     }
     const body = await readAll(request, limit);
     // In the same turn of the event loop as the last read: the stream has not ended yet.

@@ -19,12 +19,21 @@ function lend(client) {
     return { handle, takeBack: () => { over = true; } };
 }
 
-async function pgTransaction(pool, work) {
+// Without a listener for `error`, a connection that is lost ends the process.
+async function withClient(pool, work) {
     const client = await pool.connect();
-    let broken = false;
-    const onError = () => { broken = true; };
-    // Without a listener, a connection that is lost would end the process.
+    let isBroken = false;
+    const onError = () => { isBroken = true; };
     client.on('error', onError);
+    try {
+        return await work(client, onError);
+    } finally {
+        client.off('error', onError);
+        client.release(isBroken);
+    }
+}
+
+const pgTransaction = (pool, work) => withClient(pool, async (client, onError) => {
     const { handle, takeBack } = lend(client);
     try {
         await client.query('BEGIN');
@@ -38,22 +47,11 @@ async function pgTransaction(pool, work) {
         takeBack();
         await client.query('ROLLBACK').catch(onError);
         throw error;
-    } finally {
-        client.off('error', onError);
-        client.release(broken);
     }
-}
+});
 
 // A statement that fails on pool.query() closes the connection. On a client of the pool it does not.
-async function pgQuery(handle, text, parameters) {
-    if (!isPool(handle)) return pgRows(handle, text, parameters);
-    const client = await handle.connect();
-    try {
-        return await pgRows(client, text, parameters);
-    } finally {
-        client.release();
-    }
-}
+const pgQuery = (handle, text, parameters) => (isPool(handle) ? withClient(handle, (client) => pgRows(client, text, parameters)) : pgRows(handle, text, parameters));
 
 const isPool = (handle) => typeof handle?.connect === 'function' && 'totalCount' in handle;
 

@@ -21,20 +21,21 @@ class Engine {
         this.log = (level, message, error) => this.logger[level](error === undefined ? message : `${message}: ${error?.stack ?? error}`);
     }
 
-    /** Does the middleware look at this request? `key`: the header field's value, null without one. */
-    applies(method, key) {
-        return key !== null || this.isKeyed(method);
+    /** Whether the middleware handles this request. `field`: the value of the header field, null without one. */
+    applies(method, field) {
+        return field !== null || this.isKeyed(method);
     }
 
     /**
-     * @param request { raw, method, url, key, readBody }: `raw` is the framework's request, for scope and route; readBody(limit) → promise of a Buffer
+     * @param request { raw, method, url, field, readBody }: `raw` is the framework's request, for scope and route; readBody(limit) → promise of a Buffer
      * @param run (context) → promise of { response, error, passed }; called once at most
      * @returns the response to send, { status, headers, body }, or null if the handler passed the request on
      * @throws the handler's error, after the rollback; what the functions scope and route throw
      */
     async handle(request, run) {
         const started = performance.now();
-        const call = { method: request.method, key: request.key };
+        // The key is known when PostgreSQL has parsed the field.
+        const call = { method: request.method, field: request.field, key: null };
         let result = { outcome: 'reject' };
         try {
             call.scope = await this.scope(request.raw);
@@ -73,7 +74,7 @@ class Engine {
 
     /** What to answer when the handler has failed or passed, and nothing is kept: the framework's response, else the error is thrown. */
     afterFailure({ response, error, passed }) {
-        if (passed) return { outcome: 'run' };
+        if (passed) return { outcome: 'passed' };
         if (error instanceof StreamedResponse) {
             this.log('error', `idem: ${error.message}`);
             return { outcome: 'run', response: problem(500, 'streamed', `${error.message}.`) };
@@ -82,9 +83,9 @@ class Engine {
         return response ? { outcome: 'run', response } : { outcome: 'run', error };
     }
 
-    #report({ scope, key, method, route }, { outcome, response, fence }, ms) {
+    #report({ scope, field, key, method, route }, { outcome, response, fence }, ms) {
         const status = response?.status;
-        if (key !== null) this.log('info', `idem: ${outcome} ${method} ${route} key=${key} status=${status ?? '-'}`);
+        if (field !== null) this.log('info', `idem: ${outcome} ${method} ${route} key=${key ?? '-'} status=${status ?? '-'}`);
         if (!this.onOutcome) return;
         try {
             this.onOutcome({ scope, key, method, route, outcome, status, ms, ...(fence === undefined ? {} : { fence }) });

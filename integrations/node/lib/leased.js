@@ -1,5 +1,6 @@
 'use strict';
 
+const { check } = require('./check.js');
 const { isDefinite, isSerialization, sqlstate } = require('./errors.js');
 const { heartbeat } = require('./heartbeat.js');
 const { internalError, retryLater } = require('./problem.js');
@@ -14,18 +15,19 @@ const { internalError, retryLater } = require('./problem.js');
 async function leased(engine, call, run) {
     const { database, statements, lease } = engine;
     let answer;
-    if (call.key === null && engine.keyRequired === false) answer = { action: 'run', fence: null };
+    if (call.field === null && engine.keyRequired === false) answer = { action: 'run', fence: null };
     else {
         try {
             answer = await database.transaction((connection) => statements.begin(connection, call, engine));
         } catch (error) {
             return { outcome: 'reject', response: beginFailed(engine, error) };
         }
+        call.key = answer.key;
     }
     if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
     const { fence } = answer;
     // Without a key there is nothing to hold.
-    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), { store() {}, release() {} });
+    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), { store: (response) => response, release() {} });
 
     const beats = heartbeat(lease, () => statements.renew(database, call, fence, lease));
     const withResponse = [];
@@ -37,17 +39,30 @@ async function leased(engine, call, run) {
     };
     const context = {
         scope: call.scope, key: call.key, fence, signal: beats.signal,
-        step: (name, output) => statements.step(database, call, fence, name, output),
+        step: async (name, output) => {
+            check('name', name, 'text');
+            return statements.step(database, call, fence, name, output);
+        },
         steps: () => statements.steps(database, call),
-        withResponse: (work) => { withResponse.push(work); },
+        withResponse: (work) => {
+            check('work', work, 'function');
+            withResponse.push(work);
+        },
         release,
     };
     const store = async (response) => {
-        if (released) return;
-        await database.transaction(async (connection) => {
-            for (const work of withResponse) await work(connection.handle);
-            await statements.complete(connection, call, response, fence);
-        });
+        if (released) return response;
+        let isCommitting = false;
+        try {
+            await database.transaction(async (connection) => {
+                for (const work of withResponse) await work(connection.handle);
+                await statements.complete(connection, call, response, fence);
+                isCommitting = true;
+            });
+            return response;
+        } catch (error) {
+            return storeFailed(engine, error, isCommitting);
+        }
     };
     try {
         return { fence, ...await finish(engine, await run(context), { store, release: () => released || release() }) };
@@ -73,15 +88,17 @@ async function finish(engine, result, { store, release }) {
         }
         return failed ? engine.afterFailure(result) : { outcome: 'run', response };
     }
-    try {
-        await store(response);
-        return { outcome: 'run', response };
-    } catch (error) {
-        engine.log('error', 'idem: the response of leased work could not be stored', error);
-        if (sqlstate(error) === 'ID001') return { outcome: 'run', response: retryLater('lease_lost', 'The lease ran out, and another request took over.') };
-        if (isDefinite(error) && !isSerialization(error)) return { outcome: 'run', response: internalError() };
-        return { outcome: 'run', response: retryLater('not_stored', 'The response could not be stored. Repeat the request with the same key.') };
-    }
+    return { outcome: 'run', response: await store(response) };
+}
+
+// The handler has done its work. A repetition waits for the end of the lease, unless the COMMIT has succeeded.
+function storeFailed({ log }, error, isCommitting) {
+    log('error', 'idem: the response of leased work could not be stored', error);
+    if (sqlstate(error) === 'ID001') return retryLater('lease_lost', 'The lease ran out, and another request took over.');
+    const detail = 'The response could not be stored. Repeat the request with the same key.';
+    if (isSerialization(error)) return retryLater('serialization_failure', detail);
+    if (isDefinite(error)) return internalError();
+    return retryLater(isCommitting ? 'commit_unknown' : 'unavailable', detail);
 }
 
 module.exports = { leased };

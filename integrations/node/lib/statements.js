@@ -2,7 +2,11 @@
 
 const { encode, interval, quoteIdentifier } = require('./values.js');
 
-/** The calls of one schema for HTTP requests. `connection` has query(text, parameters). */
+/**
+ * The calls of one schema for HTTP requests. `connection` has query(text, parameters).
+ *
+ * A call has the header field as it came (`field`) for the functions of HTTP, and the key in it (`key`) for all others.
+ */
 class Statements {
     #begin;
     #complete;
@@ -13,30 +17,34 @@ class Statements {
 
     constructor(schema) {
         const idem = quoteIdentifier(schema);
-        this.#begin = `SELECT action, status, headers::text AS headers, body_bytes, fence::text AS fence
+        this.#begin = `SELECT action, status, headers::text AS headers, body_bytes, fence::text AS fence, ${idem}.idem_http_key($4::text) AS key
             FROM ${idem}.idem_http_begin($1::text, $2::text, $3::text, $4::text, body_bytes => $5::bytea,
                 lease => $6::text::interval, wait => $7::text::interval, ttl => $8::text::interval)`;
         this.#complete = `SELECT ${idem}.idem_http_complete($1::text, $2::text, $3::text::int, $4::text::jsonb, body_bytes => $5::bytea,
                 fence => $6::text::bigint) AS stored`;
-        const held = `${idem}.idem_http_key($1::text), $2::text::bigint`;
+        const held = '$1::text, $2::text::bigint';
         this.#renew = `SELECT 1 FROM ${idem}.idem_renew(${held}, $3::text::interval, scope => $4::text)`;
         this.#release = `SELECT 1 FROM ${idem}.idem_release(${held}, scope => $3::text)`;
         this.#step = `SELECT ${idem}.idem_step(${held}, $3::text, $4::text::jsonb, scope => $5::text) AS changed`;
-        this.#steps = `SELECT steps::text AS steps FROM ${idem}.idem_lookup(${idem}.idem_http_key($1::text), scope => $2::text)`;
+        this.#steps = `SELECT steps::text AS steps FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
     }
 
-    /** → { action: 'run', fence } or { action: 'replay' | 'reject', response: { status, headers, body } } */
-    async begin(connection, { scope, method, route, key, body }, { lease, wait, ttl } = {}) {
+    /**
+     * → { action: 'run', key, fence } or { action: 'replay' | 'reject', key, response: { status, headers, body } }
+     *
+     * `key` is null if the field is missing or malformed.
+     */
+    async begin(connection, { scope, method, route, field, body }, { lease, wait, ttl } = {}) {
         const [row] = await connection.query(this.#begin,
-            [scope, method, route, key, body.length ? body : null, interval(lease) ?? null, interval(wait) ?? null, interval(ttl) ?? null]);
-        if (row.action === 'run') return { action: 'run', fence: row.fence === null ? null : BigInt(row.fence) };
+            [scope, method, route, field, body.length ? body : null, interval(lease) ?? null, interval(wait) ?? null, interval(ttl) ?? null]);
+        if (row.action === 'run') return { action: 'run', key: row.key, fence: row.fence === null ? null : BigInt(row.fence) };
         const headers = Object.fromEntries(Object.entries(JSON.parse(row.headers ?? '{}'))
             .map(([name, value]) => [name, Array.isArray(value) ? value.map(String) : String(value)]));
-        return { action: row.action, response: { status: row.status, headers, body: Buffer.from(row.body_bytes ?? '') } };
+        return { action: row.action, key: row.key, response: { status: row.status, headers, body: Buffer.from(row.body_bytes ?? '') } };
     }
 
-    async complete(connection, { scope, key }, { status, headers, body }, fence = null) {
-        await connection.query(this.#complete, [scope, key, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
+    async complete(connection, { scope, field }, { status, headers, body }, fence = null) {
+        await connection.query(this.#complete, [scope, field, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
     }
 
     async renew(connection, { scope, key }, fence, lease) {

@@ -23,12 +23,13 @@ async function transactional(engine, call, run) {
     };
     try {
         await database.transaction(async (connection) => {
-            if (call.key !== null || engine.keyRequired !== false) {
+            if (call.field !== null || engine.keyRequired !== false) {
                 const answer = await statements.begin(connection, call, engine);
+                call.key = answer.key;
                 if (answer.action !== 'run') rollback({ outcome: answer.action, response: answer.response });
             }
             stage = 'run';
-            const result = await run({ scope: call.scope, key: call.key, client: connection.handle, functions: new Idem(connection, engine) });
+            const result = await run({ scope: call.scope, key: call.key, client: connection.handle, functions: new Idem(connection, { schema: engine.schema }) });
             if (result.passed || result.error) rollback(engine.afterFailure(result));
             ({ response } = result);
             if (engine.rollbackOn(response.status)) rollback({ outcome: 'run', response });
@@ -59,7 +60,7 @@ async function afterError(engine, call, stage, response, error) {
 
 // The connection was lost in COMMIT. The server may take a moment to notice that, and to end the transaction if it had not committed.
 async function findCommitted({ database, statements, log }, call) {
-    if (call.key === null) return null;
+    if (call.field === null) return null;
     for (const pause of [0, 200, 1000]) {
         await sleep(pause);
         let answer;
@@ -77,7 +78,7 @@ async function findCommitted({ database, statements, log }, call) {
     return null;
 }
 
-const unknownCommit = ({ key }) => (key === null ?
+const unknownCommit = ({ field }) => (field === null ?
     problem(500, 'commit_unknown', 'The connection to the database was lost in COMMIT. The request may or may not have been processed.') :
     retryLater('commit_unknown', 'The connection to the database was lost in COMMIT. Repeat the request with the same key.'));
 

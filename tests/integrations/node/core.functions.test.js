@@ -118,6 +118,42 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
     })
 }
 
+test('a wrong argument or an unknown option rejects with a TypeError that names it, and nothing is sent', async () => {
+    const idem = new Idem({ query: () => assert.fail('a statement was sent'), transaction() {}, handle: null })
+    const fence = 1n
+    const wrong = {
+        key: [() => idem.claim(), () => idem.claim(17), () => idem.claim(null), () => idem.begin({}), () => idem.transition('t', 'k', null, 's')],
+        keys: [() => idem.claimMany('k'), () => idem.claimMany([1])],
+        scoop: [() => idem.claim('k', { scoop: 's' }), () => idem.lookup('k', { scoop: 's' }), () => idem.unlock('n', fence, { scoop: 's' })],
+        scope: [() => idem.claim('k', { scope: 1 }), () => idem.claim('k', { scope: null })],
+        ttl: [() => idem.claim('k', { ttl: '30' }), () => idem.lock('n', { ttl: '30 s' }), () => idem.lock('n', { ttl: '30' }), () => idem.lock('n', { ttl: Infinity })],
+        lease: [() => idem.begin('k', { lease: '30' }), () => idem.renew('k', fence, { lease: true })],
+        wait: [() => idem.lock('n', { wait: true }), () => idem.begin('k', { wait: '5' })],
+        wiat: [() => idem.lock('n', { wiat: 5 })],
+        fence: [() => idem.release('k'), () => idem.complete('k', { fence: 1.5 }), () => idem.assertFence('n', 'x'), () => idem.ack([1n])],
+        fingerprint: [() => idem.begin('k', { fingerprint: 'text' })],
+        statusCode: [() => idem.complete('k', { statusCode: '201' })],
+        status_code: [() => idem.complete('k', { status_code: 201 })],
+        args: [() => idem.execute('k', 'SELECT 1', 'x')],
+        payload: [() => idem.publish('t')],
+        dedupID: [() => idem.publish('t', {}, { dedupID: 'x' })],
+        delay: [() => idem.publish('t', {}, { delay: '10' })],
+        maxMessages: [() => idem.take('t', { maxMessages: 1.5 })],
+        ids: [() => idem.ack(['x'], fence)],
+        retryAfter: [() => idem.nack([fence], fence, { retryAfter: '5' })],
+        messageId: [() => idem.consume('c', 5)],
+        subject: [() => idem.issueToken({ subject: null })],
+        toState: [() => idem.transition('t', {}, null)],
+        fromState: [() => idem.transition('t', {}, undefined, 's')],
+    }
+    for (const [name, calls] of Object.entries(wrong)) {
+        for (const call of calls) await assert.rejects(call, (error) => error instanceof TypeError && error.message.includes(`"${name}"`), `${name} ${call}`)
+    }
+    for (const call of [() => idem.lock('n', 30_000), () => idem.claim('k', 'scope'), () => idem.claim('k', null)]) await assert.rejects(call, TypeError)
+    assert.throws(() => new Idem(pool, { shema: 'idem' }), /"shema"/)
+    assert.throws(() => new Idem(pool, { schema: 1 }), /"schema"/)
+})
+
 test('errors of idem are classes of IdemError, also around a driver\'s error', () => {
     for (const Class of [StaleFence, InFlight, AlreadyDone, InvalidTransition]) assert.ok(new Class('x', 'ID001') instanceof IdemError)
     for (const error of [{ code: 'ID001' }, { cause: Object.assign(new Error(), { code: 'ID001' }) }, { original: { code: 'ID001' } }, { driverError: { code: 'ID001' } },

@@ -24,7 +24,7 @@ const handlers = {
     async charge(req, res) {
         const { idem } = req
         const steps = await idem.steps()
-        attempts.push({ fence: idem.fence, steps })
+        attempts.push({ key: idem.key, fence: idem.fence, steps })
         if (!steps.charge) {
             await idem.step('charge')
             await idem.step('charge', { charge: 'ch_1' })
@@ -37,6 +37,11 @@ const handlers = {
     async unavailable(req, res) {
         req.idem.withResponse((client) => client.query(`INSERT INTO orders (item) VALUES ('unavailable')`))
         res.status(503).end()
+    },
+    async mistakes(req, res) {
+        await assert.rejects(req.idem.step(), TypeError)
+        assert.throws(() => req.idem.withResponse(), TypeError)
+        res.status(201).end()
     },
     async release(req, res) {
         await req.idem.release()
@@ -82,6 +87,19 @@ test('a failure releases the key, and the next attempt finds the steps', async (
     assert.equal(typeof attempts[0].fence, 'bigint')
     assert.ok(attempts[1].fence > attempts[0].fence)
     assert.equal(await count('steps'), 1)
+})
+
+test('the handler gets the key without quotes, and steps and release find it', async () => {
+    attempts.length = 0
+    const field = '"a \\"b\\", \\\\c"'
+    assert.equal((await send('/charge?item=quoted&fails=1', field)).status, 500)
+    assert.equal((await send('/charge?item=quoted&fails=1', `${field};v=1`)).status, 201)
+    assert.equal((await send('/charge?item=quoted&fails=1', field)).headers['idempotent-replayed'], 'true')
+    assert.deepEqual(attempts.map(({ key, steps }) => [key, steps]), [['a "b", \\c', {}], ['a "b", \\c', { charge: { charge: 'ch_1' } }]])
+})
+
+test('a step without a name and work that is no function raise a TypeError', async () => {
+    assert.equal((await send('/mistakes', 'mistakes')).status, 201)
 })
 
 test('a status that is rolled back releases the key', async () => {

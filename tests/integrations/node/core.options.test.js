@@ -7,6 +7,7 @@ import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
 import express from 'express'
+import { Idem } from 'idem-postgres'
 import { idempotency, keepRawBody } from 'idem-postgres/express'
 import pg from 'pg'
 import { post } from './server.js'
@@ -44,13 +45,21 @@ function application(options, handler = async (req, res) => {
     return app
 }
 
-test('without a scope, a database or with a wrong option there is no middleware', () => {
+test('a missing, unknown or wrong option raises a TypeError that names it', () => {
     const right = { database: pool, scope: () => 'test' }
-    for (const wrong of [{ scope: undefined }, { scope: 'test' }, { database: undefined }, { database: {} }, { header: 1 }, { methods: 'POST' },
-        { lease: '30 s' }, { maxBody: -1 }, { keyRequired: true }, { onOutcome: 1 }, { route: '/' }, { rollbackOn: 500 }]) {
-        assert.throws(() => idempotency({ ...right, ...wrong }), TypeError, JSON.stringify(wrong))
+    const wrong = {
+        scope: [undefined, 'test'], database: [undefined, {}], header: [1, ''], methods: ['POST', ['post'], [1]], keyRequired: [true], route: ['/'],
+        lease: ['30 s', '30', 0, NaN, Infinity, 2 ** 31, true], wait: [true, '5', -1, 'soon', null], ttl: ['30', NaN, {}], maxBody: [-1, '5', '1 MB', 1.5],
+        schema: [1, ''], rollbackOn: [500], onOutcome: [1], logger: [console.log, {}, null], leese: [30_000, undefined], keyrequired: [false],
     }
-    assert.throws(() => idempotency(), TypeError)
+    for (const [name, values] of Object.entries(wrong)) {
+        for (const value of values) {
+            assert.throws(() => idempotency({ ...right, [name]: value }), (error) => error instanceof TypeError && error.message.includes(`"${name}"`), `${name}: ${value}`)
+        }
+    }
+    for (const options of [undefined, null, 'scope', 30]) assert.throws(() => idempotency(options), TypeError)
+    for (const wait of [0, 5000, '5 s', '1.5s', '00:00:05', 'PT5S', '1 min 5 s']) idempotency({ ...right, wait, ttl: wait })
+    idempotency({ ...right, wait: undefined, lease: 2 ** 31 - 1, logger: console, methods: ['POST', 'M-SEARCH'] })
 })
 
 test('header, route, ttl and methods', () => withServer(application({ header: 'X-Key', route: () => 'order', ttl: 60_000, methods: ['PUT'] }, async (req, res) => {
@@ -106,6 +115,30 @@ test('onOutcome is told run, replay and reject; its errors change nothing', asyn
     })
 })
 
+test('the key is what PostgreSQL parsed: to the handler, onOutcome and the log', async () => {
+    const keysSeen = [], outcomes = [], lines = []
+    const options = { onOutcome: (outcome) => outcomes.push(outcome), logger: { info: (line) => lines.push(line), error() {} } }
+    await withServer(application(options, (req, res) => {
+        keysSeen.push(req.idem.key)
+        res.status(Number(req.query.status ?? 201)).end()
+    }), async (port) => {
+        const key = newKey()
+        for (const given of [`"${key}"`, key, `"${key}";v=1`]) assert.equal((await post(port, '/?status=503', { key: given })).status, 503)
+        for (const given of [`"${key}"`, key]) assert.equal((await post(port, '/', { key: given })).status, 201)
+        assert.equal((await post(port, '/', { key: `"${key}"`, body: 'other' })).status, 422)
+        assert.equal((await post(port, '/', { key: `"${key}` })).status, 400)
+        assert.deepEqual(keysSeen, [key, key, key, key])
+        assert.deepEqual(outcomes.map((outcome) => outcome.key), [...Array(6).fill(key), null])
+        assert.deepEqual(lines.map((line) => / key=(.*) status/.exec(line)[1]), [...Array(6).fill(key), '-'])
+    })
+})
+
+test('the raw bytes of the body count', () => withServer(application(), async (port) => {
+    const key = newKey()
+    assert.equal((await post(port, '/?item=bytes', { key, body: '{"a":1}' })).status, 201)
+    assert.equal((await post(port, '/?item=bytes', { key, body: '{"a": 1}' })).status, 422)
+}))
+
 test('a logger gets one line for each keyed request', async () => {
     const lines = []
     await withServer(application({ logger: { info: (line) => lines.push(line), error() {} } }), async (port) => {
@@ -117,10 +150,11 @@ test('a logger gets one line for each keyed request', async () => {
 })
 
 test('a parser before the middleware must keep the bytes', async () => {
+    const errors = []
     for (const [parser, status] of [[express.json({ verify: keepRawBody }), 201], [express.json(), 500]]) {
         const app = express()
         app.use(parser)
-        app.use(application({}, (req, res) => res.status(201).json(req.body)))
+        app.use(application({ logger: { info() {}, error: (line) => errors.push(line) } }, (req, res) => res.status(201).json(req.body)))
         await withServer(app, async (port) => {
             const key = newKey()
             const first = await post(port, '/', { key, body: '{"a": 1}' })
@@ -128,6 +162,8 @@ test('a parser before the middleware must keep the bytes', async () => {
             if (status === 201) assert.equal((await post(port, '/', { key, body: '{"a":1}' })).status, 422)
         })
     }
+    assert.equal(errors.length, 1)
+    assert.match(errors[0], /express\.json\(\{ verify: keepRawBody \}\)/)
 })
 
 test('the parser after the middleware gets a body of any length, in pieces', () => {
@@ -143,14 +179,20 @@ test('the parser after the middleware gets a body of any length, in pieces', () 
     })
 })
 
-test('a route that the router does not have is the next one\'s, and claims nothing', () => {
-    const app = express()
-    app.use(idempotency({ database: pool, scope: () => 'test' })(express.Router()))
-    return withServer(app, async (port) => {
-        const key = newKey()
-        assert.equal((await post(port, '/nowhere', { key })).status, 404)
-        assert.deepEqual(await rows(`SELECT FROM idem.idem_lookup($1, 'test')`, [key]), [])
-    })
+test('a route that the router does not have is the next one\'s, claims nothing, and is reported as passed', async () => {
+    for (const lease of [undefined, 30_000]) {
+        const app = express(), outcomes = [], lines = []
+        const options = { database: pool, scope: () => 'test', lease, onOutcome: (outcome) => outcomes.push(outcome), logger: { info: (line) => lines.push(line), error() {} } }
+        app.use(idempotency(options)(express.Router()))
+        await withServer(app, async (port) => {
+            const key = newKey()
+            assert.equal((await post(port, '/nowhere', { key })).status, 404)
+            assert.deepEqual(outcomes.map(({ outcome, status }) => [outcome, status]), [['passed', undefined]])
+            assert.deepEqual(lines, [`idem: passed POST /nowhere key=${key} status=-`])
+            const states = await rows(`SELECT state FROM idem.idem_lookup($1, 'test')`, [key])
+            assert.deepEqual(states, lease ? [{ state: 'released' }] : [])
+        })
+    }
 })
 
 test('the client of a transaction that is over raises', async () => {
@@ -219,8 +261,8 @@ test('a status that the scope does not store is rolled back, and sent', async ()
     })
 })
 
-/** A pool whose connections are cut at COMMIT: before the server has it, or before its answer is passed on. */
-async function withCutPool(when, use) {
+/** A pool whose connections are cut at a statement, by default COMMIT: before the server has it, or before its answer is passed on. */
+async function withCutPool(when, use, isStatement = (data) => data.includes('COMMIT')) {
     const directory = mkdtempSync(`${tmpdir()}/idem-cut-`)
     let isArmed = true
     const proxy = net.createServer((client) => {
@@ -229,14 +271,14 @@ async function withCutPool(when, use) {
             client.destroy()
             server.destroy()
         }
-        let isCommitting = false
+        let isCut = false
         client.on('data', (data) => {
-            isCommitting = isArmed && data.includes('COMMIT')
-            if (isCommitting) isArmed = false
-            if (isCommitting && when === 'before') cut()
+            isCut = isArmed && isStatement(data)
+            if (isCut) isArmed = false
+            if (isCut && when === 'before') cut()
             else server.write(data)
         }).on('error', cut).on('close', cut)
-        server.on('data', (data) => (isCommitting ? cut() : client.write(data))).on('error', cut).on('close', cut)
+        server.on('data', (data) => (isCut ? cut() : client.write(data))).on('error', cut).on('close', cut)
     }).listen(`${directory}/.s.PGSQL.5432`)
     await once(proxy, 'listening')
     const cutPool = new pg.Pool({ host: directory, port: 5432 })
@@ -264,6 +306,38 @@ test('a connection that is lost before COMMIT: 503, and a repetition runs', () =
     assert.equal((await post(port, '/?item=lost-before', { key })).status, 201)
     assert.equal(await count('lost-before'), 1)
 })))
+
+test('leased mode: a connection that is lost while the response is stored is 503, with the code of its moment', async () => {
+    let commits
+    const isSecondCommit = (data) => data.includes('COMMIT') && ++commits === 2
+    for (const [item, isStatement, code] of [
+        ['lease-complete', (data) => data.includes('idem_http_complete'), 'unavailable'], ['lease-commit', isSecondCommit, 'commit_unknown'],
+    ]) {
+        commits = 0
+        await withCutPool('before', (database) => withServer(application({ database, lease: 30_000 }, (req, res) => {
+            req.idem.withResponse((client) => insert(client, item))
+            res.status(201).end()
+        }), async (port) => {
+            const response = await post(port, '/', { key: newKey() })
+            assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', code])
+            assert.equal(await count(item), 0)
+        }), isStatement)
+    }
+})
+
+test('leased mode: a serialization failure while the response is stored is 503', () => withServer(application({ lease: 30_000 }, (req, res) => {
+    req.idem.withResponse((client) => client.query(`DO $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$`))
+    res.status(201).end()
+}), async (port) => {
+    const response = await post(port, '/', { key: newKey() })
+    assert.deepEqual([response.status, JSON.parse(response.body).code], [503, 'serialization_failure'])
+}))
+
+test('a connection that is lost in a call on a pool rejects the call, and the process goes on', () => withCutPool('before', async (database) => {
+    const idem = new Idem(database)
+    await assert.rejects(idem.claim('lost in a call'))
+    assert.equal(await idem.claim('lost in a call'), true)
+}, (data) => data.includes('idem_claim')))
 
 test('a handler that writes in one turn of the event loop is no stream', () => withServer(application({}, (req, res) => {
     res.writeHead(201, 'Made', { 'Content-Type': 'text/plain', 'X-A': ['1', '2'] })

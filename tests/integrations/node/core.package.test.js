@@ -2,31 +2,128 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
 import { post } from './server.js'
 
 const directory = 'node_modules/idem-postgres'
 const read = (file) => readFileSync(`${directory}/${file}`, 'utf8')
 
-test('the README begins with the example, and the example works', async () => {
-    const [, code] = /```js\n(.*?)```/s.exec(read('README.md'))
-    assert.equal(code, read('example.mjs'))
-    assert.ok(code.split('\n').length <= 18)
-    writeFileSync('example.mjs', code)
-    const port = 20000 + (process.pid % 10000)
-    const server = spawn(process.execPath, ['example.mjs'], { env: { ...process.env, PORT: port }, stdio: 'inherit' })
+const readme = read('README.md')
+const blocks = (language) => [...readme.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, text]) => text)
+const [example, leasedExample, lockExample] = blocks('js')
+const pool = new pg.Pool({ max: 1 })
+after(() => pool.end())
+let ports = 20000 + (process.pid % 10000)
+
+/** Runs the program in a process of its own, and calls `use` with its port when it answers. */
+async function withProgram(file, code, use) {
+    writeFileSync(file, code)
+    const port = ++ports
+    const server = spawn(process.execPath, [file], { env: { ...process.env, PORT: port, PGAPPNAME: file }, stdio: ['ignore', 'inherit', 'ignore'] })
+    const ended = once(server, 'exit')
     try {
-        const order = () => post(port, '/orders', { key: 'readme', body: '{"item": "readme"}', headers: { Authorization: 'Bearer s3cret' } })
-        let first
-        while (!first) first = await order().catch(() => sleep(100))
-        const again = await order()
-        assert.deepEqual([first.status, again.status, again.headers['idempotent-replayed']], [201, 201, 'true'])
-        assert.deepEqual(again.body, first.body)
+        while (!(await post(port, '/').catch(() => sleep(100)))) assert.equal(server.exitCode, null, `${file} ended`)
+        await use(port)
+        assert.equal(server.exitCode, null, `${file} ended`)
     } finally {
         server.kill()
+        await ended
+    }
+}
+
+const placeOrder = (port, key) => post(port, '/orders', { key, body: '{"item": "readme"}', headers: { Authorization: 'Bearer s3cret' } })
+
+test('the README begins with the example, and the example works', async () => {
+    assert.ok(readme.startsWith('```js\n'))
+    assert.equal(example, read('example.mjs'))
+    assert.ok(example.split('\n').length <= 18)
+    await withProgram('example.mjs', example, async (port) => {
+        const first = await placeOrder(port, 'readme'), again = await placeOrder(port, 'readme')
+        assert.deepEqual([first.status, again.status, again.headers['idempotent-replayed']], [201, 201, 'true'])
+        assert.deepEqual(again.body, first.body)
+    })
+})
+
+test('the example answers 401 to a request without a client', () => withProgram('example.mjs', example, async (port) => {
+    for (const headers of [{}, { Authorization: 'Bearer wrong' }, { Authorization: 'constructor' }]) {
+        assert.equal((await post(port, '/orders', { key: 'readme-401', body: '{"item": "readme"}', headers })).status, 401)
+    }
+}))
+
+test('the example outlives its connections', () => withProgram('example.mjs', example, async (port) => {
+    assert.equal((await placeOrder(port, 'before')).status, 201)
+    const { rows } = await pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'example.mjs' AND datname = current_database()`)
+    assert.ok(rows.length > 0)
+    let response
+    do response = await placeOrder(port, 'after')
+    while (response.status === 503)
+    assert.equal(response.status, 201)
+}))
+
+test('the commands of the README get the answers that it shows', () => withProgram('example.mjs', example, async (port) => {
+    const commands = blocks('sh').join('').split('\n').filter((line) => line.startsWith('curl '))
+    assert.equal(commands.length, 2)
+    const answers = commands.map((command) => execFileSync('sh', ['-c', command.replace('localhost:3000', `127.0.0.1:${port}`)],
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+    const shown = answers.join('\n').split(/\r?\n/).filter((line) => /^(HTTP|Idempotent-Replayed|\{)/.test(line)).map((line) => `${line}\n`).join('')
+    assert.equal(shown.replace(/"id":\d+/g, '"id":1'), blocks('text')[0])
+}))
+
+test('the README says how to install the package that is built', () => {
+    const { name, version } = JSON.parse(read('package.json'))
+    assert.ok(readme.includes(`build/integrations/node/${name}-${version}.tgz`))
+    assert.match(blocks('sh')[0], new RegExp(`^npm install ./${name}-${version}.tgz express pg\nPGDATABASE=shop node example.mjs\n$`))
+})
+
+test('the leased example works, and the gateway gets one key for each client', async () => {
+    await pool.query(blocks('sql')[1])
+    await withProgram('leased.mjs', leasedExample, async (port) => {
+        const pay = (client, key) => post(port, '/payments', { key, body: '{"amount": 5}', headers: { Authorization: client } })
+        const [first, again, other] = [await pay('Bearer s3cret', '"1"'), await pay('Bearer s3cret', '1'), await pay('Bearer t0psecret', '1')]
+        assert.deepEqual([first.status, again.headers['idempotent-replayed'], other.headers['idempotent-replayed']], [201, 'true', undefined])
+        assert.deepEqual([first, again, other].map(({ body }) => JSON.parse(body)),
+            ['17', '17', '18'].map((client) => ({ charge: `ch_client ${client}/1`, amount: 5 })))
+        assert.deepEqual((await pool.query('SELECT charge FROM payments ORDER BY charge')).rows, [{ charge: 'ch_client 17/1' }, { charge: 'ch_client 18/1' }])
+        assert.equal((await pay('', '2')).status, 401)
+    })
+})
+
+test('the example of a lock runs', () => {
+    writeFileSync('lock.mjs', lockExample)
+    execFileSync(process.execPath, ['lock.mjs'], { timeout: 60_000 })
+})
+
+test('the README lists every code of a problem, in the table and in the enum of OpenAPI', () => {
+    const own = readdirSync(`${directory}/lib`).flatMap((file) => [...read(`lib/${file}`).matchAll(/(?:problem\(\d+|retryLater\((?:\w+ \? '\w+' : )?)(?:, )?'(\w+)'/g)])
+        .map(([, code]) => code)
+    const idems = ['key_missing', 'key_malformed', 'in_flight', 'in_doubt', 'mismatch']
+    const codes = [...new Set([...own, ...idems])].sort()
+    const [, list] = /enum: \[([\w, ]+)\]/.exec(readme)
+    assert.deepEqual(list.split(', ').sort(), codes)
+    const [, table] = /## What the client gets\n(.*?)\n## /s.exec(readme)
+    assert.deepEqual(codes.filter((code) => !table.includes(`\`${code}\``)), [])
+    assert.deepEqual(codes.filter((code) => !idems.includes(code)),
+        ['body_too_large', 'commit_unknown', 'internal', 'lease_lost', 'serialization_failure', 'streamed', 'unavailable'])
+})
+
+test('the README says which streams are rejected, as the error does', () => {
+    const [how] = [...read('lib/capture.js').matchAll(/StreamedResponse\('(more .*?)'/g)].map(([, text]) => text)
+    assert.match(readme, new RegExp(`\\*\\*Streams\\*\\* are rejected: ${how}`))
+})
+
+test('the links of the README lead to a heading', () => {
+    const root = new URL('../../../../integrations/node/', import.meta.url) // this file runs in build/tests/integrations/node
+    const links = [...readme.matchAll(/\]\(([^)#\s]*)(?:#([\w-]+))?\)/g)]
+    assert.ok(links.length > 20)
+    for (const [link, file, heading] of links) {
+        const page = file ? readFileSync(new URL(file, root), 'utf8') : readme
+        const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, title]) => title.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-'))
+        if (heading) assert.ok(headings.includes(heading), link)
     }
 })
 
@@ -42,7 +139,12 @@ test('every entry can be imported and required, and has types', async () => {
     }
 })
 
-test('the types fit a program', () => {
+test('the types fit a program, and those of the README', () => {
+    const preamble = `import express from 'express'
+        import { idempotency } from 'idem-postgres/express'
+        const app = express(), api = express.Router()
+        const idempotent = idempotency({ database: null as any, scope: (req) => req.path }), leased = idempotent\n`
+    writeFileSync('readme.ts', preamble + blocks('ts').join(''))
     execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node',
-        '--skipLibCheck', 'types.ts'], { stdio: 'inherit' })
+        '--skipLibCheck', 'types.ts', 'readme.ts'], { stdio: 'inherit' })
 })
