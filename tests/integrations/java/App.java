@@ -48,9 +48,10 @@ final class App {
         idem(context, "waiting", options(pool).wait(Duration.ofSeconds(20)));
         idem(context, "small",
             options(pool).maxBody(10).header("X-Key").onOutcome(outcome -> { throw new IllegalStateException("hook"); }));
-        Shop.register(context, pool);
+        idem(context, "missing", options(pool).schema("missing"));
+        idem(context, "gone", options(LostReplies.unreachable()));
         HttpServlet orders = new Orders(), cases = new Cases(new IdemDataSource(pool));
-        for (String mode : List.of("tx", "optional", "leased", "waiting", "small")) {
+        for (String mode : List.of("tx", "optional", "leased", "waiting", "small", "missing", "gone")) {
             context.addServlet(mode + "-orders", orders).addMapping("/" + mode + "/orders");
             context.addServlet(mode + "-case", cases).addMapping("/" + mode + "/case");
         }
@@ -65,8 +66,8 @@ final class App {
     private static HttpOptions<HttpServletRequest> options(DataSource pool) {
         return IdemFilter.options(pool)
             .scope(request -> request.getRemoteUser().equals("nobody") ? "" : "orders:" + request.getRemoteUser())
-            .onOutcome(outcome -> OUTCOMES.add(outcome.scope() + " " + outcome.key() + " " + outcome.method() + " "
-                + outcome.route() + " "
+            .onOutcome(outcome -> OUTCOMES.add(outcome.scope() + " " + outcome.key() + " " + outcome.header() + " "
+                + outcome.method() + " " + outcome.route() + " "
                 + outcome.action() + " " + outcome.status() + (outcome.fence() == null ? "" : " fence")
                     + (outcome.duration().isNegative() ? " negative" : "")));
     }
@@ -289,6 +290,10 @@ final class App {
                     forget.setString(2, context.scope());
                     forget.execute();
                 }
+                break;
+            case "key":
+                response.getWriter().print(context.key() + " " + context.header()
+                    + context.lease().map(lease -> " " + lease.scope() + "/" + lease.key()).orElse(""));
                 break;
             case "step": step(context.lease().orElseThrow(), name, context, request, response); break;
             default: throw new IllegalArgumentException(what);

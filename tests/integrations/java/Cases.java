@@ -1,10 +1,18 @@
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** What the draft and the documentation say, case by case, against the application in a process of its own. */
 final class Cases {
     private static final byte[] EMPTY = {};
     private static final String PROBLEM = "application/problem+json";
+    private static final String IN_LOG = "The log of the server has the reason.";
+    private static final Map<Integer, String> TITLES = Map.of(400, "Bad Request", 409, "Conflict", 413, "Content Too Large",
+        422, "Unprocessable Content", 500, "Internal Server Error", 503, "Service Unavailable");
 
     private final ServerProcess server;
 
@@ -19,12 +27,12 @@ final class Cases {
             Tap.test("replays", cases::replays);
             Tap.test("bodies", cases::bodies);
             Tap.test("options", cases::options);
+            Tap.test("keys", cases::keys);
             Tap.test("failures", cases::failures);
             Tap.test("streams", cases::streams);
             Tap.test("commits", cases::commits);
             Tap.test("disconnect", cases::disconnect);
             Tap.test("leases", cases::leases);
-            Tap.test("example", cases::example);
         }
         System.exit(Tap.end());
     }
@@ -42,10 +50,18 @@ final class Cases {
         return post("/" + mode + "/case?do=" + what + "&name=" + mode + "-" + what.split("&")[0], EMPTY, all);
     }
 
+    /** Null for code: the problem has none, because it is the handler's. */
     private static void problem(Http answer, int status, String code, String name) {
-        Tap.is(answer.status + " " + answer.header("Content-Type") + (code == null ? "" : " " + answer.text().contains('"'
-            + code + '"')),
-            status + " " + PROBLEM + (code == null ? "" : " true"), name);
+        Tap.is(answer.status + " " + answer.header("Content-Type") + " " + member(answer, "status") + " "
+            + member(answer, "title") + " " + member(answer, "code"),
+            status + " " + PROBLEM + " " + status + " " + TITLES.get(status) + " " + code, name);
+    }
+
+    /** A member of a problem; null: it does not have it. */
+    private static String member(Http answer, String name) {
+        Matcher matcher = Pattern.compile("\"" + name + "\": (?:\"((?:[^\"\\\\]|\\\\.)*)\"|([0-9]+))").matcher(answer.text());
+        if (!matcher.find()) return null;
+        return matcher.group(1) == null ? matcher.group(2) : matcher.group(1);
     }
 
     private void draft() throws Exception {
@@ -113,7 +129,8 @@ final class Cases {
         Tap.is(json.text() + json.header("Content-Type") + does("tx", "json").stored(), "[\"é ✓\"]application/json"
             + json.stored(), "JSON of a writer is UTF-8");
         Http error = does("tx", "error");
-        problem(error, 409, "detail", "sendError is answered by a problem");
+        problem(error, 409, null, "sendError is answered by a problem");
+        Tap.is(member(error, "detail"), "no \\\"more\\\"", "with its message");
         Tap.is(does("tx", "error").stored(), error.stored(), "and replayed");
         Http redirect = does("tx", "redirect");
         Tap.is(redirect.status + " " + redirect.header("Location").endsWith("/shop/7") + redirect.stored().equals(does("tx",
@@ -127,21 +144,23 @@ final class Cases {
         Tap.is(parsed.body.length > 0 && new String(parsed.body, StandardCharsets.ISO_8859_1).startsWith("1,2,\u00e9 x a"),
             true, "a form is parsed after the filter has read it");
         problem(post("/tx/case?do=form&name=early", form, "X-Account: a", "X-Read-Early: 1", "Idempotency-Key: early",
-            "Content-Type: application/x-www-form-urlencoded"), 500, null,
+            "Content-Type: application/x-www-form-urlencoded"), 500, "internal",
             "a body that another filter has read is 500, not an empty body");
         problem(post("/tx/orders?name=large&kind=json", new byte[(1 << 20) + 1], "X-Account: a", "Idempotency-Key: large"),
-            413, null, "a body over 1 MiB is 413");
+            413, "body_too_large", "a body over 1 MiB is 413");
         Tap.is(post("/tx/orders?name=full&kind=json", new byte[1 << 20], "X-Account: a", "Idempotency-Key: full").status,
             201, "a body of 1 MiB is taken");
     }
 
     private void options() throws Exception {
-        problem(post("/small/orders?name=small&kind=json", new byte[11], "X-Account: a", "X-Key: small"), 413, null, "maxBody");
+        problem(post("/small/orders?name=small&kind=json", new byte[11], "X-Account: a", "X-Key: small"), 413, "body_too_large",
+            "maxBody");
         Tap.is(post("/small/orders?name=small&kind=json", EMPTY, "X-Account: a", "X-Key: small").status, 201,
             "header; an onOutcome that throws changes nothing");
-        problem(post("/tx/orders?name=nobody&kind=json", EMPTY, "X-Account: nobody", "Idempotency-Key: k"), 500, null,
-            "an empty scope is 500");
-        problem(post("/tx/orders?name=nobody&kind=json", EMPTY, "Idempotency-Key: k"), 500, null,
+        Http nobody = post("/tx/orders?name=nobody&kind=json", EMPTY, "X-Account: nobody", "Idempotency-Key: k");
+        problem(nobody, 500, "internal", "an empty scope is 500");
+        Tap.is(member(nobody, "detail"), IN_LOG, "whose detail says where the reason is");
+        problem(post("/tx/orders?name=nobody&kind=json", EMPTY, "Idempotency-Key: k"), 500, "internal",
             "a scope function that throws is 500");
         Tap.is(Database.orders("nobody"), "0", "and the handler does not run");
         Tap.is(Http.send(server.port, "GET", "/tx/case", EMPTY, "X-Account: a").text(), "no context",
@@ -169,9 +188,23 @@ final class Cases {
             "Idempotency-Key: waiting");
         Tap.is(second.stored(), first.get().stored(), "wait: a concurrent request waits for the first one's answer");
         String outcomes = Http.send(server.port, "GET", "/outcomes", EMPTY, "X-Account: a").text();
-        Tap.ok(outcomes.contains("orders:a \"tx-402\" POST /tx/case?do=402&name=tx-402 RUN 402\n"), "onOutcome hears of a run");
-        Tap.ok(outcomes.contains("orders:a \"tx-402\" POST /tx/case?do=402&name=tx-402 REPLAY 402\n"), "of a replay");
-        Tap.ok(outcomes.contains("orders:a null POST /tx/orders?name=draft&kind=json REJECT 400"), "and of a rejection");
+        String declined = "orders:a tx-402 \"tx-402\" POST /tx/case?do=402&name=tx-402 ";
+        Tap.ok(outcomes.contains(declined + "RUN 402\n"), "onOutcome hears of a run");
+        Tap.ok(outcomes.contains(declined + "REPLAY 402\n"), "of a replay");
+        Tap.ok(outcomes.contains("orders:a null null POST /tx/orders?name=draft&kind=json REJECT 400"), "of a rejection");
+        Tap.ok(outcomes.contains("orders:a null \"a POST /tx/orders?name=draft&kind=json REJECT 400"),
+            "and of a malformed key");
+    }
+
+    /** A key in quotes and the same key without them are one. */
+    private void keys() throws Exception {
+        Tap.is(does("tx", "key").text(), "tx-key \"tx-key\"", "the handler gets the parsed key, and the header");
+        Tap.is(does("leased", "key").text(), "leased-key \"leased-key\" orders:a/leased-key", "in leased mode as well");
+        does("tx", "key");
+        String log = Files.readString(Path.of(System.getProperty("server.log")));
+        Tap.ok(log.contains("scope orders:a, key tx-key: run, 200"), "the log has the parsed key of a run");
+        Tap.ok(log.contains("scope orders:a, key tx-key: replay, 200"), "and of a replay");
+        Tap.ok(log.contains("scope orders:a, key \"a: reject, 400"), "and the header where it is malformed");
     }
 
     private void failures() throws Exception {
@@ -179,20 +212,27 @@ final class Cases {
             Tap.is(does("tx", "throw").status, 500, "a handler that throws is the container's 500, run " + i);
             Tap.is(does("tx", "503").text(), "busy", "503 is sent and not stored, run " + i);
             Tap.is(does("tx", "commit").status, 500, "a handler cannot commit, run " + i);
-            problem(does("tx", "deferred"), 500, null, "an error in COMMIT is 500, run " + i);
+            problem(does("tx", "deferred"), 500, "internal", "an error in COMMIT is 500, run " + i);
             Http retry = does("tx", "serialization");
-            problem(retry, 503, null, "a serialization failure is 503, run " + i);
+            problem(retry, 503, "serialization_failure", "a serialization failure is 503, run " + i);
             Tap.is(retry.header("Retry-After"), "1", "with Retry-After");
             Http caught = does("tx", "caught&status=422");
             Tap.is(caught.status + " " + caught.header("Idempotent-Replayed"), "422 null",
                 "an SQL error that is answered by 422: sent, not stored, run " + i);
-            problem(does("tx", "caught&status=200"), 500, null, "an SQL error that is answered by 200 is 500, run " + i);
+            problem(does("tx", "caught&status=200"), 500, "internal",
+                "an SQL error that is answered by 200 is 500, run " + i);
             Tap.is(post("/tx/case?do=429&name=picky", EMPTY, "X-Account: picky", "Idempotency-Key: picky").text(),
                 "slow down", "an unstored status is sent, run " + i);
         }
         for (String name : new String[] {"throw", "503", "commit", "deferred", "serialization",
             "caught"}) Tap.is(Database.orders("tx-" + name), "0", name + ": rolled back");
         Tap.is(Database.orders("picky"), "0", "unstored status: rolled back");
+        Http missing = does("missing", "text");
+        problem(missing, 500, "internal", "a missing extension is 500");
+        Tap.is(member(missing, "detail"), IN_LOG, "whose detail says where the reason is");
+        Http gone = does("gone", "text");
+        problem(gone, 503, "unavailable", "a database that is not reached is 503");
+        Tap.is(gone.header("Retry-After"), "1", "with Retry-After");
         Tap.is(does("tx", "joined").text(), "joined", "IdemDataSource: parts with a rollback of their own");
         Tap.is(Database.orders("tx-joined") + Database.orders("tx-joined kept") + Database.orders("tx-joined undone"),
             "110", "are undone without the rest");
@@ -200,7 +240,7 @@ final class Cases {
 
     private void streams() throws Exception {
         for (String what : new String[] {"stream", "swallowed-stream", "events", "async"}) {
-            problem(does("tx", what), 500, "detail", what + " is refused");
+            problem(does("tx", what), 500, "streamed", what + " is refused");
             Tap.is(Database.orders("tx-" + what), "0", "and rolled back");
         }
     }
@@ -212,8 +252,10 @@ final class Cases {
         Tap.is(does("tx", "lost").stored(), lost.stored(), "and again");
         Tap.is(Database.orders("tx-lost"), "1", "one effect");
         Http killed = does("tx", "killed");
-        problem(killed, 503, null, "the session is ended in COMMIT: 503");
+        problem(killed, 503, "commit_unknown", "the session is ended in COMMIT: 503");
         Tap.is(killed.header("Retry-After") + Database.orders("tx-killed"), "10", "with Retry-After, and nothing is committed");
+        problem(post("/optional/case?do=lost&name=keyless", EMPTY, "X-Account: a"), 500, "commit_unknown",
+            "without a key nobody can tell: 500");
     }
 
     private void disconnect() throws Exception {
@@ -236,7 +278,7 @@ final class Cases {
             "the key is released, and the next attempt has the steps");
         Tap.is(does("leased", "503").text() + does("leased", "503").text(), "busybusy", "503 releases the key");
         Tap.is(Database.orders("leased-503"), "0", "and rolls back");
-        problem(does("leased", "stolen"), 503, null, "a key that has passed on meanwhile: 503");
+        problem(does("leased", "stolen"), 503, "lease_lost", "a key that has passed on meanwhile: 503");
         Tap.is(Database.orders("leased-stolen"), "0", "and the rows of the late handler are rolled back");
         Http declined = does("leased", "402");
         Tap.is(does("leased", "402").stored() + Database.orders("leased-402"), declined.stored() + "1", "402 is stored");
@@ -252,17 +294,5 @@ final class Cases {
         Tap.is(after.text(), "book {\"charge\": \"ch_1\"} fence", "after the lease, the next server does the rest");
         Tap.is(Http.send(server.port, "PUT", "/leased/orders?name=leased-put&kind=json", EMPTY, "X-Account: a").status
             + Database.orders("leased-put"), "2011", "a PUT without a key is not leased");
-    }
-
-    /** The example of the README. */
-    private void example() throws Exception {
-        problem(post("/shop/orders", "item=apples".getBytes(), "Idempotency-Key: \"8e03978e\"",
-            "Content-Type: application/x-www-form-urlencoded"), 500, null, "a client without a name has no scope");
-        String[] headers = {"X-Account: a", "Idempotency-Key: \"8e03978e\"", "Content-Type: application/x-www-form-urlencoded"};
-        Http first = post("/shop/orders", "item=apples".getBytes(), headers), again = post("/shop/orders",
-            "item=apples".getBytes(), headers);
-        Tap.is(first.status + " " + first.text(), "201 {\"id\": 1}", "the README's example runs");
-        Tap.is(again.stored() + again.header("Idempotent-Replayed") + Database.value("SELECT count(*) FROM shop_order"),
-            first.stored() + "true1", "once");
     }
 }

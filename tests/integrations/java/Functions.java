@@ -3,8 +3,10 @@ import idem.postgres.Claim;
 import idem.postgres.HeldLock;
 import idem.postgres.HttpOptions;
 import idem.postgres.HttpFlow;
+import idem.postgres.HttpReply;
 import idem.postgres.IdemFunctions;
 import idem.postgres.JdbcIdem;
+import idem.postgres.KeyedRequest;
 import idem.postgres.Message;
 import idem.postgres.NotAcquiredException;
 import idem.postgres.Outcome;
@@ -12,10 +14,12 @@ import idem.postgres.TakenMessage;
 import idem.postgres.Ticket;
 import idem.postgres.TokenOutcome;
 import idem.postgres.Transition;
+import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
@@ -42,6 +46,9 @@ final class Functions {
         Tap.test("locks", tests::locks);
         Tap.test("tokens, messages, machines, numbers", tests::others);
         Tap.test("flows", tests::flows);
+        Tap.test("flows without an answer", tests::missingAnswers);
+        Tap.test("HTTP", tests::http);
+        Tap.test("texts", tests::texts);
         Tap.test("errors", tests::errors);
         System.exit(Tap.end());
     }
@@ -133,7 +140,7 @@ final class Functions {
         AtomicInteger called = new AtomicInteger();
         try (HeldLock lock = idem.lock("job", Duration.ofSeconds(12), null, called::incrementAndGet).orElseThrow()) {
             Thread.sleep(14_000);
-            Tap.is(idem.lock("job", SECONDS, null, () -> { }).isPresent() + " " + lock.isLost(), "false false",
+            Tap.is(idem.lock("job", SECONDS, () -> { }).isPresent() + " " + lock.isLost(), "false false",
                 "a lock outlives its lease by a heartbeat");
             idem.transaction(f -> {
                 lock.assertFence(f.connection());
@@ -226,6 +233,98 @@ final class Functions {
         } catch (NotAcquiredException error) {
             Tap.is(error.ticket().outcome(), Outcome.IN_FLIGHT, "once: in flight");
         }
+    }
+
+    private static String nullPointer(Tap.Action action) throws Exception {
+        try {
+            action.run();
+            return "none";
+        } catch (NullPointerException error) {
+            return error.getMessage();
+        }
+    }
+
+    private void missingAnswers() throws Exception {
+        String message = "the work returned null: return an Answer, or Answer.of(null, null) to store none";
+        Tap.is(nullPointer(() -> idem.once(Claim.of("no answer"), f -> null)), message, "once: work that returns null");
+        Tap.is(call(f -> f.tryClaim("no answer", null)), Outcome.ACQUIRED, "is rolled back");
+        Tap.is(nullPointer(() -> idem.leased(Claim.of("no answer leased").lease(SECONDS), lease -> null)), message,
+            "leased: work that returns null");
+        Tap.is(call(f -> f.lookup("no answer leased")).get().state(), "released", "releases the key");
+        Tap.is(nullPointer(() -> idem.lock("no callback", SECONDS, null)), "onLost is required", "lock without onLost");
+        Tap.is(sqlstate(() -> idem.once(Claim.of("no JSON"), f -> Answer.of(200, "sent")))
+            + idem.once(Claim.of("no JSON"), f -> Answer.of(200, "\"sent\"")).response(),
+            "PSQLException 22P02\"sent\"", "an answer is JSON text");
+    }
+
+    private HttpOptions<Object> options() {
+        return new HttpOptions<Object>(LostReplies.over(pool)).scope(request -> "unused");
+    }
+
+    private static KeyedRequest request(String header) {
+        return new KeyedRequest("shop", "POST", "/", header, new byte[0]);
+    }
+
+    private static String text(HttpReply reply) {
+        return reply.status() + " " + new String(reply.body(), StandardCharsets.UTF_8);
+    }
+
+    private void http() throws Exception {
+        HttpFlow.Handler handler = context -> {
+            String leased = context.lease().map(lease -> " " + lease.scope() + "/" + lease.key()).orElse("");
+            return new HttpReply(201, Map.of(), (context.scope() + "/" + context.key() + leased).getBytes());
+        };
+        LostReplies.STATEMENTS.set(0);
+        Tap.is(text(new HttpFlow(options()).handle(request("\"p\\\"1\"; a"), handler)), "201 shop/p\"1", "the parsed key");
+        Tap.is(LostReplies.STATEMENTS.get(), 2, "comes with the answer: begin, complete");
+        LostReplies.STATEMENTS.set(0);
+        Tap.is(text(new HttpFlow(options().lease(SECONDS)).handle(request("\"p2\""), handler)), "201 shop/p2 shop/p2",
+            "the parsed key under a lease");
+        Tap.is(LostReplies.STATEMENTS.get(), 2, "comes with the answer, too");
+        HttpReply unknown = new HttpFlow(options()).handle(request("lost"), context -> {
+            LostReplies.NEXT.set(true);
+            LostReplies.GONE.set(true);
+            return new HttpReply(201, Map.of(), null);
+        });
+        LostReplies.GONE.set(false);
+        Tap.is(unknown.status() + " " + text(unknown).contains("\"commit_unknown\"") + unknown.headers().get("Retry-After"),
+            "503 true[1]", "COMMIT and the look afterwards fail: the outcome is unknown, not \"unavailable\"");
+        Tap.is(nullPointer(() -> new HttpFlow(options()).handle(request("null"), context -> null)),
+            "the handler returned no HttpReply", "a handler that returns null");
+    }
+
+    /** Logs and debuggers show values. */
+    private void texts() throws Exception {
+        Tap.is(idem.transaction(f -> f.begin(Claim.of("t"))).toString(),
+            "Ticket[outcome=ACQUIRED, attempt=1, responseOmitted=false, steps={}]", "Ticket");
+        String info = call(f -> f.lookup("b")).get().toString();
+        Tap.ok(info.startsWith("KeyInfo[state=completed, statusCode=201, response={\"a\": [1.50], \"z\": 1},"
+            + " responseOmitted=false, attempt=1, createdAt="), "KeyInfo: " + info);
+        Tap.is(Answer.of(200, "1").toString(), "Answer[statusCode=200, response=1, replayed=false]", "Answer");
+        Tap.is(Claim.of("k").ttl(SECONDS).toString(), "Claim[key=k, ttl=PT1M]", "Claim");
+        Tap.is(Message.of("mail", "1").key("k").toString(), "Message[topic=mail, payload=1, key=k]", "Message");
+        call(f -> f.publish("text", "1"));
+        Tap.ok(call(f -> f.take("text", 1, SECONDS)).get(0).toString().startsWith("TakenMessage[id="), "TakenMessage");
+        Tap.is(call(f -> f.transition("parcel", "{\"id\": 2}", null, "sent")).toString(),
+            "Transition[outcome=NOT_FOUND]", "Transition");
+        Tap.is(request("\"k\"").toString(),
+            "KeyedRequest[scope=shop, method=POST, route=/, header=\"k\", body=0 bytes]", "KeyedRequest");
+        Tap.is(HttpReply.problem(413, "body_too_large", null).toString(),
+            "HttpReply[status=413, headers=[Content-Type], body=94 bytes]", "HttpReply, without values of header fields");
+        Tap.is(call(f -> f.httpBegin(request(null), null, null, null)).toString().split("reply=")[0],
+            "HttpAnswer[action=REJECT, ", "HttpAnswer");
+        List<String> outcomes = new ArrayList<>();
+        new HttpFlow(options().onOutcome(outcome -> outcomes.add(outcome.toString()))).handle(request("\"t\""),
+            context -> new HttpReply(204, Map.of(), null));
+        Tap.ok(outcomes.get(0).startsWith("HttpOutcome[scope=shop, key=t, header=\"t\", method=POST, route=/, action=RUN,"
+            + " status=204, duration=PT"), "HttpOutcome");
+        try (HeldLock lock = idem.lock("text", SECONDS, () -> { }).orElseThrow()) {
+            Tap.is(lock.toString(), "HeldLock[name=text, fence=" + lock.fence() + "]", "HeldLock");
+        }
+        idem.leased(Claim.of("leased text").lease(SECONDS), lease -> {
+            Tap.is(lease.toString(), "Lease[scope=it's \"odd\", key=leased text, fence=" + lease.fence() + "]", "Lease");
+            return Answer.of(null, null);
+        });
     }
 
     private void errors() throws Exception {

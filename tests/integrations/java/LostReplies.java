@@ -3,23 +3,37 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.concurrent.atomic.AtomicInteger;
 import javax.sql.DataSource;
 
-/** A pool that commits, and then says that the connection was lost, if NEXT is set in the thread. */
+/** A pool that fails on purpose, and counts statements. NEXT: it commits, and then says that the connection was lost. */
 final class LostReplies {
     static final ThreadLocal<Boolean> NEXT = ThreadLocal.withInitial(() -> false);
+    /** In this thread the server is not reached any more. */
+    static final ThreadLocal<Boolean> GONE = ThreadLocal.withInitial(() -> false);
+    static final AtomicInteger STATEMENTS = new AtomicInteger();
 
     private LostReplies() {}
 
     static DataSource over(DataSource pool) {
         return proxy(DataSource.class, (proxy, method, arguments) -> {
+            if (GONE.get()) throw unreached();
             Object result = invoke(pool, method, arguments);
             return result instanceof Connection ? over((Connection) result) : result;
         });
     }
 
+    static DataSource unreachable() {
+        return proxy(DataSource.class, (proxy, method, arguments) -> { throw unreached(); });
+    }
+
+    private static SQLException unreached() {
+        return new SQLException("The connection attempt failed.", "08001");
+    }
+
     private static Connection over(Connection connection) {
         return proxy(Connection.class, (proxy, method, arguments) -> {
+            if (method.getName().equals("prepareStatement")) STATEMENTS.incrementAndGet();
             Object result = invoke(connection, method, arguments);
             if (method.getName().equals("commit") && NEXT.get()) {
                 NEXT.remove();

@@ -12,7 +12,7 @@ source scripts/lib.sh
 common_packages="libpostgresql-jdbc-java libhikaricp-java libslf4j-java libjunixsocket-java libjunixsocket-jni"
 declare -A packages=(
     [functions]=""
-    [jetty]=libjetty9-java
+    [jetty]="libjetty9-java curl"
     [tomcat9]=libtomcat9-java
     [tomcat10]="libtomcat10-embed-java libjakarta-annotation-api-java"
     [spring]="libjetty9-java libspring-web-servlet-java libspring-jdbc-java libspring-transaction-java"
@@ -31,6 +31,7 @@ flags=(-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -Djava.library.path=/us
 
 database=integrations_java_$$
 psql=("$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --output=/dev/null)
+example=${database}_example # a database and a role
 failed=0
 count=0
 pooler=
@@ -38,7 +39,8 @@ pooler=
 # shellcheck disable=SC2317 # called by at_exit
 finish() {
     [ -z "$pooler" ] || scripts/pooler.sh stop "$pooler" || true
-    "${psql[@]}" --dbname=postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" || true
+    "${psql[@]}" --dbname=postgres --command="SET client_min_messages = warning" --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" \
+        --command="DROP DATABASE IF EXISTS $example WITH (FORCE)" --command="DROP ROLE IF EXISTS $example" || true
 }
 at_exit finish
 
@@ -57,7 +59,7 @@ url() {
 compile() {
     mkdir -p "$build/$1"
     javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$jar:$common:$2" -d "$build/$1" \
-        $tests/{Tap,Http,Database,ServerProcess,Cases,Storm,Functions}.java "${@:3}"
+        $tests/{Tap,Http,Database,ServerProcess,LostReplies,Cases,Storm,Functions}.java "${@:3}"
 }
 
 # run NAME COMMAND ...: the command prints TAP, which becomes one test, with its lines as a subtest.
@@ -74,7 +76,7 @@ run() {
 check_readme() {
     local shown copied result=ok
     shown=$(sed -n '/^```java$/,/^```$/{//!p;/^```$/q}' integrations/java/README.md)
-    copied=$(sed -n '/\/\/ README$/,/\/\/ README$/{//!s/^        //p}' integrations/java/example/Shop.java)
+    copied=$(sed -n '/\/\/ README$/,/\/\/ README$/{//!s/^        //p}' integrations/java/example/Main.java)
     [ -n "$shown" ] && [ "$shown" = "$copied" ] || result='not ok'
     printf '%s\n' "$result 1 - the README begins with the example" 1..1
     [ "$result" = ok ]
@@ -94,16 +96,24 @@ serve_all() {
     serve "$@" Storm "$requests"
 }
 
+# The portable edition grants nothing to roles, so its example is run as the superuser.
+run_example() {
+    local user=$example
+    [ -z "${IDEM_PORTABLE:-}" ] || user=$PGUSER
+    JDK_JAVA_OPTIONS="${flags[*]}" run example $tests/example.sh "$example" "$(PGUSER=$user database=$example url "$PGHOST" "$PGPORT")" \
+        $java/junixsocket-common.jar "$build/example.log"
+}
+
 # The sources for jakarta.servlet, as build.sh makes them.
 make_jakarta_sources() {
     mkdir -p "$build/jakarta"
-    for source in $tests/App.java $tests/LostReplies.java $tests/Pool.java $tests/TomcatServer.java integrations/java/example/Shop.java; do
+    for source in $tests/App.java $tests/Pool.java $tests/TomcatServer.java; do
         sed -e 's/javax\.servlet/jakarta.servlet/g' -e 's/idem\.postgres\.servlet/idem.postgres.jakarta/g' "$source" >"$build/jakarta/${source##*/}"
     done
 }
 
 jar=$(scripts/integrations.sh java)
-app=("$tests"/{App,LostReplies,Pool}.java integrations/java/example/Shop.java)
+app=("$tests"/{App,Pool}.java)
 
 [ $# -gt 0 ] || set -- functions jetty tomcat9 tomcat10 spring
 for framework; do
@@ -122,6 +132,7 @@ for framework; do
         jetty)
             compile jetty "$jetty" "${app[@]}" $tests/JettyServer.java
             serve_all jetty "$jetty" JettyServer "$(url "$PGHOST" "$PGPORT")"
+            run_example
             ;;
         tomcat9)
             compile tomcat9 "$tomcat9" "${app[@]}" $tests/TomcatServer.java

@@ -12,7 +12,11 @@ public final class Answer {
         this.replayed = replayed;
     }
 
-    /** The response is JSON text. Either may be null. */
+    /**
+     * @param statusCode null: none
+     * @param response JSON text, such as {@code {"sent": true}} or {@code "sent"} with its quotes; null: none. Text that
+     *     is not JSON is SQLSTATE 22P02.
+     */
     public static Answer of(Integer statusCode, String response) {
         return new Answer(statusCode, response, false);
     }
@@ -33,5 +37,10 @@ public final class Answer {
     /** The work was done by an earlier call. */
     public boolean isReplayed() {
         return replayed;
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "statusCode", statusCode, "response", response, "replayed", replayed);
     }
 }

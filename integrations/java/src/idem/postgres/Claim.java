@@ -70,4 +70,9 @@ public final class Claim {
     String fingerprint(String schema) {
         return fingerprintFunction == null ? "?::bytea" : schema + "." + fingerprintFunction;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "key", key, "ttl", ttl, "lease", lease, "wait", wait, "owner", owner);
+    }
 }

@@ -43,4 +43,9 @@ public final class HeldLock implements AutoCloseable {
         heartbeat.close();
         Transaction.single(pool, connection -> idem.on(connection).unlock(name, fence));
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "name", name, "fence", fence);
+    }
 }

@@ -23,11 +23,13 @@ public final class HttpAnswer {
         + "CASE jsonb_typeof(h.value) WHEN 'array' THEN h.value ELSE jsonb_build_array(h.value) END) v) AS header_list";
 
     private final Action action;
+    private final String key;
     private final Long fence;
     private final HttpReply reply;
 
     HttpAnswer(ResultSet row) throws SQLException {
         action = Action.valueOf(row.getString("action").toUpperCase(java.util.Locale.ROOT));
+        key = row.getString("key");
         fence = row.getObject("fence", Long.class);
         Map<String, List<String>> headers = new TreeMap<>();
         for (Object field : Sql.array(row, "header_list"))
@@ -39,6 +41,11 @@ public final class HttpAnswer {
         return action;
     }
 
+    /** The key in the header field, as the other functions take it. Null: there is none, or it is malformed. */
+    public String key() {
+        return key;
+    }
+
     /** What to send; null for run. */
     public HttpReply reply() {
         return reply;
@@ -47,5 +54,10 @@ public final class HttpAnswer {
     /** Run in leased mode only; else null. */
     public Long fence() {
         return fence;
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "action", action, "key", key, "fence", fence, "reply", reply);
     }
 }

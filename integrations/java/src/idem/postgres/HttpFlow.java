@@ -16,6 +16,9 @@ public final class HttpFlow {
         HttpReply run(IdemContext context) throws Exception;
     }
 
+    private static final String COMMIT_UNKNOWN =
+        "The connection to the database was lost in COMMIT. The request may have been processed.";
+
     private final HttpOptions<?> options;
 
     /** @throws IllegalStateException the options have no scope */
@@ -45,6 +48,7 @@ public final class HttpFlow {
         private final long started = System.nanoTime();
         private HttpAnswer.Action action = HttpAnswer.Action.REJECT; // until the handler runs
         private boolean inHandler;
+        private String key; // null: none, malformed, or not known yet
         private Long fence;
         private HttpReply reply; // null: the handler threw
 
@@ -55,20 +59,25 @@ public final class HttpFlow {
 
         HttpReply inTransaction() throws Exception {
             try (Transaction transaction = Transaction.begin(options.pool)) {
-                if (request.key != null || options.keyRequired) {
+                if (needsAnswer()) {
                     HttpAnswer answer = begin(transaction.connection, null);
                     if (answer.action() != HttpAnswer.Action.RUN) return answer.reply();
                 }
-                return run(new IdemContext(options, request, transaction));
+                return run(new IdemContext(options, request, key, transaction, null));
             }
         }
 
         HttpReply underLease() throws Exception {
-            IdemContext context = new IdemContext(options, request, null);
-            if (request.key != null || options.keyRequired) {
-                HttpAnswer answer = claim(context);
+            Lease lease = null;
+            if (needsAnswer()) {
+                long granted = System.nanoTime();
+                HttpAnswer answer = Transaction.single(options.pool, connection -> begin(connection, options.lease));
                 if (answer.action() != HttpAnswer.Action.RUN) return answer.reply();
+                fence = answer.fence();
+                if (fence != null)
+                    lease = new Lease(options.pool, options.schema, request.scope, key, fence, options.lease, granted);
             }
+            IdemContext context = new IdemContext(options, request, key, null, lease);
             try {
                 return run(context);
             } catch (Throwable error) {
@@ -79,24 +88,16 @@ public final class HttpFlow {
             }
         }
 
+        /** Whether idem_http_begin is to decide on the request. */
+        private boolean needsAnswer() {
+            return request.header != null || options.keyRequired;
+        }
+
         private HttpAnswer begin(Connection connection, Duration lease) throws SQLException {
             HttpAnswer answer = functions(connection).httpBegin(request, lease, options.wait, options.ttl);
             action = answer.action();
+            key = answer.key();
             return answer;
-        }
-
-        /** Commits the claim at once. */
-        private HttpAnswer claim(IdemContext context) throws SQLException {
-            long granted = System.nanoTime();
-            return Transaction.single(options.pool, connection -> {
-                HttpAnswer answer = begin(connection, options.lease);
-                fence = answer.fence();
-                if (fence != null) {
-                    String key = functions(connection).httpKey(request.key);
-                    context.hold(new Lease(options.pool, options.schema, request.scope, key, fence, options.lease, granted));
-                }
-                return answer;
-            });
         }
 
         private HttpReply run(IdemContext context) throws Exception {
@@ -108,7 +109,7 @@ public final class HttpFlow {
         }
 
         private HttpReply complete(IdemContext context, HttpReply made) throws SQLException {
-            if (request.key == null) return context.hasTransaction() ? commit(context, made) : made;
+            if (request.header == null) return context.hasTransaction() ? commit(context, made) : made;
             context.lease().ifPresent(Lease::end);
             try {
                 functions(context.transaction().connection).httpComplete(request, made, fence);
@@ -116,7 +117,7 @@ public final class HttpFlow {
                 if (fence == null) throw error;
                 options.logger.log(Level.WARNING, "a lease was lost, and the transaction of its handler is rolled back");
                 context.close();
-                return lookAgain();
+                return lookAgain(retryLater("lease_lost", "The lease ran out, and another request took over."));
             } catch (SQLException error) {
                 String state = SqlState.of(error);
                 boolean answered = state.equals("25P02") && made.status() >= 400; // the handler has answered an SQL error
@@ -135,15 +136,18 @@ public final class HttpFlow {
                 options.logger.log(Level.WARNING, "the connection was lost in COMMIT", error);
                 context.close();
             }
-            if (request.key != null) return lookAgain();
-            return HttpReply.problem(500, "outcome_unknown", "The request may have been processed.");
+            if (request.header == null) return HttpReply.problem(500, "commit_unknown", COMMIT_UNKNOWN);
+            return lookAgain(retryLater("commit_unknown", COMMIT_UNKNOWN));
         }
 
-        /** Whether this request has committed after all, or another one with its key. */
-        private HttpReply lookAgain() throws SQLException {
+        /** The stored response if this request, or another one with its key, has committed. */
+        private HttpReply lookAgain(HttpReply otherwise) {
             try (Transaction transaction = Transaction.begin(options.pool)) {
                 HttpAnswer answer = begin(transaction.connection, null);
-                return answer.action() == HttpAnswer.Action.REPLAY ? answer.reply() : retryLater();
+                return answer.action() == HttpAnswer.Action.REPLAY ? answer.reply() : otherwise;
+            } catch (SQLException error) {
+                options.logger.log(Level.WARNING, "could not look up a stored response", error);
+                return otherwise;
             }
         }
 
@@ -164,13 +168,15 @@ public final class HttpFlow {
 
         /** Everything is rolled back. */
         private HttpReply failed(Exception error) {
-            boolean retry = SqlState.isRetryable(error) || SqlState.isUnavailable(error);
-            options.logger.log(retry ? Level.WARNING : Level.ERROR, "could not handle a request", error);
-            return retry ? retryLater() : HttpReply.problem(500, null, null);
+            boolean conflict = SqlState.isRetryable(error), unavailable = SqlState.isUnavailable(error);
+            options.logger.log(conflict || unavailable ? Level.WARNING : Level.ERROR, "could not handle a request", error);
+            if (conflict) return retryLater("serialization_failure", "The transaction met another one and was rolled back.");
+            return unavailable ? retryLater("unavailable", "The database is not available.") : HttpReply.internalError();
         }
 
-        private HttpReply retryLater() {
-            return HttpReply.problem(503, null, "Send the request again.", "Retry-After", "1");
+        private HttpReply retryLater(String code, String detail) {
+            String hint = request.header == null ? " Send the request again." : " Send the request again with the same key.";
+            return HttpReply.problem(503, code, detail + hint, "Retry-After", "1");
         }
 
         private IdemFunctions functions(Connection connection) {
@@ -180,12 +186,13 @@ public final class HttpFlow {
         private void report() {
             int status = reply == null ? 500 : reply.status();
             Duration duration = Duration.ofNanos(System.nanoTime() - started);
-            if (request.key != null)
+            if (request.header != null)
                 options.logger.log(Level.INFO, "{0} {1}: scope {2}, key {3}: {4}, {5}, {6} ms",
-                    request.method, printable(request.route), printable(request.scope), printable(request.key),
+                    request.method, printable(request.route), printable(request.scope),
+                    printable(key == null ? request.header : key),
                     action.name().toLowerCase(Locale.ROOT), Integer.toString(status), Long.toString(duration.toMillis()));
             try {
-                options.onOutcome.accept(new HttpOutcome(request, action, status, duration, fence));
+                options.onOutcome.accept(new HttpOutcome(request, key, action, status, duration, fence));
             } catch (RuntimeException error) {
                 options.logger.log(Level.ERROR, "onOutcome failed", error);
             }

@@ -64,8 +64,8 @@ public final class HttpOptions<R> {
     }
 
     /**
-     * The methods whose requests are handled even if they have no key. Default: all but GET, HEAD, OPTIONS and TRACE.
-     * A key that is given is used whatever the method.
+     * Methods for which the filter acts even when the request has no key. A request with a key is always handled.
+     * Default: all but GET, HEAD, OPTIONS and TRACE.
      */
     public HttpOptions<R> methods(Set<String> methods) {
         this.methods = Set.copyOf(methods);
@@ -149,15 +149,15 @@ public final class HttpOptions<R> {
         return logger;
     }
 
-    /** False: the request passes by. */
-    public boolean handles(String method, String key) {
-        return key != null || (methods == null ? !SAFE_METHODS.contains(method) : methods.contains(method));
+    /** False: the request passes by. Null for field: it has no key. */
+    public boolean handles(String method, String field) {
+        return field != null || (methods == null ? !SAFE_METHODS.contains(method) : methods.contains(method));
     }
 
     /** @throws IllegalStateException there is no scope for this request */
-    public KeyedRequest keyed(R request, String method, String pathWithQuery, String key, byte[] body) {
+    public KeyedRequest keyed(R request, String method, String pathWithQuery, String field, byte[] body) {
         String space = scope.apply(request);
         if (space == null || space.isEmpty()) throw new IllegalStateException("the scope function returned no scope");
-        return new KeyedRequest(space, method, route == null ? pathWithQuery : route.apply(request), key, body);
+        return new KeyedRequest(space, method, route == null ? pathWithQuery : route.apply(request), field, body);
     }
 }

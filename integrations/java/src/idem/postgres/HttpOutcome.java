@@ -5,13 +5,15 @@ import java.time.Duration;
 /** What became of one request: for metrics. */
 public final class HttpOutcome {
     private final KeyedRequest request;
+    private final String key;
     private final HttpAnswer.Action action;
     private final int status;
     private final Duration duration;
     private final Long fence;
 
-    HttpOutcome(KeyedRequest request, HttpAnswer.Action action, int status, Duration duration, Long fence) {
+    HttpOutcome(KeyedRequest request, String key, HttpAnswer.Action action, int status, Duration duration, Long fence) {
         this.request = request;
+        this.key = key;
         this.action = action;
         this.status = status;
         this.duration = duration;
@@ -22,9 +24,14 @@ public final class HttpOutcome {
         return request.scope;
     }
 
-    /** The header field as it came; null: there is none. */
+    /** As {@link IdemContext#key()}. Null: the request has none, it is malformed, or the database was not reached. */
     public String key() {
-        return request.key;
+        return key;
+    }
+
+    /** The header field as it came; null: there is none. */
+    public String header() {
+        return request.header;
     }
 
     public String method() {
@@ -53,5 +60,12 @@ public final class HttpOutcome {
     /** Leased mode only; else null. */
     public Long fence() {
         return fence;
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "scope", request.scope, "key", key, "header", request.header,
+            "method", request.method, "route", request.route, "action", action, "status", status, "duration", duration,
+            "fence", fence);
     }
 }

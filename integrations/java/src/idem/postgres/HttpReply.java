@@ -25,14 +25,23 @@ public final class HttpReply {
         this.body = body;
     }
 
-    /** A problem document of RFC 9457, with a member "code". Null for code or detail: none. */
+    /** A problem document of RFC 9457, with a member "code". Null for code or detail: the document does not have it. */
     public static HttpReply problem(int status, String code, String detail, String... headerAndValue) {
         Map<String, List<String>> headers = new TreeMap<>();
         headers.put("Content-Type", List.of("application/problem+json"));
         for (int i = 0; i < headerAndValue.length; i += 2) headers.put(headerAndValue[i], List.of(headerAndValue[i + 1]));
-        String json = "{\"type\": \"about:blank\", \"status\": " + status + (code == null ? "" : ", \"code\": " + quoted(code))
-            + (detail == null ? "" : ", \"detail\": " + quoted(detail)) + "}";
+        String json = "{\"type\": \"about:blank\"" + member("title", ReasonPhrase.of(status)) + ", \"status\": " + status
+            + member("code", code) + member("detail", detail) + "}";
         return new HttpReply(status, headers, json.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** 500 for an error that is in the log. */
+    public static HttpReply internalError() {
+        return problem(500, "internal", "The log of the server has the reason.");
+    }
+
+    private static String member(String name, String value) {
+        return value == null ? "" : ", \"" + name + "\": " + quoted(value);
     }
 
     private static String quoted(String text) {
@@ -67,5 +76,10 @@ public final class HttpReply {
 
     String[] headerValues() {
         return headers.values().stream().flatMap(List::stream).toArray(String[]::new);
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "status", status, "headers", headers.keySet(), "body", body);
     }
 }

@@ -2,6 +2,7 @@ package idem.postgres;
 
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -16,14 +17,17 @@ public final class IdemContext {
 
     private final HttpOptions<?> options;
     private final KeyedRequest request;
+    private final String key;
+    private final Lease lease;
     private Transaction transaction; // null: not begun
     private Connection connection;
-    private Lease lease;
 
-    IdemContext(HttpOptions<?> options, KeyedRequest request, Transaction transaction) {
+    IdemContext(HttpOptions<?> options, KeyedRequest request, String key, Transaction transaction, Lease lease) {
         this.options = options;
         this.request = request;
+        this.key = key;
         this.transaction = transaction;
+        this.lease = lease;
     }
 
     /** The context of the handler that this thread runs; null outside of a handler. */
@@ -34,14 +38,10 @@ public final class IdemContext {
     HttpReply run(HttpFlow.Handler handler) throws Exception {
         CURRENT.set(this);
         try {
-            return handler.run(this);
+            return Objects.requireNonNull(handler.run(this), "the handler returned no HttpReply");
         } finally {
             CURRENT.remove();
         }
-    }
-
-    void hold(Lease lease) {
-        this.lease = lease;
     }
 
     /** The connection of the transaction that commits with the response. The handler cannot end or close it. */
@@ -68,9 +68,14 @@ public final class IdemContext {
         return request.scope;
     }
 
-    /** The header field as it came; null if the request has none. */
+    /** The key, as the functions take it: both forms of the header field, quoted and bare, are one key. Null: none. */
     public String key() {
-        return request.key;
+        return key;
+    }
+
+    /** The header field as it came; null: there is none. */
+    public String header() {
+        return request.header;
     }
 
     boolean isLeased() {

@@ -77,7 +77,7 @@ public final class IdemFunctions {
             claim.key, claim.fingerprintValue, claim.ttl, claim.lease, claim.owner, claim.wait, scope);
     }
 
-    /** Attaches a response to the claim of this transaction. False: it was too large to be stored. */
+    /** Attaches a response, JSON text, to the claim of this transaction. False: it was too large to be stored. */
     public boolean complete(String key, String response, Integer statusCode) throws SQLException {
         return complete(key, response, statusCode, null);
     }
@@ -137,16 +137,17 @@ public final class IdemFunctions {
     // HTTP: docs/http.md
 
     public HttpAnswer httpBegin(KeyedRequest request, Duration lease, Duration wait, Duration ttl) throws SQLException {
-        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS + " FROM " + schema
-                + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?, lease => ?::interval, wait => ?::interval,"
-                + " ttl => ?::interval) t",
-            HttpAnswer::new, request.scope, request.method, request.route, request.key, request.body, lease, wait, ttl);
+        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS + ", " + schema
+                + ".idem_http_key(?) AS key FROM " + schema + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?,"
+                + " lease => ?::interval, wait => ?::interval, ttl => ?::interval) t",
+            HttpAnswer::new, request.header, request.scope, request.method, request.route, request.header, request.body,
+            lease, wait, ttl);
     }
 
     /** False: the response is not stored (docs/http.md says when). Null for fence: transactional mode. */
     public boolean httpComplete(KeyedRequest request, HttpReply reply, Long fence) throws SQLException {
         return call("idem_http_complete(?, ?, ?, " + HttpReply.HEADERS + ", body_bytes => ?, fence => ?)",
-            row -> row.getBoolean(1), request.scope, request.key, reply.status(), reply.headerNames(),
+            row -> row.getBoolean(1), request.scope, request.header, reply.status(), reply.headerNames(),
             reply.headerValues(), reply.body(), fence);
     }
 

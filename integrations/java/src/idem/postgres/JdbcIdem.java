@@ -61,15 +61,16 @@ public final class JdbcIdem {
     }
 
     /**
-     * Does the work if its key is new; claim, work and response commit together. Otherwise returns the response of
-     * then.
+     * Does the work if its key is new; claim, work and answer commit together. Otherwise returns the stored answer.
+     *
+     * @throws NullPointerException the work returned null instead of an {@link Answer}. Everything is rolled back.
      */
     public Answer once(Claim claim, Work<Answer> work) throws Exception {
         if (claim.lease != null) throw new IllegalArgumentException("once() takes no lease; leased() does");
         return transaction(idem -> {
             Ticket ticket = idem.begin(claim);
             if (!ticket.outcome().isHeld()) return replay(claim, ticket);
-            Answer answer = work.run(idem);
+            Answer answer = required(work.run(idem));
             idem.complete(claim.key, answer.response(), answer.statusCode());
             return answer;
         });
@@ -90,6 +91,7 @@ public final class JdbcIdem {
         Answer answer;
         try {
             answer = work.run(lease);
+            if (!lease.isCompleted()) required(answer);
         } catch (Throwable error) {
             release(lease, error);
             throw error;
@@ -99,13 +101,19 @@ public final class JdbcIdem {
         return answer;
     }
 
+    /** As {@link #lock(String, Duration, Duration, Runnable)}, without waiting for another holder. */
+    public Optional<HeldLock> lock(String name, Duration lease, Runnable onLost) throws SQLException {
+        return lock(name, lease, null, onLost);
+    }
+
     /**
-     * Takes a lock and renews it until it is closed. Empty: another holder has it.
+     * Acquires a lock and renews it until it is closed. Empty: another holder has it.
      *
      * @param wait how long to wait for another holder; null: not at all
      * @param onLost runs once, on another thread, when the lock has passed on or could not be renewed in time
      */
     public Optional<HeldLock> lock(String name, Duration lease, Duration wait, Runnable onLost) throws SQLException {
+        Objects.requireNonNull(onLost, "onLost is required");
         long granted = System.nanoTime();
         OptionalLong fence = call(idem -> idem.lock(name, lease, null, wait));
         if (fence.isEmpty()) return Optional.empty();
@@ -123,6 +131,11 @@ public final class JdbcIdem {
     /** A transaction of its own. */
     private <T> T call(Call<T> call) throws SQLException {
         return Transaction.single(pool, connection -> call.on(on(connection)));
+    }
+
+    private static Answer required(Answer answer) {
+        return Objects.requireNonNull(answer,
+            "the work returned null: return an Answer, or Answer.of(null, null) to store none");
     }
 
     private static Answer replay(Claim claim, Ticket ticket) throws NotAcquiredException {

@@ -69,4 +69,11 @@ public final class KeyInfo {
     public Map<String, String> steps() {
         return steps;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "state", state, "statusCode", statusCode, "response", response,
+            "responseOmitted", responseOmitted, "attempt", attempt, "createdAt", createdAt, "expiresAt", expiresAt,
+            "leaseUntil", leaseUntil, "steps", steps);
+    }
 }

@@ -7,20 +7,25 @@ public final class KeyedRequest {
     final String scope;
     final String method;
     final String route;
-    final String key;
+    final String header;
     final byte[] body;
 
     /**
      * @param scope the space in which the key is unique: the client and the API; not empty
      * @param route the path with its query, or the name of an operation
-     * @param key the header field as it came; null: there is none
+     * @param header the header field as it came; null: there is none
      * @param body as it came; part of the fingerprint
      */
-    public KeyedRequest(String scope, String method, String route, String key, byte[] body) {
+    public KeyedRequest(String scope, String method, String route, String header, byte[] body) {
         this.scope = Objects.requireNonNull(scope);
         this.method = Objects.requireNonNull(method);
         this.route = Objects.requireNonNull(route);
-        this.key = key;
+        this.header = header;
         this.body = Objects.requireNonNull(body);
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "scope", scope, "method", method, "route", route, "header", header, "body", body);
     }
 }

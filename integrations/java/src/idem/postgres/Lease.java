@@ -4,6 +4,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Objects;
 import javax.sql.DataSource;
 
 /**
@@ -30,9 +31,13 @@ public final class Lease {
             connection -> on(connection).renew(key, fence, length) != null, () -> { });
     }
 
-    /** The key, as the functions take it. */
+    /** The key, as the functions take it. It is unique within its {@link #scope()}. */
     public String key() {
         return key;
+    }
+
+    public String scope() {
+        return scope;
     }
 
     /** The number to hand on to other systems with each write. It grows with each holder. */
@@ -67,6 +72,7 @@ public final class Lease {
      * @throws IdemException.StaleFence another holder has taken over: roll back
      */
     public void complete(Connection transaction, Answer answer) throws SQLException {
+        Objects.requireNonNull(answer, "answer is required");
         end();
         on(transaction).complete(key, answer.response(), answer.statusCode(), fence);
         completed = true;
@@ -92,5 +98,10 @@ public final class Lease {
 
     private IdemFunctions on(Connection connection) {
         return new IdemFunctions(connection, schema, scope);
+    }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "scope", scope, "key", key, "fence", fence);
     }
 }

@@ -44,4 +44,10 @@ public final class Message {
         this.dedupId = dedupId;
         return this;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "topic", topic, "payload", payload, "key", key, "headers", headers, "delay", delay,
+            "dedupId", dedupId);
+    }
 }

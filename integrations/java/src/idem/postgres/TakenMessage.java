@@ -53,4 +53,10 @@ public final class TakenMessage {
     public long fence() {
         return fence;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "id", id, "topic", topic, "key", key, "payload", payload, "headers", headers,
+            "attempt", attempt, "fence", fence);
+    }
 }

@@ -93,4 +93,11 @@ public final class Ticket {
     public Map<String, String> steps() {
         return steps;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "outcome", outcome, "fence", fence, "attempt", attempt, "leaseUntil", leaseUntil,
+            "statusCode", statusCode, "response", response, "responseOmitted", responseOmitted,
+            "retryAfter", retryAfter, "steps", steps);
+    }
 }

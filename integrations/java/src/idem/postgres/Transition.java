@@ -20,4 +20,9 @@ public final class Transition {
     public String state() {
         return state;
     }
+
+    @Override
+    public String toString() {
+        return Description.of(this, "outcome", outcome, "state", state);
+    }
 }

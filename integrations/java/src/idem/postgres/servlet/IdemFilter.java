@@ -62,14 +62,14 @@ public final class IdemFilter implements Filter {
         throws IOException, ServletException {
         HttpServletRequest http = (HttpServletRequest) request;
         List<String> fields = Collections.list(http.getHeaders(options.header()));
-        String key = fields.isEmpty() ? null : String.join(", ", fields);
-        if (context(request) == null && options.handles(http.getMethod(), key))
-            handle(http, key, (HttpServletResponse) response, chain);
+        String field = fields.isEmpty() ? null : String.join(", ", fields);
+        if (context(request) == null && options.handles(http.getMethod(), field))
+            handle(http, field, (HttpServletResponse) response, chain);
         else
             chain.doFilter(request, response);
     }
 
-    private void handle(HttpServletRequest request, String key, HttpServletResponse response, FilterChain chain)
+    private void handle(HttpServletRequest request, String field, HttpServletResponse response, FilterChain chain)
         throws IOException, ServletException {
         BufferedResponse made = new BufferedResponse(response);
         BufferedRequest buffered;
@@ -78,14 +78,14 @@ public final class IdemFilter implements Filter {
             byte[] body = BufferedRequest.read(request, options.maxBody());
             if (body == null) {
                 String detail = "The body has more than " + options.maxBody() + " bytes.";
-                send(HttpReply.problem(413, null, detail), request, response);
+                send(HttpReply.problem(413, "body_too_large", detail), request, response);
                 return;
             }
             buffered = new BufferedRequest(request, body, made);
-            keyed = options.keyed(buffered, request.getMethod(), pathWithQuery(request), key, body);
+            keyed = options.keyed(buffered, request.getMethod(), pathWithQuery(request), field, body);
         } catch (RuntimeException error) {
             options.logger().log(Level.ERROR, "could not read a request, or tell its scope or route", error);
-            send(HttpReply.problem(500, null, null), request, response);
+            send(HttpReply.internalError(), request, response);
             return;
         }
         HttpReply reply;
@@ -102,7 +102,7 @@ public final class IdemFilter implements Filter {
         } catch (Exception error) {
             if (made.refusal() == null) throw thrown(error);
             options.logger().log(Level.ERROR, pathWithQuery(request) + ": " + made.refusal(), error);
-            reply = HttpReply.problem(500, null, made.refusal());
+            reply = HttpReply.problem(500, "streamed", made.refusal());
         }
         if (made.isReply(reply)) made.sendCookies();
         send(reply, request, response);
