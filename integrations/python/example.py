@@ -1,15 +1,23 @@
 from fastapi import Depends, FastAPI
-from idem_postgres.fastapi import IdemMiddleware, idempotent
+from idem_postgres.fastapi import RESPONSES, IdemMiddleware, Problem, idempotent, lifespan
 from psycopg_pool import AsyncConnectionPool
+
+clients = {"key-of-alice": "alice"}  # your authentication
+
+
+def scope(request):
+    if not (client := clients.get(request.headers.get("X-API-Key"))):
+        raise Problem(401)
+    return "shop:" + client
+
 
 app = FastAPI()
 pool = AsyncConnectionPool("", open=False)  # libpq's environment: PGHOST, PGDATABASE …
-app.add_event_handler("startup", pool.open)
-clients = {"key-of-alice": "alice"}  # your authentication
-app.add_middleware(IdemMiddleware, pool=pool, scope=lambda request: "shop:" + clients[request.headers["x-api-key"]])
+app.router.lifespan_context = lifespan(pool)  # opens the pool, and closes it
+app.add_middleware(IdemMiddleware, pool=pool, scope=scope)
 
 
-@app.post("/orders", status_code=201)
-async def create_order(item: str, idem=Depends(idempotent)):
-    cursor = await idem.connection.execute("INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,))
+@app.post("/orders", status_code=201, responses=RESPONSES)
+async def create_order(item: str, run=Depends(idempotent)):
+    cursor = await run.connection.execute("INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,))
     return {"order": (await cursor.fetchone())[0], "item": item}

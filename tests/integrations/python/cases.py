@@ -85,13 +85,16 @@ class Cases:
         number, answers = await twice("402")
         same(f"{self.name}: a declined card is stored and replayed", [(a.status, a.headers.get("idempotent-replayed")) for a in answers], [(402, None), (402, "true")])
         self.count("its rows are committed", number, 1)
+        number, answers = await twice("not-found")
+        same(f"{self.name}: an exception that the framework answers counts as that answer", [(a.status, a.headers.get("idempotent-replayed")) for a in answers], [(404, None), (404, "true")])
+        self.count("its rows are committed, too", number, 1)
         for how, status in (("503", 503), ("exception", 500), ("broken", 500), ("swallow-200", 500), ("swallow-409", 409)):
             number, answers = await twice(how)
             same(f"{self.name}: {how}: rolled back, the repetition runs", [(a.status, a.headers.get("idempotent-replayed")) for a in answers], [(status, None)] * 2)
             self.count(f"{how}: no rows", number, 0)
-        for how in ("deadlock", "lost"):
+        for how, code in (("deadlock", "serialization_failure"), ("lost", "unavailable")):
             number, answers = await twice(how)
-            self.problem(how, answers[1], 503, "unavailable")
+            self.problem(how, answers[1], 503, code)
             same(f"{self.name}: {how}: Retry-After", answers[1].headers.get("retry-after"), "1")
             self.count(f"{how}: no rows", number, 0)
         number, body = self.order()
@@ -99,16 +102,18 @@ class Cases:
 
     async def streams(self):
         for path in ("/stream", "/events"):
-            _, body = self.order()
+            number, body = self.order()
             answer = await self.post(path, f"stream{path}", body)
-            same(f"{self.name}: {path} is refused", (answer.status, b"three" in answer.body), (500, False))
+            self.problem(f"{path} is refused", answer, 500, "streamed")
         same(f"{self.name}: a route that is left out may stream", (await self.post("/free", body=b"")).body, b"onetwothree")
 
     async def requests(self):
         number, body = self.order(note="x" * 200_000)
         self.problem("a large body", await self.post(key="large", body=body), 413, "body_too_large")
         self.problem("no authentication", await self.post(key="auth", body=body[:50], headers=[("Authorization", "")]), 401, None)
-        same(f"{self.name}: an empty scope", (await self.post(key="nobody", body=b"{}", headers=[("Authorization", "nobody")])).status, 500)
+        self.problem("an empty scope", await self.post(key="nobody", body=b"{}", headers=[("Authorization", "nobody")]), 500, "internal")
+        unknown = [await self.post("/unknown", key="unknown", body=body[:50]) for _ in range(2)]
+        same(f"{self.name}: an unknown route is stored like others", [(a.status, a.headers.get("idempotent-replayed")) for a in unknown], [(404, None), (404, "true")])
         same(f"{self.name}: GET is not looked at", (await self.post("/orders", body=b"", method="GET")).status, 200)
 
     async def disconnect(self):

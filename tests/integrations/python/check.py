@@ -64,8 +64,10 @@ def fastapi(driver):
 async def django():
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # this test's own thread has an event loop
     import rows as rows_test
+    import views
 
     rows_test.run()
+    views.run()
     await web("django", gunicorn("django_app"), {}, "/payments")
 
 

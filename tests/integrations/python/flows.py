@@ -3,17 +3,21 @@ are refused."""
 
 import asyncio
 import concurrent.futures
+import datetime
+import json
 import logging
+import time
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 import psycopg2
-from idem_postgres import AsgiMiddleware, Idem, WsgiMiddleware, lock
+from idem_postgres import AsgiMiddleware, AsyncIdem, Idem, Problem, WsgiMiddleware, async_lock, lock
 from idem_postgres.http.flow import serve
 from idem_postgres.http.options import Settings
 from idem_postgres.http.request import Keyed
 from idem_postgres.http.response import Response
+from idem_postgres.interval import interval_text
 from idem_postgres.pool import Pool, finish
 
 from tap import same
@@ -76,6 +80,23 @@ def outcome(pool, request, handler, **options):
     return response.status, ("Idempotent-Replayed", "true") in response.headers
 
 
+def answer(pool, request, handler, **options):
+    """Status, code and Retry-After of a problem."""
+    response = finish(serve(pool, settings(**options), request, handler))
+    return response.status, json.loads(response.body)["code"], dict(response.headers).get("Retry-After")
+
+
+@contextmanager
+def logged(level=logging.WARNING):
+    """A logger for the options, and the records that it gets."""
+    records = []
+    logger = logging.Logger("flows", level)
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger.addHandler(handler)
+    yield logger, records
+
+
 def all_flows(rows):
     key = uuid.uuid4().hex
     same("flows: COMMIT was done, and its answer lost: a replay", outcome(LossyPool(True), keyed(key), insert(1)), (201, True))
@@ -97,17 +118,149 @@ def all_flows(rows):
         db.execute("ALTER TABLE orders ADD CONSTRAINT deferred_unique UNIQUE (number) DEFERRABLE INITIALLY DEFERRED")
     same("flows: a constraint that fails in COMMIT is the handler's error", outcome(Pool(connect), keyed("deferred"), insert(6)), "UniqueViolation")
 
-    async def commits(run):
-        run.connection.commit()
-        return OK
-
     same("flows: psycopg 3 refuses the handler's commit", outcome(Pool(connect), keyed("commits"), commits), "ProgrammingError")
-    same("flows: psycopg2 does not, the middleware does", outcome(Pool(lambda: psycopg2.connect("")), keyed("commits"), commits), "RuntimeError")
 
+    problems(rows)
     in_thread(background)
+    in_thread(headers)
+    in_thread(kinds)
     leases()
     hooks()
     refused()
+    durations()
+
+
+async def commits(run):
+    run.connection.commit()
+    return OK
+
+
+def problems(rows):
+    """What the middleware answers in the place of the handler, and what it logs of the cause."""
+
+    async def deadlock(run):
+        run.connection.execute("DO $$ BEGIN RAISE 'two requests met' USING ERRCODE = '40P01', DETAIL = 'a second line'; END $$")
+
+    async def own_503(run):
+        raise Problem(503, "come back tomorrow")
+
+    nowhere = Pool(lambda: psycopg.connect("host=/nowhere"))
+    cases = (
+        ("no database", nowhere, keyed("p1"), insert(30), {}, (503, "unavailable", "1"), logging.WARNING, "OperationalError"),
+        ("a deadlock", Pool(connect), keyed("p2"), deadlock, {}, (503, "serialization_failure", "1"), logging.WARNING, "two requests met DETAIL: a second line"),
+        ("COMMIT is lost, the key shows that it failed", LossyPool(False), keyed("p3"), insert(31), {}, (503, "unavailable", "1"), logging.WARNING, "OperationalError: server closed"),
+        ("COMMIT is lost without a key", LossyPool(True), keyed(method="PUT"), insert(32), {}, (500, "commit_unknown", None), logging.ERROR, "OperationalError: server closed"),
+        ("COMMIT is lost, and another request holds the key", HeldPool(), keyed("p4"), insert(33), {}, (503, "commit_unknown", "1"), logging.WARNING, "OperationalError: server closed"),
+        ("idem is not installed", Pool(connect, "nowhere"), keyed("p5"), insert(34), {}, (500, "internal", None), logging.ERROR, "nowhere"),
+        ("the handler commits", Pool(lambda: psycopg2.connect("")), keyed("p7"), commits, {}, (500, "internal", None), logging.ERROR, "leave commit and rollback to idem"),
+        ("the pool is of a wrong kind", Pool(lambda: connect_later()), keyed("p6"), insert(35), {}, (500, "internal", None), logging.ERROR, "TypeError"),
+    )
+    for case, pool, request, handler, options, expected, level, cause in cases:
+        with logged() as (logger, records):
+            same(f"flows: {case}: {expected[0]} {expected[1]}", answer(pool, request, handler, logger=logger, **options), expected)
+        text = "\n".join(record.getMessage() for record in records)
+        same(f"flows: {case}: one line with the cause", ([record.levelno for record in records], cause in text, "\n" in text), ([level], True, False))
+        same(f"flows: {case}: a traceback where an operator must act", any(record.exc_info for record in records), expected[1] == "internal")
+    same("flows: their rows", [rows().get(number) for number in range(30, 36)], [None, None, 1, None, None, None])
+    with logged() as (logger, records):
+        same("flows: a problem of the handler's is not logged", (outcome(Pool(connect), keyed("p8"), own_503, logger=logger), records), ((503, False), []))
+
+
+async def connect_later():
+    return await psycopg.AsyncConnection.connect("")
+
+
+class HeldPool(LossyPool):
+    """COMMIT was not done, and its server process is still at work: its claim is not undone yet."""
+
+    def __init__(self):
+        super().__init__(False)
+
+    @asynccontextmanager
+    async def session(self):
+        was_lossy = self._is_lossy
+        async with super().session() as session:
+            if was_lossy:
+                yield session
+                return
+            with connect() as other:
+                Idem(other).begin("p4", scope="flows")
+                yield session
+
+
+def headers():
+    """A function of the options finds a header in any case."""
+    seen = []
+
+    def scope(request):
+        seen.append([request.headers.get(name) for name in ("X-API-Key", "x-api-key", "Content-Type", "X-None")] + ["X-Api-Key" in request.headers])
+        raise Problem(401)
+
+    statuses = []
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/x", "HTTP_X_API_KEY": "alice", "CONTENT_TYPE": "text/plain"}
+    WsgiMiddleware(None, pool=connect, scope=scope)(environ, lambda status, headers: statuses.append(status))
+    fields = [(b"x-api-key", b"alice"), (b"content-type", b"text/plain")]
+    statuses.append(asgi(AsgiMiddleware(None, pool=connect, scope=scope), fields)[0]["status"])
+    same("flows: the scope function answers", statuses, ["401 Unauthorized", 401])
+    same("flows: headers are found in any case", seen, [["alice", "alice", "text/plain", None, True]] * 2)
+    fields.append((b"x-api-key", b"bob"))
+    asgi(AsgiMiddleware(None, pool=connect, scope=scope), fields)
+    same("flows: two lines of a header are one value", seen[-1][0], "alice, bob")
+
+
+def asgi(middleware, fields):
+    """The messages of the response to POST /x."""
+    scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "headers": fields}
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(middleware(scope, receive, send))
+    return sent
+
+
+def kinds():
+    """Blocking and asynchronous pools and connections: the error names the function for the other kind."""
+    from psycopg_pool import AsyncConnectionPool
+
+    noise = []
+    logger = logging.getLogger("asyncio")
+    handler = logging.Handler()
+    handler.emit = lambda record: noise.append(record.getMessage())
+    logger.addHandler(handler)
+
+    async def attempt():
+        async def later():
+            return await psycopg.AsyncConnection.connect("")
+
+        async with AsyncConnectionPool("", min_size=1) as pool, await later() as connection:
+            with connect() as blocking:
+                return [
+                    _error(lambda: lock(pool, "k").__enter__()), _error(lambda: lock(later, "k").__enter__()),
+                    _error(lambda: lock(lambda: later(), "k").__enter__()),
+                    _error(lambda: WsgiMiddleware(None, pool=pool, scope=len)),
+                    _error(lambda: Idem(connection)), _error(lambda: AsyncIdem(blocking)),
+                ]  # fmt: skip
+
+    errors = asyncio.run(attempt())
+    logger.removeHandler(handler)
+    advice = ["use async_lock", "use async_lock", "a coroutine", "a blocking driver", "use AsyncIdem", "use Idem"]
+    same("flows: the wrong kind is a TypeError", [error[0] for error in errors], ["TypeError"] * len(errors))
+    same("flows: it says what to use", [text in error[1] for text, error in zip(advice, errors)], [True] * len(errors))
+    same("flows: and nothing else is printed", noise, [])
+
+
+def _error(function):
+    """The type and the text of what the function raises."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "nothing", ""
 
 
 def background():
@@ -124,22 +277,12 @@ def background():
         return app
 
     def request(pool, key, number):
-        scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "headers": [(b"idempotency-key", key)]}
-        sent = []
-
-        async def receive():
-            return {"type": "http.request", "body": b""}
-
-        async def send(message):
-            sent.append(message)
-
         middleware = AsgiMiddleware(app(number), pool=connect, scope=lambda request: "background")
         middleware._pool = pool
         try:
-            asyncio.run(middleware(scope, receive, send))
+            return asgi(middleware, [(b"idempotency-key", key)])[0]["status"]
         except Exception as error:
             return type(error).__name__
-        return sent[0]["status"]
 
     got = [request(LossyPool(False), b"b1", 20), request(LossyPool(True), b"b2", 21), request(Pool(connect), b"b3", 22), request(Pool(connect), b"b4", 22)]
     same("flows: COMMIT is lost, found, done, and fails", got, [503, 201, 201, "UniqueViolation"])
@@ -147,18 +290,44 @@ def background():
 
 
 def leases():
-    import datetime
-
     lease = datetime.timedelta(seconds=30)
 
-    async def taken_over(run):
+    def take_over(run):
         with connect() as connection:
             idem = Idem(connection)
             idem.release(run.key, run.fence, scope=run.scope)
             idem.begin(run.key, lease=lease, scope=run.scope)
+
+    async def taken_over(run):
+        take_over(run)
         return OK
 
-    same("flows: leased: the response of a stale fence is not stored: 503", outcome(Pool(connect), keyed("taken"), taken_over, lease=lease), (503, False))
+    async def noticing(run):
+        """By its next step, before the heartbeat does."""
+        take_over(run)
+        run.step("charge")
+        return OK
+
+    async def checking(run):
+        take_over(run)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            run.check()
+            time.sleep(0.05)
+        return OK
+
+    lost = (503, "lease_lost", "1")
+    same("flows: leased: the response of a stale fence is not stored", answer(Pool(connect), keyed("taken"), taken_over, lease=lease), lost)
+    same("flows: leased: a step of a stale fence", answer(Pool(connect), keyed("noticed"), noticing, lease=lease), lost)
+    short = datetime.timedelta(seconds=2)
+    same("flows: leased: check() raises, and the answer is the same", answer(Pool(connect), keyed("checked"), checking, lease=short), lost)
+
+    async def other_fence(run):
+        with connect() as connection:
+            Idem(connection).complete("no such key", fence=1)
+
+    same("flows: leased: a stale fence of something else is the handler's error", outcome(Pool(connect), keyed("other"), other_fence, lease=lease), "StaleFence")
+    same("flows: leased: idem is not installed", answer(Pool(connect, "nowhere"), keyed("nowhere"), taken_over, lease=lease), (500, "internal", None))
 
     async def raising(run):
         run.step("charge", {"charge": 1})
@@ -198,6 +367,9 @@ def hooks():
     for _ in range(2):
         same("flows: the answer is that without a hook", outcome(Pool(connect), keyed("hook"), insert(7), on_outcome=on_outcome, logger=logger)[0], 201)
     outcome(Pool(connect), keyed("a,b"), insert(8), on_outcome=on_outcome, logger=logger)
+    path = Keyed("flows", "POST", "/x\nPOST /y", "k,", b"")
+    outcome(Pool(connect), path, insert(8), logger=logger)
+    same("flows: a path with a line break is one line of the log", "\n" in lines.pop(), False)
     same("flows: the hook is told of the outcome", seen, [("hook", "run", 201, True), ("hook", "replay", 201, True), ("a,b", "reject", 400, True)])
     same("flows: the log has the key and the outcome", [line.split(" in ")[0] for line in lines if "key=" in line],
          ["POST /x key=hook scope=flows run 201", "POST /x key=hook scope=flows replay 201", "POST /x key=a,b scope=flows reject 400"])  # fmt: skip
@@ -205,16 +377,32 @@ def hooks():
 
 def refused():
     for middleware in (AsgiMiddleware, WsgiMiddleware):
-        for options in ({}, {"scope": "a text"}, {"scope": len, "unknown": 1}, {"scope": len, "lease": 30}):
-            try:
-                middleware(None, pool=connect, **options)
-                got = "constructed"
-            except TypeError:
-                got = "TypeError"
-            same(f"flows: {middleware.__module__}: options {sorted(options)} are refused", got, "TypeError")
-    try:
-        with lock(connect, "k", ttl=30):
-            got = "held"
-    except TypeError:
-        got = "TypeError"
-    same("flows: a bare number is no interval", got, "TypeError")
+        for options in ({}, {"scope": "a text"}, {"scope": len, "unknown": 1}):
+            got = _error(lambda: middleware(None, pool=connect, **options))
+            same(f"flows: {middleware.__module__}: options {sorted(options)} are refused", got[0], "TypeError")
+
+
+def durations():
+    """A duration is a `timedelta`, or text with a unit where text is allowed."""
+    for text in ("30 s", "5min", "1.5 hours", "1 day 2 h", "1 day 02:00", "00:05:00", "PT30S", "P1DT12H", " 2 days "):
+        with psycopg.connect("") as db:
+            db.execute("SELECT CAST(%s AS interval)", (interval_text("ttl", text),))
+    for text in ("5", "5.", "1 day 5", "", "s", "P", "P5", "1e3", "1,5 h", "5 -3 s"):
+        same(f"flows: {text!r} is no duration", _error(lambda: interval_text("ttl", text))[0], "ValueError")
+
+    def middleware(cls, **options):
+        return lambda: cls(None, pool=connect, scope=len, **options)
+
+    both = (AsgiMiddleware, WsgiMiddleware)
+    cases = [
+        *((middleware(cls, **{name: 30}), "TypeError") for cls in both for name in ("lease", "wait", "ttl")),
+        *((middleware(cls, **{name: "30"}), "ValueError") for cls in both for name in ("wait", "ttl")),
+        *((middleware(cls, lease="30 s"), "TypeError") for cls in both),
+        *((lambda ttl=ttl: lock(connect, "k", ttl=ttl).__enter__(), "TypeError") for ttl in (30, "30 s", None)),
+        (lambda: lock(connect, "k", wait="5").__enter__(), "ValueError"),
+        (lambda: asyncio.run(async_lock(connect, "k", ttl="30 s").__aenter__()), "TypeError"),
+        (lambda: Idem(connect()).claim("k", ttl="5"), "ValueError"),
+        (lambda: Idem(connect()).claim("k", ttl=5), "TypeError"),
+    ]
+    in_thread(lambda: same("flows: numbers and text in the wrong place", [_error(call)[0] for call, _ in cases], [error for _, error in cases]))
+    same("flows: the error names the argument", _error(lambda: lock(connect, "k", ttl="30 s").__enter__())[1], "ttl is a timedelta, not '30 s'")

@@ -26,7 +26,28 @@ class Worker(Server):
         return self
 
 
+def options():
+    """What the decorator rejects when the module is loaded."""
+    from idem_postgres.celery import once
+
+    async def later():
+        return None
+
+    def connect():
+        return psycopg.connect("")
+
+    errors = []
+    for pool, more in ((later, {}), (connect, {"ttl": "5"}), (connect, {"ttl": 5}), (connect, {"lease": "30 s"}), (connect, {"ttl": "2 days"})):
+        try:
+            once(pool, **more)
+            errors.append(None)
+        except (TypeError, ValueError) as error:
+            errors.append(type(error).__name__)
+    same("celery: an asynchronous pool, numbers and text in the wrong place", errors, ["TypeError", "ValueError", "TypeError", "TypeError", None])
+
+
 def run(requests, rows, direct, logs):
+    options()
     spool = tempfile.mkdtemp(prefix="idem-celery.", dir="/tmp")
     os.environ.update(BROKER_URL="filesystem://", SPOOL=spool)
     sys.path.insert(0, os.path.join(HERE, "apps"))

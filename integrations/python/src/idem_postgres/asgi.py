@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from .http.body import too_large
 from .http.flow import serve
 from .http.options import Options, Settings
-from .http.request import Keyed, Request
+from .http.request import Headers, Keyed, Request
 from .http.response import Problem, Response
 from .run import AsyncRun, Run, as_current
 from .http.streaming import StreamingError
@@ -69,9 +69,7 @@ class IdemMiddleware:
 
     def request(self, scope: Scope) -> Any:
         """What the functions of the options are given."""
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            headers[name.decode("latin-1")] = value.decode("latin-1")
+        headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         return Request(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers, scope)
 
 
@@ -109,14 +107,17 @@ class _Exchange:
     async def finish(self, response: Response) -> None:
         """A response was sent. If it was the application's, the application goes on after it; in the place of another one, its work
         was undone, and what it would do now must not happen."""
-        if self._task is None or self._task.done():
+        if self._task is None:
             return
-        if response is self._response.result():
-            self._sent.set_result(None)
-            await self._task
-        else:
+        if not self._task.done():
+            if self._response.exception() is None and response is self._response.result():
+                self._sent.set_result(None)
+                await self._task
+                return
             self._sent.set_exception(RuntimeError("the work of this response was undone"))
+            self._sent.exception()  # retrieved: the application may not wait for it
             await asyncio.wait({self._task})
+        if not self._task.cancelled():
             self._task.exception()
 
     async def fail(self, error: BaseException) -> None:

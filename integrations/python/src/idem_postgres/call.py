@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from .interval import interval_text
+
 T = TypeVar("T")
 
 Row: TypeAlias = Sequence[Any]
-Interval: TypeAlias = datetime.timedelta | str
-"""A `timedelta`, or PostgreSQL's text with a unit: `'30 s'`."""
 Json: TypeAlias = Any
 """What `json.dumps` takes, with dates, `Decimal` and `UUID` as their text."""
 
@@ -73,12 +73,12 @@ class Call(Generic[T]):
 
 def argument(name: str, type: str, value: Any) -> Argument:
     """None: not given."""
-    return Argument(name, type, None if value is None else _encode(type, value), value is not None)
+    return Argument(name, type, None if value is None else _encode(name, type, value), value is not None)
 
 
 def nullable(name: str, type: str, value: Any) -> Argument:
     """None: NULL, for a parameter without a default."""
-    return Argument(name, type, None if value is None else _encode(type, value))
+    return Argument(name, type, None if value is None else _encode(name, type, value))
 
 
 def json_argument(name: str, value: Json) -> Argument:
@@ -114,14 +114,14 @@ def _cast(text: str, type: str) -> str:
     return text
 
 
-def _encode(type: str, value: Any) -> Any:
+def _encode(name: str, type: str, value: Any) -> Any:
     match type:
+        case "interval":
+            return interval_text(name, value)
         case "jsonb":
             return dumps(value)
         case "jsonb[]":
             return [dumps(element) for element in value]
-        case "interval":
-            return _interval(value)
         case "numeric":
             return str(value)
         case "bytea":
@@ -129,14 +129,6 @@ def _encode(type: str, value: Any) -> Any:
         case _ if type.endswith("[]"):
             return list(value)
     return value
-
-
-def _interval(value: Interval) -> str:
-    if isinstance(value, datetime.timedelta):
-        return f"{value // datetime.timedelta(microseconds=1)} us"
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"an interval is a timedelta or text with a unit, such as '30 s', not {value!r}")
 
 
 def dumps(value: Json) -> str:

@@ -10,10 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from celery import current_task
 
-from .call import Interval
 from .calls import keys
+from .interval import Interval, check_timedelta, interval_text
 from .lease import renewed
-from .pool import Pool, finish, rollback
+from .pool import Pool, blocking_pool, finish, rollback
 from .run import as_current, make_run
 
 P = ParamSpec("P")
@@ -41,7 +41,11 @@ def once(
 
     A task that is called as a function has no id, and runs in a plain transaction (with `lease`: in none).
     """
-    source = Pool(pool, schema)
+    source = blocking_pool(pool, schema, "a task needs a pool of a blocking driver")
+    if ttl is not None:
+        interval_text("ttl", ttl)
+    if lease is not None:
+        check_timedelta("lease", lease)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -103,7 +107,7 @@ async def _leased(
 
 
 def _known(ticket: keys.Ticket, countdown: float) -> Any:
-    """The result of an earlier delivery; or the task is to come again."""
+    """The result of an earlier delivery; or the task is retried."""
     if ticket.outcome == "completed":
         return ticket.response["result"] if ticket.response else None
     if ticket.outcome == "in_flight":

@@ -38,7 +38,8 @@ class Idem:
     def __init__(self, connection: Any, *, schema: str = "idem") -> None:
         session = blocking_session(connection, schema)
         if session is None:
-            raise TypeError(f"Idem does not know connections of type {type(connection).__qualname__}")
+            advice = ", which is asynchronous: use AsyncIdem" if async_session(connection, schema) else ""
+            raise TypeError(f"Idem does not know connections of type {type(connection).__qualname__}{advice}")
         self._session = session
 
     def run(self, call: Call[T]) -> T:
@@ -88,7 +89,8 @@ class AsyncIdem:
     def __init__(self, connection: Any, *, schema: str = "idem") -> None:
         session = async_session(connection, schema)
         if session is None:
-            raise TypeError(f"AsyncIdem does not know connections of type {type(connection).__qualname__}")
+            advice = ", which is blocking: use Idem" if blocking_session(connection, schema) else ""
+            raise TypeError(f"AsyncIdem does not know connections of type {type(connection).__qualname__}{advice}")
         self._session = session
 
     async def run(self, call: Call[T]) -> T:

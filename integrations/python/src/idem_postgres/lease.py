@@ -37,9 +37,11 @@ async def renewed(pool: Pool, run: Run | AsyncRun, lease: datetime.timedelta, lo
 
 
 async def release(pool: Pool, run: Run | AsyncRun, logger: logging.Logger) -> None:
-    """An error is logged: the lease ends by itself."""
+    """A stale fence means that the lease was lost. Another error is logged: the lease ends by itself."""
     assert run.key is not None and run.fence is not None
     try:
         await pool.run(keys.release(run.key, run.fence, scope=run.scope))
+    except StaleFence:
+        run.lose()
     except Exception:
         logger.warning("could not release key %s; its lease will end", run.key, exc_info=True)

@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .call import Interval
 from .calls import locks
 from .errors import LockBusy, StaleFence, is_connection_loss
 from .heartbeat import heartbeat
-from .pool import Pool, finish
+from .interval import Interval, check_timedelta
+from .pool import Pool, blocking_pool, finish
 
 T = TypeVar("T")
 _TTL = datetime.timedelta(seconds=30)
@@ -52,7 +52,8 @@ def lock(
 ) -> Iterator[HeldLock]:
     """Holds a lock, on connections of a blocking pool. A thread renews it every third of `ttl`, which is how long the
     process may be silent. Raises LockBusy when another caller has it after `wait`; None does not wait."""
-    with _blocking(_hold(Pool(pool, schema), name, ttl, wait, scope, threading.Event())) as held:
+    source = blocking_pool(pool, schema, "use async_lock")
+    with _blocking(_hold(source, name, ttl, wait, scope, threading.Event())) as held:
         yield held
 
 
@@ -80,6 +81,7 @@ async def _hold(
     scope: str,
     lost: threading.Event | asyncio.Event,
 ) -> AsyncIterator[HeldLock]:
+    check_timedelta("ttl", ttl)
     # An owner gets its lock again when the reply to its first call was lost.
     take = locks.lock(name, ttl=ttl, owner=str(uuid.uuid4()), wait=wait, scope=scope)
     try:

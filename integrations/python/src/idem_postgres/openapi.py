@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 DESCRIPTION = (
@@ -28,3 +29,14 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     422: {"description": "The key was used before, with another method, route or body.", "content": _PROBLEM},
 }
 """For `responses=RESPONSES` of a route of FastAPI."""
+
+
+def require_key(document: dict[str, Any], methods: Collection[str] | None) -> None:
+    """Marks the header as required for POST and PATCH, for which a scope needs a key unless its policy says otherwise."""
+    for path in document.get("paths", {}).values():
+        for method in ("POST", "PATCH"):
+            if methods is not None and method not in methods:
+                continue
+            for parameter in path.get(method.lower(), {}).get("parameters", []):
+                if parameter.get("in") == "header" and parameter.get("name", "").lower() == "idempotency-key":
+                    parameter["required"] = True

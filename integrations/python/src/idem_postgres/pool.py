@@ -59,7 +59,12 @@ class Pool:
             if inspect.iscoroutine(connection):  # a plain function on an asynchronous driver
                 connection = await connection
         else:
-            connection = await _settled(self._acquire())
+            connection = self._acquire()
+            if inspect.isawaitable(connection):
+                if self.is_blocking:  # a plain function on an asynchronous driver
+                    _discard(connection)
+                    raise TypeError("the pool is a function that returns a coroutine: the driver must be a blocking one here")
+                connection = await connection
         try:
             yield self._session(connection)
         finally:
@@ -101,6 +106,12 @@ class Pool:
         raise TypeError(f"the pool gives connections of the unknown type {type(connection).__qualname__}")
 
 
+def _discard(awaitable: Any) -> None:
+    """No warning that it was never awaited."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+
+
 async def _settled(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
@@ -112,6 +123,14 @@ async def rollback(session: AsyncSession) -> None:
     except Exception:
         if not session.is_lost():
             raise
+
+
+def blocking_pool(pool: Any, schema: str, advice: str) -> Pool:
+    """The pool of a caller that blocks. TypeError with `advice` for an asynchronous pool."""
+    source = Pool(pool, schema)
+    if not source.is_blocking:
+        raise TypeError(f"a pool of type {type(pool).__qualname__} is asynchronous: {advice}")
+    return source
 
 
 class DirectSession:

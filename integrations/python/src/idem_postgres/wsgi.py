@@ -11,11 +11,11 @@ from typing import Any, Unpack
 from .http.body import too_large
 from .http.flow import serve
 from .http.options import Options, Settings
-from .http.request import Keyed, Request
+from .http.request import Headers, Keyed, Request
 from .http.response import Problem, Response
 from .run import AsyncRun, Run, as_current
 from .http.streaming import StreamingError
-from .pool import Pool, finish
+from .pool import blocking_pool, finish
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -32,7 +32,7 @@ class IdemMiddleware:
     def __init__(self, app: App, *, pool: Any, **options: Unpack[Options]) -> None:
         self.app = app
         self._settings = Settings(**options)
-        self._pool = Pool(pool, self._settings.schema)
+        self._pool = blocking_pool(pool, self._settings.schema, "WSGI needs a pool of a blocking driver")
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         header = environ.get("HTTP_" + self._settings.header.upper().replace("-", "_"))
@@ -128,10 +128,14 @@ class _Body:
 
 
 def _request(environ: Environ) -> Request:
-    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    fields = [(name.removeprefix("HTTP_").replace("_", "-"), value) for name, value in environ.items() if _is_field(name)]
     # WSGI has bytes in latin-1.
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
-    return Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), headers, environ)
+    return Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), Headers(fields), environ)
+
+
+def _is_field(name: str) -> bool:
+    return name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
 
 
 def _route(request: Request) -> str:

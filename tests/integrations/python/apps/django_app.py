@@ -36,7 +36,7 @@ if not settings.configured:
 
 from django.core.wsgi import get_wsgi_application
 from django.db import DatabaseError, connection, models
-from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import path
 from idem_postgres.django import idempotent
 
@@ -87,6 +87,8 @@ def fail(request, how):
             execute(FAILING["broken"])
         except DatabaseError:
             return HttpResponse("swallowed", status=int(how.removeprefix("swallow-")))
+    if how == "not-found":
+        raise Http404
     if how == "exception":
         raise ValueError("a bug")
     return HttpResponse(how, status=int(how))

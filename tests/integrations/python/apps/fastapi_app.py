@@ -3,8 +3,9 @@
 import asyncio
 import datetime
 import os
+from contextlib import asynccontextmanager
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 from idem_postgres import Problem
 from idem_postgres.fastapi import IdemMiddleware, idempotent
@@ -15,6 +16,13 @@ from database import execute, make_pool
 
 app = FastAPI()
 pool, opened, closed = make_pool(os.environ["DRIVER"])
+
+
+@asynccontextmanager
+async def lifespan(app):
+    await opened()
+    yield
+    await closed()
 
 
 def scope(request):
@@ -30,8 +38,7 @@ def is_leased(request):
 options = dict(pool=pool, scope=scope, max_body=100_000)
 app.add_middleware(IdemMiddleware, **options, exclude=lambda request: is_leased(request) or request.url.path == "/free")
 app.add_middleware(IdemMiddleware, **options, exclude=lambda request: not is_leased(request), lease=datetime.timedelta(seconds=3))
-app.add_event_handler("startup", opened)
-app.add_event_handler("shutdown", closed)
+app.router.lifespan_context = lifespan
 
 
 @app.post("/orders")
@@ -72,6 +79,8 @@ async def fail(how: str, request: Request, idem=Depends(idempotent)):
             await execute(idem.connection, FAILING["broken"])
         except Exception:
             return Response("swallowed", int(how.removeprefix("swallow-")))
+    if how == "not-found":
+        raise HTTPException(404)
     if how == "exception":
         raise ValueError("a bug")
     return Response(how, int(how))

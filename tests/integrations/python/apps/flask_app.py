@@ -4,7 +4,7 @@ import datetime
 import os
 import time
 
-from flask import Flask, Response, request
+from flask import Flask, Response, abort, request
 from idem_postgres import Problem, WsgiMiddleware, current
 
 from answers import FAILING, answer, order
@@ -103,6 +103,8 @@ def fail(how):
             execute(connection, FAILING["broken"])
         except Exception:
             return Response("swallowed", int(how.removeprefix("swallow-")))
+    if how == "not-found":
+        abort(404)
     if how == "exception":
         raise ValueError("a bug")
     return Response(how, int(how))

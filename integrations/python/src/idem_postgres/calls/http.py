@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..call import Call, Interval, Json, Row, argument, nullable, parsed, scalar
+from ..call import Call, Json, Row, argument, nullable, parsed, scalar
+from ..interval import Interval
 
 
 @dataclass(frozen=True)

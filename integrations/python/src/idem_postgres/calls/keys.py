@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..call import Argument, Call, Interval, Json, Row, argument, column, json_argument, parsed, scalar
+from ..call import Argument, Call, Json, Row, argument, column, json_argument, parsed, scalar
+from ..interval import Interval
 
 
 @dataclass(frozen=True)

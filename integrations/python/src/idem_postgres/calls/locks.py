@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..call import Argument, Call, Interval, argument, scalar
+from ..call import Argument, Call, argument, scalar
+from ..interval import Interval
 
 
 def lock(

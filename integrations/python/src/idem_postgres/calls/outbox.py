@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..call import Call, Interval, Json, Row, argument, json_argument, parsed, scalar
+from ..call import Call, Json, Row, argument, json_argument, parsed, scalar
+from ..interval import Interval
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import decimal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..call import Argument, Call, Interval, Json, Row, argument, json_argument, nullable, parsed_exactly
+from ..call import Argument, Call, Json, Row, argument, json_argument, nullable, parsed_exactly
+from ..interval import Interval
 
 Columns = Mapping[str, Json]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..call import Call, Interval, argument, scalar
+from ..call import Call, argument, scalar
+from ..interval import Interval
 
 
 def issue_token(subject: str = "", *, ttl: Interval | None = None, scope: str = "") -> Call[str]:

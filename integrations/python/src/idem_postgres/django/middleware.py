@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
-from ..errors import is_connection_loss, is_retryable
+from ..errors import StaleFence, is_connection_loss, is_retryable
 from ..http.body import too_large
 from ..http.flow import serve
 from ..http.options import Options, Settings
@@ -110,22 +110,21 @@ class _Guard:
             response = await serve(self._pool, self._settings, keyed, handler)
         except Problem as problem:
             response = problem.response()
-        except StreamingError:
+        if sent is not None and sent.streaming:
             # Not before the rollback: it ends with Django's signal that closes connections.
-            assert sent is not None
             sent.close()
-            raise
         # Django's own, with its cookies and what other middleware has noted on it.
         return sent if sent is not None and response is kept else _django_response(response)
 
 
 def _raise_retryable(request: HttpRequest, run: Run | AsyncRun) -> None:
-    """The view's exception, where it means 503."""
+    """The view's exception, where it may mean 503."""
     error = getattr(request, "idem_exception", None)
     if error is None:
         return
     is_lost = run.connection is not None and DjangoSession(run.connection, run.pool.schema).is_lost()
-    if is_lost or is_retryable(error) or is_connection_loss(error):
+    is_stale = run.fence is not None and isinstance(error, StaleFence)
+    if is_lost or is_stale or is_retryable(error) or is_connection_loss(error):
         raise error
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from django.db import connections, models
 
-from ..call import Interval
+from ..interval import Interval
 from ..calls.rows import Adjusted, Transition
 from ..idem import Idem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,8 @@ from ..run import AsyncRun, Run
 from ..sessions import AsyncSession
 from .options import Outcome, Settings
 from .request import Keyed
-from .response import Problem, Response, stored, unavailable
+from .response import Problem, Response, internal_error, retry_later, stored
+from .streaming import StreamingError
 
 Handler = Callable[[Run | AsyncRun], Awaitable[Response]]
 
@@ -38,7 +40,9 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
     try:
         flow = transactional.serve if settings.lease is None else leased.serve
         result = await flow(pool, settings, request, handler)
-    except Problem as problem:
+    except (Problem, StreamingError) as error:
+        problem = error.problem() if isinstance(error, StreamingError) else error
+        _log_cause(settings, request, problem)
         result = Result("reject", problem.response())
     finally:
         _report(settings, request, result, (time.monotonic() - since) * 1000)
@@ -57,10 +61,8 @@ def _report(settings: Settings, request: Keyed, result: Result | None, ms: float
         result.fence if result else None,
     )
     if request.header is not None:
-        settings.logger.info(
-            "%s %s key=%s scope=%s %s %s in %.1f ms",
-            outcome.method, outcome.route, outcome.key, outcome.scope, outcome.outcome, outcome.status or "raised", ms,
-        )  # fmt: skip
+        request_text = f"{outcome.method} {outcome.route} key={outcome.key} scope={outcome.scope}"
+        settings.logger.info("%s", _one_line(f"{request_text} {outcome.outcome} {outcome.status or 'raised'} in {ms:.1f} ms"))
     if settings.on_outcome is not None:
         try:
             settings.on_outcome(outcome)
@@ -68,20 +70,41 @@ def _report(settings: Settings, request: Keyed, result: Result | None, ms: float
             settings.logger.exception("on_outcome failed")
 
 
+def _log_cause(settings: Settings, request: Keyed, problem: Problem) -> None:
+    """One line for an answer in the place of the handler's; with a traceback where a statement of idem's own failed."""
+    cause = problem.__cause__
+    if cause is None:
+        return
+    request_text = f"{request.method} {request.route} key={request.header} scope={request.scope}"
+    cause_text = str(cause).partition("\nCONTEXT:")[0]  # not the call stack of idem's own functions
+    settings.logger.log(
+        logging.ERROR if problem.status == 500 else logging.WARNING,
+        "%s",
+        _one_line(f"{request_text} answered {problem.status} {problem.code}: {type(cause).__name__}: {cause_text}"),
+        exc_info=cause if problem.code == "internal" else None,
+    )
+
+
+def _one_line(text: str) -> str:
+    """A path that a client sends, and an error of the database, may have line breaks."""
+    return " ".join(text.split())
+
+
 @asynccontextmanager
 async def transaction(pool: Pool, settings: Settings) -> AsyncIterator[AsyncSession]:
-    """A session whose transaction was begun. The caller ends it. Without a connection the client is to come again."""
+    """A session whose transaction was begun. The caller ends it. Raises 503 when there is no connection."""
     try:
         manager = pool.session()
         session = await manager.__aenter__()
+    except TypeError as error:  # no pool that idem knows
+        raise internal_error(error)
     except Exception as error:
-        settings.logger.error("could not get a connection", exc_info=True)
-        raise unavailable("The database cannot be reached.") from error
+        raise retry_later("unavailable", "The database cannot be reached. Nothing was done.", error)
     try:
         try:
             await session.begin()
         except Exception as error:
-            raise retry_later(session, error) or error
+            raise transient(session, error) or internal_error(error)
         yield session
     finally:
         await manager.__aexit__(None, None, None)
@@ -99,7 +122,7 @@ async def ask(session: AsyncSession, settings: Settings, request: Keyed) -> Http
             )  # fmt: skip
         )
     except Exception as error:
-        raise await undone(session, error)
+        raise await failed(session, error)
     if answer.action != "run":
         await rollback(session)
     return answer
@@ -111,21 +134,24 @@ def answered(answer: HttpAnswer) -> Result:
 
 async def undone(session: AsyncSession, error: BaseException) -> BaseException:
     """Rolls back. What is to be raised: 503 where the request may be sent again, else the error."""
-    retry = retry_later(session, error)  # before the rollback, after which Django has another connection
+    problem = transient(session, error)  # before the rollback, after which Django has another connection
     await rollback(session)
-    return retry or error
+    return problem or error
 
 
-def retry_later(session: AsyncSession, error: BaseException) -> Problem | None:
+async def failed(session: AsyncSession, error: Exception) -> Problem:
+    """Rolls back. The answer to an error of a statement of idem's own."""
+    problem = await undone(session, error)
+    return problem if isinstance(problem, Problem) else internal_error(error)
+
+
+def transient(session: AsyncSession, error: BaseException) -> Problem | None:
     """503 for what may succeed when the client sends the request again, and has not been committed."""
     if is_lost(session, error):
-        problem = unavailable("The connection to the database was lost.")
-    elif is_retryable(error):
-        problem = unavailable("The request met another one. Nothing was changed.")
-    else:
-        return None
-    problem.__cause__ = error
-    return problem
+        return retry_later("unavailable", "The connection to the database was lost. Nothing was done.", error)
+    if is_retryable(error):
+        return retry_later("serialization_failure", "The request met another one. Nothing was done.", error)
+    return None
 
 
 def is_lost(session: AsyncSession, error: BaseException) -> bool:

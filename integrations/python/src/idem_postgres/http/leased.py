@@ -9,10 +9,10 @@ from ..errors import StaleFence, is_connection_loss, is_retryable
 from ..lease import release, renewed
 from ..pool import Pool
 from ..run import AsyncRun, Run, make_run
-from .flow import Handler, Result, answered, ask, retry_later, transaction, undone
+from .flow import Handler, Result, answered, ask, failed, transaction, transient
 from .options import Settings
 from .request import Keyed
-from .response import Problem, Response, unavailable
+from .response import Problem, Response, internal_error, retry_later
 
 
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
@@ -30,11 +30,11 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
                 known = await session.run(keys.lookup(run.key, scope=request.scope))
                 run.steps = dict(known.steps or {}) if known else {}
         except Exception as error:
-            raise await undone(session, error)
+            raise await failed(session, error)
         try:
             await session.commit()
         except Exception as error:
-            raise retry_later(session, error) or error
+            raise transient(session, error) or internal_error(error)
     if run.fence is None:
         return Result("run", await handler(run))
     return Result("run", await _work(pool, settings, request, handler, run), run.fence)
@@ -42,8 +42,11 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
 
 async def _work(pool: Pool, settings: Settings, request: Keyed, handler: Handler, run: Run | AsyncRun) -> Response:
     assert settings.lease is not None and run.fence is not None
-    async with renewed(pool, run, settings.lease, settings.logger):
-        response = await handler(run)
+    try:
+        async with renewed(pool, run, settings.lease, settings.logger):
+            response = await handler(run)
+    except StaleFence as error:
+        raise _lease_lost(error) if run.is_lost else error
     if settings.rollback_on(response.status):
         await release(pool, run, settings.logger)
         return response
@@ -51,7 +54,7 @@ async def _work(pool: Pool, settings: Settings, request: Keyed, handler: Handler
 
 
 async def _complete(pool: Pool, settings: Settings, request: Keyed, response: Response, fence: int) -> Response:
-    """Where the connection is lost, again: the same completion twice is one."""
+    """Tries again when the connection is lost: the same completion twice is one."""
     complete = http_complete(
         request.scope, request.header, response.status, response.header_object(), response.body, fence=fence
     )
@@ -60,10 +63,15 @@ async def _complete(pool: Pool, settings: Settings, request: Keyed, response: Re
             await pool.run(complete)
             return response
         except StaleFence as error:
-            raise Problem(
-                503, "Another request took over the work.", code="lease_lost", headers={"Retry-After": "1"}
-            ) from error
+            raise _lease_lost(error)
         except Exception as error:
+            last = error
             if not is_connection_loss(error) and not is_retryable(error):
-                raise
-    raise unavailable("The response could not be stored. The same request is answered when the lease has ended.")
+                raise internal_error(error, "The response could not be stored. The log of the server has the reason.")
+    raise retry_later(
+        "unavailable", "The response could not be stored. The same request is answered when the lease has ended.", last
+    )
+
+
+def _lease_lost(error: StaleFence) -> Problem:
+    return retry_later("lease_lost", "Another request took over the work.", error)

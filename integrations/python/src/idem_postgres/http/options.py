@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, Required, TypedDict
 
-from ..call import Interval
+from ..interval import Interval, check_timedelta, interval_text
+from .response import internal_error
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -38,7 +39,7 @@ class Options(TypedDict, total=False):
     header: str
     """The name of the header: Idempotency-Key."""
     methods: Collection[str]
-    """The methods that are looked at: all but GET, HEAD, OPTIONS and TRACE. A key that is given is always used."""
+    """Methods for which the middleware acts even when the request has no key: all but GET, HEAD, OPTIONS and TRACE."""
     exclude: Callable[[Any], bool]
     """The requests that are passed on untouched, such as those of a route that streams."""
     key_required: Literal[False]
@@ -85,8 +86,12 @@ class Settings:
     def __post_init__(self) -> None:
         if not callable(self.scope):
             raise TypeError("scope is a function of the request that returns the scope of its key")
-        if self.lease is not None and not isinstance(self.lease, datetime.timedelta):
-            raise TypeError("lease is a timedelta")
+        if self.lease is not None:
+            check_timedelta("lease", self.lease)
+        if self.wait is not None:
+            interval_text("wait", self.wait)
+        if self.ttl is not None:
+            interval_text("ttl", self.ttl)
 
     def applies(self, request: Any, method: str, header: str | None) -> bool:
         if self.exclude(request):
@@ -100,5 +105,6 @@ class Settings:
         if inspect.isawaitable(scope):
             scope = await scope
         if not isinstance(scope, str) or not scope:
-            raise ValueError("the scope function returned no scope: it must name the authenticated client and the API")
+            self.logger.error("the scope function returned no scope: it must name the authenticated client and the API")
+            raise internal_error()
         return scope

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 
+class Headers(Mapping[str, str]):
+    """Header fields. A name is found in any case. The lines of a field that comes twice are joined with a comma."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in fields:
+            key = name.lower()
+            self._values[key] = f"{self._values[key]}, {value}" if key in self._values else value
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
 @dataclass(frozen=True)
 class Request:
-    """`headers` has names in lower case. `raw` is the scope of ASGI or the environ of WSGI."""
+    """`raw` is the scope of ASGI or the environ of WSGI."""
 
     method: str
     path: str

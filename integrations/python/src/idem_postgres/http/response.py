@@ -52,9 +52,20 @@ class Problem(Exception):
         return with_length(Response(self.status, [("Content-Type", "application/problem+json"), *self.headers.items()], body))
 
 
-def unavailable(detail: str) -> Problem:
-    """The client is to send the same request again."""
-    return Problem(503, detail, code="unavailable", headers={"Retry-After": "1"})
+def retry_later(code: str, detail: str, cause: BaseException) -> Problem:
+    """503: the client is to send the same request again."""
+    problem = Problem(503, detail, code=code, headers={"Retry-After": "1"})
+    problem.__cause__ = cause
+    return problem
+
+
+def internal_error(
+    cause: BaseException | None = None, detail: str = "The request was not processed. The log of the server has the reason."
+) -> Problem:
+    """500: a statement of idem's own failed, or an option is wrong."""
+    problem = Problem(500, detail, code="internal")
+    problem.__cause__ = cause
+    return problem
 
 
 def stored(answer: HttpAnswer) -> Response:

@@ -6,10 +6,10 @@ from ..calls.http import http_complete
 from ..errors import StaleFence, is_aborted, sqlstate
 from ..pool import Pool, rollback
 from ..run import make_run
-from .flow import Handler, Result, answered, ask, is_lost, retry_later, transaction, undone
+from .flow import Handler, Result, answered, ask, is_lost, transaction, transient, undone
 from .options import Settings
 from .request import Keyed
-from .response import Problem, Response, unavailable
+from .response import Problem, Response, internal_error, retry_later
 
 
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
@@ -36,35 +36,50 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
             await session.commit()
             return Result("run", response)
         except Exception as error:
-            if not is_lost(session, error) or request.header is None:
-                raise retry_later(session, error) or error
-    return await _what_was_committed(pool, settings, request)
+            if not is_lost(session, error):
+                raise transient(session, error) or error
+            loss = error
+    return await _what_was_committed(pool, settings, request, loss)
 
 
 def _without_storing(settings: Settings, response: Response, error: BaseException) -> Response:
     """After the rollback: a response that says nothing of the work that was undone may be sent, another must not be."""
+    if isinstance(error, Problem):
+        raise error
     if sqlstate(error) == "25000":  # one of the scope's unstored_statuses
         return response
     if is_aborted(error) and response.status >= 400:
         settings.logger.warning("rolled back: the handler went on after an error of the database")
         return response
+    fault = None
     if is_aborted(error):
-        raise RuntimeError("the handler succeeded although its transaction has failed; it was rolled back") from error
-    if isinstance(error, StaleFence):
-        raise RuntimeError("the handler ended the transaction of its request: leave commit and rollback to idem") from error
-    raise error
+        fault = RuntimeError("the handler succeeded although its transaction has failed; it was rolled back")
+    elif isinstance(error, StaleFence):
+        fault = RuntimeError("the handler ended the transaction of its request: leave commit and rollback to idem")
+    if fault is not None:
+        fault.__cause__ = error
+    raise internal_error(fault or error)
 
 
-async def _what_was_committed(pool: Pool, settings: Settings, request: Keyed) -> Result:
-    """The connection was lost in COMMIT. Only the key tells what became of it."""
+async def _what_was_committed(pool: Pool, settings: Settings, request: Keyed, loss: Exception) -> Result:
+    """The connection was lost in COMMIT. The stored response, if the key has one, shows that the commit succeeded."""
+    if request.header is None:
+        raise Problem(
+            500, "The connection to the database was lost. The request may or may not have been processed.", code="commit_unknown"
+        ) from loss
     for _ in range(3):
         try:
             async with transaction(pool, settings) as session:
                 answer = await ask(session, settings, request)
-                if answer.action == "replay":
-                    return answered(answer)
-                await rollback(session)
-                break
+                if answer.action == "run":
+                    await rollback(session)
         except Problem:
             continue
-    raise unavailable("The connection to the database was lost. The same request gets the answer.")
+        if answer.action == "replay":
+            return answered(answer)
+        if answer.action == "run":
+            raise retry_later("unavailable", "The connection to the database was lost. Nothing was done.", loss)
+        break
+    raise retry_later(
+        "commit_unknown", "The connection to the database was lost. The same request gets the answer when it is known.", loss
+    )
