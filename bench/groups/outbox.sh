@@ -9,9 +9,10 @@
 # shellcheck shell=bash
 
 run_outbox() {
-    local load
+    local load loads=('1 client, one processor' '8 clients')
+    if [ -n "$QUICK" ]; then loads=('8 clients'); fi
     sql -c 'DROP TABLE IF EXISTS raw_outbox, raw_queue, pgmq_queue' -f bench/contenders/outbox/schema.sql
-    for load in '1 client, one processor' '8 clients'; do
+    for load in "${loads[@]}"; do
         place "$load"
         PGOPTIONS='-c idem.outbox_notify=off' alternate 'published/s' "$load" published idem_publish insert pgmq_send
         PGOPTIONS='-c idem.outbox_notify=on' alternate 'published/s, with NOTIFY' "$load" published idem_publish insert_notify
