@@ -401,20 +401,12 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM _idem_require_writable('idem_http_scope_set()');
-    LOOP
-        INSERT INTO idem_scopes (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status, malformed_key_status,
-                                 mismatch_status, in_flight_status, in_doubt_status, stored_headers)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (scope) DO NOTHING;
-        EXIT WHEN FOUND;
-        IF _idem_lock_scope($1) THEN
-            UPDATE ONLY idem_scopes AS c SET missing_key = coalesce($2, c.missing_key), keyed_methods = coalesce($3, c.keyed_methods),
-                unstored_statuses = coalesce($4, c.unstored_statuses), documentation_url = coalesce($5, c.documentation_url),
-                missing_key_status = coalesce($6, c.missing_key_status), malformed_key_status = coalesce($7, c.malformed_key_status),
-                mismatch_status = coalesce($8, c.mismatch_status), in_flight_status = coalesce($9, c.in_flight_status),
-                in_doubt_status = coalesce($10, c.in_doubt_status), stored_headers = coalesce($11, c.stored_headers)
-             WHERE c.scope = $1 COLLATE "C";
-            EXIT;
-        END IF;
-    END LOOP;
+    PERFORM _idem_enter_scope($1);
+    UPDATE ONLY idem_scopes AS c SET missing_key = coalesce($2, c.missing_key), keyed_methods = coalesce($3, c.keyed_methods),
+        unstored_statuses = coalesce($4, c.unstored_statuses), documentation_url = coalesce($5, c.documentation_url),
+        missing_key_status = coalesce($6, c.missing_key_status), malformed_key_status = coalesce($7, c.malformed_key_status),
+        mismatch_status = coalesce($8, c.mismatch_status), in_flight_status = coalesce($9, c.in_flight_status),
+        in_doubt_status = coalesce($10, c.in_doubt_status), stored_headers = coalesce($11, c.stored_headers)
+     WHERE c.scope = $1 COLLATE "C";
 END
 $$;

@@ -187,6 +187,15 @@ BEGIN
 END
 $$;
 
+-- Locks the scope's row, which is made where there is none, for a change.
+CREATE FUNCTION _idem_enter_scope(wanted text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    WHILE NOT _idem_lock_scope(wanted) LOOP
+        INSERT INTO idem_scopes (scope) VALUES (wanted) ON CONFLICT (scope) DO NOTHING;
+    END LOOP;
+END
+$$;
+
 -- The scope and what holds there. `scope`: NULL is ''. ttl: NULL is for ever. 42501: the caller may not use it.
 CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_forever boolean, OUT lease interval, OUT is_manual boolean,
                              OUT max_response_size integer)
@@ -268,18 +277,11 @@ BEGIN
         PERFORM _idem_not_supported('rings');
     END IF;
     PERFORM _idem_require_writable('idem_scope_set()');
-    LOOP
-        INSERT INTO idem_scopes (scope, ttl, keep_forever, lease, on_lease_expiry, max_response_size, owner, response_ttl)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $9) ON CONFLICT (scope) DO NOTHING;
-        EXIT WHEN FOUND;
-        IF _idem_lock_scope($1) THEN
-            UPDATE ONLY idem_scopes AS c SET ttl = coalesce($2, c.ttl), keep_forever = coalesce($3, c.keep_forever), lease = coalesce($4, c.lease),
-                on_lease_expiry = coalesce($5, c.on_lease_expiry), max_response_size = coalesce($6, c.max_response_size), owner = coalesce($7, c.owner),
-                response_ttl = coalesce($9, c.response_ttl)
-             WHERE c.scope = $1 COLLATE "C";
-            EXIT;
-        END IF;
-    END LOOP;
+    PERFORM _idem_enter_scope($1);
+    UPDATE ONLY idem_scopes AS c SET ttl = coalesce($2, c.ttl), keep_forever = coalesce($3, c.keep_forever), lease = coalesce($4, c.lease),
+        on_lease_expiry = coalesce($5, c.on_lease_expiry), max_response_size = coalesce($6, c.max_response_size), owner = coalesce($7, c.owner),
+        response_ttl = coalesce($9, c.response_ttl)
+     WHERE c.scope = $1 COLLATE "C";
 END
 $$;
 
