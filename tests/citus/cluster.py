@@ -1,7 +1,7 @@
 """One effect per key on a Citus cluster: what a call with odd arguments does to it, and clients in competition while shards move and nodes are killed.
 Prints TAP. libpq's environment names the coordinator; a node's host is the directory of its socket, beside its data.
 
-SECONDS: how long each attack lasts (20). SEED."""
+SECONDS_OF_ATTACK: how long each attack lasts (20). SEED."""
 
 import os
 import pathlib

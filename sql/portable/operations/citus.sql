@@ -27,8 +27,8 @@ BEGIN
 END
 $$;
 
--- Lets the functions that look at rows' transactions know whether the rows are on workers. The script that installs idem makes
--- _idem_is_distributed() anew.
+-- Makes _idem_is_distributed() true where the rows are on workers. Each run of the script that installs idem replaces that function with the one that
+-- is false.
 CREATE FUNCTION _idem_citus_note() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     is_spread CONSTANT boolean := _idem_citus_group('idem_keys') IS NOT NULL;

@@ -523,7 +523,7 @@ END
 $$;
 
 -- In SQL, because PL/pgSQL has no two arguments named topic. Statistics may be from when the outbox was empty. Plans that read by the index are good
--- at all times, whatever the arguments: planning anew costs more than a take.
+-- at all times and for all arguments. The generic plan is kept, because planning costs more than a take.
 CREATE FUNCTION idem_outbox_take LANGUAGE sql SECURITY DEFINER
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$ SELECT * FROM _idem_outbox_take($1, $2, $3) $$;
 

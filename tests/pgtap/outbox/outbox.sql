@@ -289,8 +289,8 @@ SELECT count(*) FROM idem_outbox_take(repeat('t', 255), 400) \gset dropped_
 SELECT is((SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'idem_outbox_leases'::regclass), 0::bigint, 'leases_are_not_toasted');
 CALL pg_temp.empty();
 
--- What other topics have out costs a take nothing, although the statistics are of an empty table. The least of five counts: a
--- take that plans anew, as an ANALYZE of autovacuum makes it do, reads catalogs and the ends of indexes as well.
+-- What other topics have out costs a take nothing, although the statistics are of an empty table. The least of five
+-- counts: an ANALYZE of autovacuum discards plans, and planning reads catalogs and the ends of indexes.
 VACUUM ANALYZE idem_outbox, idem_outbox_leases;
 CREATE FUNCTION pg_temp.blocks_of_take(topic text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
