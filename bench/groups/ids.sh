@@ -12,10 +12,12 @@ run_ids() {
     place '8 clients'
     alternate 'ids/s, one a call' '8 clients' single_ids idem_next_id nextval select_1
     alternate 'UUIDs/s, one a call' '8 clients' single_ids idem_uuid_v7 gen_random_uuid
-    if [ -n "$QUICK" ]; then return; fi
-    place '1 client, one processor'
-    alternate 'ids/s, 1 M in one statement' '1 client, one processor' many_ids idem_next_id nextval
-    alternate 'UUIDs/s, 1 M in one statement' '1 client, one processor' many_ids idem_uuid_v7 gen_random_uuid
+    if [ -z "$QUICK" ]; then
+        place '1 client, one processor'
+        alternate 'ids/s, 1 M in one statement' '1 client, one processor' many_ids idem_next_id nextval
+        alternate 'UUIDs/s, 1 M in one statement' '1 client, one processor' many_ids idem_uuid_v7 gen_random_uuid
+    fi
+    sql -c 'DROP SEQUENCE plain_ids'
 }
 
 single_ids() { pgbench_tps "$(contender_file ids "$1")"; }
