@@ -110,7 +110,7 @@ load_idem() { PGOPTIONS='-c citus.enable_ddl_propagation=off' psql_on 0 --dbname
 # --- The tests -----------------------------------------------------------------------------------------------------------
 
 # What a query asserts of a row that is on a worker is asserted there: the workers' pgTAP says how it ended, and no number.
-make_pgtap_database() {
+make_pgtap_databases() {
     local node
     make_database pgtap && install_idem_on pgtap || return
     for node in "${nodes[@]}"; do
@@ -121,7 +121,7 @@ make_pgtap_database() {
 }
 
 shared_tests() {
-    make_pgtap_database &&
+    make_pgtap_databases &&
         PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=pgtap IDEM_PSQL=$bindir/psql \
             pg_prove --psql-bin "$PWD/tests/citus/psql" --dbname pgtap --verbose \
             tests/pgtap/{keys,locks,tokens,http,scopes,requests,outbox,machines,operations}/*.sql
