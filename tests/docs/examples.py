@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the SQL of README.md and docs/*.md and compares what the pages show with what happens. Prints TAP, a test for each page.
+"""Runs the SQL of README.md, docs/*.md and docs/tutorials/*.md and compares what the pages show with what happens. Prints TAP, a test for each page.
 
     examples.py [--portable] [PAGE ...]    every page, or these (docs/keys.md); the server is the one of PGHOST
 
 The blocks of a page run in order, in one session, in a database `shop` of their own: with idem in the schema `idem`, unless the page creates the extension
-itself, and with what tests/docs/setup/PAGE.sql makes. With --portable the session is one of the database's owner, who is no superuser and has installed
+itself, and with what tests/docs/setup/PAGE.sql makes, for a tutorial tests/docs/setup/tutorials/PAGE.sql. With --portable the session is one of the database's owner, who is no superuser and has installed
 build/idem--portable.sql; pages that tests/portable/exceptions names are skipped, and CREATE EXTENSION is not run. A block behind the line "<!-- not run: why -->" is left out.
 
 Shown are a table as psql prints it, without the count of rows; lines that begin with ERROR, DETAIL and HINT; and a comment behind a query, or with two
@@ -40,6 +40,11 @@ class Statement:
         self.row = None      # the comment behind it
 
     def is_complete(self):
+        text = "\n".join(self.text)
+        if text.count("$$") % 2:  # within the body of a function
+            return False
+        if self.text[0].startswith("\\if "):  # both branches are one
+            return self.text[-1].startswith("\\endif")
         return re.search(r"(;|\\g\w+)\s*$", without_comment(self.text[-1])) is not None
 
 
@@ -180,7 +185,7 @@ class Page:
         messages = [line for line in output if re.match(r"(ERROR|DETAIL|HINT):", line)]
         shown = "\n    ".join(statement.messages) or "no error"
         errors = [line for line in messages if line.startswith("ERROR:")]
-        if is_aborted and not statement.messages and all("current transaction is aborted" in line for line in errors):
+        if is_aborted and not statement.messages and errors and all("current transaction is aborted" in line for line in errors):
             return
         if [line for line in statement.messages if line not in messages] or bool(errors) != bool(statement.messages):
             self.differ(statement, shown, "\n    ".join(messages) or "no error")
@@ -249,7 +254,7 @@ def run_page(path, begin_session, is_left_out):
     before = roles()
     session = begin_session(path)
     try:
-        setup = SETUP / f"{path.stem.lower()}.sql"
+        setup = SETUP / path.relative_to(ROOT / "docs" if path.parent != ROOT else ROOT).with_name(f"{path.stem.lower()}.sql")
         if setup.exists():
             failed = [line for line in session.run(f"\\i {setup}") if "ERROR:" in line]
             page.problems += [f"{setup.relative_to(ROOT)}: {line}" for line in failed]
@@ -270,7 +275,8 @@ def exceptions(path):
 
 def main():
     portable = "--portable" in sys.argv
-    paths = [ROOT / name for name in sys.argv[1:] if name != "--portable"] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    paths = [ROOT / name for name in sys.argv[1:] if name != "--portable"] or [
+        ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
     paths = [path for path in paths if any(blocks(path))]
     print(f"1..{len(paths)}", flush=True)
     failed = False
