@@ -157,8 +157,13 @@ portable_cli() { on_portable test_cli; }
 # What the benchmark's report makes of samples; nothing is measured.
 bench() { bats --tap tests/bench; }
 
-# What the pages show is what happens.
-docs() { python3 tests/docs/examples.py; }
+# What the pages show is what happens, and the reference is that of the catalog.
+docs() {
+    local status=0
+    python3 tests/docs/examples.py || status=1
+    scripts/reference.py --check || status=1
+    return "$status"
+}
 
 # The examples on real parts: drivers of other languages, nginx, RabbitMQ. A cluster of its own.
 examples() { scripts/examples.sh; }
