@@ -12,7 +12,7 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command lint-english help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
@@ -77,6 +77,8 @@ install-command: ## build the command `idem` and install it with its man page, i
 	@cmake -S . -B build/cmake
 	@cmake --build build/cmake --target idem-cli --parallel $$(nproc)
 	@cmake --install build/cmake --component command $(if $(PREFIX),--prefix $(PREFIX))
+lint-english: ## look for English that readers stumble over: documents, comments of sql/, --help
+	@scripts/lint-english.sh
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
 	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'

@@ -46,7 +46,7 @@ CREATE FUNCTION idem_complete(key text, response jsonb DEFAULT NULL, status_code
                               scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_complete(text, jsonb, integer, bigint, text) IS
-'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. Retention counts anew. The same again is a no-op. True; false: completed, but the response was over the limit and is not stored, with a warning.
+'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. Retention starts again. The same again is a no-op. True; false: completed, but the response was over the limit and is not stored, with a warning.
 Errors: ID001 stale fence, or without fence not this transaction''s claim (is autocommit on?).';
 
 CREATE FUNCTION idem_release(key text, fence bigint, scope text DEFAULT '')

@@ -1,4 +1,4 @@
--- State machines: which states a row may go through, whoever updates it.
+-- State machines: which states a row may go through, for every client.
 
 CREATE TABLE idem_machines (
     name       text COLLATE "C" PRIMARY KEY,
@@ -54,7 +54,7 @@ COMMENT ON FUNCTION idem_machine_drop(text) IS
 
 CREATE FUNCTION idem_state_guard() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_state_guard() IS
-'The trigger that idem_machine_attach puts on a table. Errors, to whoever writes the row: ID003 a new row in a state that is not initial, a transition that the machine does not have, or a state that is null; 42703 the state column was renamed; 42704 the machine is gone; 42P10 a log is wanted, and the key is gone.';
+'The trigger that idem_machine_attach puts on a table. Errors, of the statement that writes the row: ID003 a new row in a state that is not initial, a transition that the machine does not have, or a state that is null; 42703 the state column was renamed; 42704 the machine is gone; 42P10 a log is wanted, and the key is gone.';
 
 CREATE FUNCTION idem_machine_attach(target regclass, state_column name, machine text, log boolean DEFAULT false, validate boolean DEFAULT true)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -82,7 +82,7 @@ COMMENT ON FUNCTION idem_can_transition(text, text, text) IS
 CREATE FUNCTION idem_check_transition(machine text, from_state text, to_state text)
 RETURNS boolean LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_check_transition(text, text, text) IS
-'True if the machine has this transition, otherwise error ID003, whose detail lists the states that can be reached. Errors besides: 22004 an argument is null; 42704 no such machine.';
+'True if the machine has this transition, otherwise error ID003, whose detail lists the states that can be reached. Also raised: 22004 an argument is null; 42704 no such machine.';
 
 CREATE FUNCTION idem_machine_dot(name text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_dot(text) IS

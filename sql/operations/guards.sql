@@ -1,5 +1,5 @@
 -- The guards of versions and states, for a question at an application's start: test suites, schema tools and migrations that make
--- a table anew drop its triggers without a word.
+-- a table again drop its triggers without a word.
 
 CREATE VIEW idem_guards AS
     WITH RECURSIVE guards AS (

@@ -22,7 +22,7 @@ COMMENT ON COLUMN idem_outbox.failures IS 'How often it was given out without su
 COMMENT ON COLUMN idem_outbox.topic IS 'What relays ask for; 1 to 255 bytes.';
 COMMENT ON COLUMN idem_outbox.key IS 'Messages of a topic with the same key are given out one after the other; NULL: in any order. At most 1024 bytes.';
 COMMENT ON COLUMN idem_outbox.payload IS 'The message.';
-COMMENT ON COLUMN idem_outbox.headers IS 'What the publisher gave besides.';
+COMMENT ON COLUMN idem_outbox.headers IS 'Further fields of the publisher''s.';
 
 CREATE TABLE idem_outbox_leases (
     fence       bigint      NOT NULL,
@@ -173,7 +173,7 @@ COMMENT ON COLUMN idem_dead_letters.id IS 'What idem_outbox_retry and idem_outbo
 COMMENT ON COLUMN idem_dead_letters.topic IS 'The topic.';
 COMMENT ON COLUMN idem_dead_letters.key IS 'The key, if it has one.';
 COMMENT ON COLUMN idem_dead_letters.payload IS 'The message.';
-COMMENT ON COLUMN idem_dead_letters.headers IS 'What the publisher gave besides.';
+COMMENT ON COLUMN idem_dead_letters.headers IS 'Further fields of the publisher''s.';
 COMMENT ON COLUMN idem_dead_letters.attempts IS 'How often it was given out.';
 COMMENT ON COLUMN idem_dead_letters.cause IS 'How the last attempt ended: nacked, or lapsed (nobody answered before the lease ran out).';
 COMMENT ON COLUMN idem_dead_letters.published_at IS 'When it was published, by its id.';

@@ -14,7 +14,7 @@ CREATE TABLE idem_api_keys (
 ALTER TABLE idem_api_keys ALTER key_id SET STATISTICS 0, ALTER created_at SET STATISTICS 0, ALTER expires_at SET STATISTICS 0,
     ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
 COMMENT ON TABLE idem_api_keys IS
-'What signed requests are verified with. Not dumped: set the secrets again after a restore. Change it only by idem_api_key_set and idem_api_key_drop; whoever can read it can sign.';
+'What signed requests are verified with. Not dumped: set the secrets again after a restore. Change it only by idem_api_key_set and idem_api_key_drop; a role that can read it can sign.';
 COMMENT ON COLUMN idem_api_keys.key_id IS 'What requests name their secret by; 1 to 255 bytes.';
 COMMENT ON COLUMN idem_api_keys.created_at IS 'When it was set.';
 COMMENT ON COLUMN idem_api_keys.expires_at IS 'Until when it verifies; infinity: until it is replaced.';
@@ -43,7 +43,7 @@ CREATE FUNCTION idem_api_key_drop(key_id text) RETURNS boolean LANGUAGE c VOLATI
 COMMENT ON FUNCTION idem_api_key_drop(text) IS
 'Takes a key id all its secrets, at once; false when it had none. Operators. Errors: 22004, 22023, 25006 as idem_api_key_set.';
 
--- Whoever deletes a secret by hand means it.
+-- A secret is deleted by hand on purpose.
 CREATE TRIGGER idem_api_keys_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_api_keys
     FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
 ALTER TABLE idem_api_keys ENABLE ALWAYS TRIGGER idem_api_keys_changed;

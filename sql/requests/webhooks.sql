@@ -25,7 +25,7 @@ CREATE TABLE idem_webhook_sources (
 ALTER TABLE idem_webhook_sources ALTER source SET STATISTICS 0, ALTER created_at SET STATISTICS 0, ALTER expires_at SET STATISTICS 0,
     ALTER format SET STATISTICS 0, ALTER tolerance SET STATISTICS 0, ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
 COMMENT ON TABLE idem_webhook_sources IS
-'What webhooks are verified with. Not dumped: set the sources again after a restore. Change it only by idem_webhook_source_set and idem_webhook_source_drop; whoever can read it can sign.';
+'What webhooks are verified with. Not dumped: set the sources again after a restore. Change it only by idem_webhook_source_set and idem_webhook_source_drop; a role that can read it can sign.';
 COMMENT ON COLUMN idem_webhook_sources.source IS 'The name that idem_webhook_receive is given; 1 to 255 bytes.';
 COMMENT ON COLUMN idem_webhook_sources.created_at IS 'When it was set.';
 COMMENT ON COLUMN idem_webhook_sources.expires_at IS 'Until when it verifies; infinity: until it is replaced.';
@@ -36,7 +36,7 @@ COMMENT ON COLUMN idem_webhook_sources.secret IS 'The key of HMAC-SHA256; of one
 CREATE FUNCTION idem_webhook_receive(source text, headers jsonb, body bytea)
 RETURNS idem_webhook_answer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_webhook_receive(text, jsonb, bytea) IS
-'Checks a webhook with the secrets of its source, in constant time, and accepts it once: headers is an object of the request''s header fields, {"name": "value" or ["value", ...]}, names in any case; body has the bytes as they came, before anything has parsed them. Its id is the key idem_key(source, message_id) in the scope ''webhook'', whose policy and owner apply, kept for the scope''s ttl, and at least for twice the tolerance. Transactional: a rollback makes the webhook new again. Waits for a transaction that has the same webhook in hand. Answer the sender with 2xx after the commit, also for a duplicate; with 4xx when it is stale or invalid. An id that the sender does not sign (github, shopify) can be changed by whoever has seen a genuine request.
+'Checks a webhook with the secrets of its source, in constant time, and accepts it once: headers is an object of the request''s header fields, {"name": "value" or ["value", ...]}, names in any case; body has the bytes as they came, before anything has parsed them. Its id is the key idem_key(source, message_id) in the scope ''webhook'', whose policy and owner apply, kept for the scope''s ttl, and at least for twice the tolerance. Transactional: a rollback makes the webhook new again. Waits for a transaction that has the same webhook in hand. Answer the sender with 2xx after the commit, also for a duplicate; with 4xx when it is stale or invalid. An id that the sender does not sign (github, shopify) can be changed by anybody who has seen a genuine request.
 Errors: 22004 an argument is null; 22023 headers is no object; 25006 a genuine and new webhook in a read-only transaction; the others as idem_claim. Whatever else a sender can get wrong is invalid, and so is an unknown source.';
 
 CREATE FUNCTION idem_webhook_source_set(source text, format text, secret bytea, keep_old interval DEFAULT '0', tolerance interval DEFAULT NULL)
@@ -49,7 +49,7 @@ CREATE FUNCTION idem_webhook_source_drop(source text) RETURNS boolean LANGUAGE c
 COMMENT ON FUNCTION idem_webhook_source_drop(text) IS
 'Takes a source all its secrets, at once; false when it had none. Operators. Errors: 22004, 22023, 25006 as idem_webhook_source_set.';
 
--- Whoever deletes a secret by hand means it.
+-- A secret is deleted by hand on purpose.
 CREATE TRIGGER idem_webhook_sources_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_webhook_sources
     FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
 ALTER TABLE idem_webhook_sources ENABLE ALWAYS TRIGGER idem_webhook_sources_changed;

@@ -188,7 +188,7 @@ Errors: 22004 ring is null; 25000 in a transaction that is REPEATABLE READ or SE
 
 CREATE FUNCTION idem_ring_rebuild_filter(ring text) RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_rebuild_filter(text) IS
-'Fills the ring''s filter anew from the keys in its sealed windows; a damaged filter is emptied, and the next sweep fills it. Needed after rows have come into a window other than by a claim while its trigger was disabled. Operators.
+'Fills the ring''s filter again from the keys in its sealed windows; a damaged filter is emptied, and the next sweep fills it. Needed after rows have come into a window other than by a claim while its trigger was disabled. Operators.
 Errors: 22004 ring is null; 42704 there is no such ring; 55P03 another session is changing the ring; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_ring_windows(OUT ring text, OUT retention interval, OUT windows integer, OUT number integer, OUT state text, OUT opened_at timestamptz,

@@ -38,7 +38,7 @@ COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that i
 COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
 COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
 COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
-COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores besides Content-Type and Content-Encoding; NULL: those that docs/http.md lists.';
+COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores in addition to Content-Type and Content-Encoding; NULL: those that docs/http.md lists.';
 
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 

@@ -25,7 +25,7 @@ CREATE TABLE idem_token_secrets (
 ALTER TABLE idem_token_secrets ALTER key_id SET STATISTICS 0, ALTER database SET STATISTICS 0,
     ALTER created_at SET STATISTICS 0, ALTER secret SET STATISTICS 0, ALTER secret SET STORAGE PLAIN;
 COMMENT ON TABLE idem_token_secrets IS
-'What tokens are signed with. Not dumped: after a restore from a dump, outstanding tokens are invalid. Change it only by idem_token_rotate_secret; whoever can read it can make tokens.';
+'What tokens are signed with. Not dumped: after a restore from a dump, outstanding tokens are invalid. Change it only by idem_token_rotate_secret; a role that can read it can make tokens.';
 COMMENT ON COLUMN idem_token_secrets.key_id IS 'What tokens name their secret by; the greatest one signs.';
 COMMENT ON COLUMN idem_token_secrets.database IS 'The database that made it; a copy of that database makes its own.';
 COMMENT ON COLUMN idem_token_secrets.created_at IS 'When it was made. Its predecessor verifies for eight days from then on.';
@@ -48,7 +48,7 @@ RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_token_rotate_secret(boolean) IS
 'Signs with a new secret from its commit on. Old secrets verify until the last token that they could have signed has expired; with revoke, no more: all outstanding tokens are invalid. NULL is false. Operators.';
 
--- Whoever deletes a secret by hand means it.
+-- A secret is deleted by hand on purpose.
 CREATE TRIGGER idem_token_secrets_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON idem_token_secrets
     FOR EACH STATEMENT EXECUTE FUNCTION idem_definitions_changed();
 ALTER TABLE idem_token_secrets ENABLE ALWAYS TRIGGER idem_token_secrets_changed;

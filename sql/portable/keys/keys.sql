@@ -71,7 +71,7 @@ EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
 END
 $$;
 
--- The key's row, locked for a change; NULL: it could not be had until the time given, or there is nothing to change. The lock is given back then: a
+-- The key's row, locked for a change; NULL: it could not be locked until the time given, or there is nothing to change. The lock is given back then: a
 -- holder must be able to renew and complete.
 CREATE FUNCTION _idem_await_row(wanted_scope text, wanted_key text, caller text, wait_until timestamptz) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -108,7 +108,7 @@ BEGIN
 END
 $$;
 
--- Claims a key. ttl: NULL is for ever; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
+-- Claims a key. ttl: NULL never expires; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
 -- holder until then; NULL: not at all.
 CREATE FUNCTION _idem_claim(function text, wanted_scope text, wanted_key text, given bytea, caller text, ttl interval, lease interval, is_manual boolean,
                             waits boolean, wait_until timestamptz)

@@ -152,7 +152,7 @@ BEGIN
 END
 $$;
 
--- Who calls: a function that runs with its owner's rights cannot ask current_user.
+-- The caller: a function that runs with its owner's rights cannot ask current_user.
 CREATE FUNCTION _idem_caller() RETURNS name LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('role'), 'none'), session_user)::name
 $$;
@@ -196,7 +196,7 @@ BEGIN
 END
 $$;
 
--- The scope and what holds there. `scope`: NULL is ''. ttl: NULL is for ever. 42501: the caller may not use it.
+-- The scope and what holds there. `scope`: NULL is ''. ttl: NULL never expires. 42501: the caller may not use it.
 CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_forever boolean, OUT lease interval, OUT is_manual boolean,
                              OUT max_response_size integer)
 LANGUAGE plpgsql STABLE AS $$
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 
--- The retention: for ever, else what the call says, else what the scope says.
+-- The retention: without end, else what the call says, else what the scope says.
 CREATE FUNCTION _idem_retention(policy_ttl interval, keep_forever boolean, given interval) RETURNS interval LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN given IS NULL THEN policy_ttl
                 WHEN _idem_positive_span(given, 'ttl') IS NOT NULL AND NOT keep_forever THEN _idem_positive_span(given, 'ttl') END
