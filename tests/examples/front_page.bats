@@ -38,3 +38,13 @@ pay() { curl --silent --write-out '%{http_code} ' --output "$BATS_TEST_TMPDIR/bo
     wait
     [ "$(sql 'SELECT count(*) FROM payment')" = 2 ]
 }
+
+@test "README.md: pay.sql pays once, and prints the response the second time" {
+    sed -n '/^BEGIN;$/,/^```$/{/^```$/q;p}' README.md >"$BATS_TEST_TMPDIR/pay.sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/pay.sql")" -eq 11 ]
+    before=$(sql 'SELECT count(*) FROM payment')
+    psql -X -f "$BATS_TEST_TMPDIR/pay.sql"
+    run psql -X -f "$BATS_TEST_TMPDIR/pay.sql"
+    [ "$output" = $'BEGIN\nROLLBACK\ncompleted {"status": "paid", "payment": 1}' ]
+    [ "$(sql 'SELECT count(*) FROM payment')" = $((before + 1)) ]
+}
