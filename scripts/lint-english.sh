@@ -33,6 +33,8 @@ my @rules = (
     [qr/\b(?:is|are|be|was|still) at it\b/i,                '"is running", "is working on it"'],
     [qr/\bturned away\b/i,                                  '"rejected"'],
     [qr/\bin the hands of\b/i,                              '"held by"'],
+    [qr/\b(?:is|are|was|were) told\b(?! apart)/i,          '"gets", "returns"', 'page'],
+    [qr/[;:,] who (?:waits|has|had|may|comes|asks|calls|wants)\b(?![^.!?]*\?)/, 'a noun: "a caller that"', 'page'],
     [qr/\b(?:himself|herself)\b/i,                          '"itself", "themselves", or a noun'],
     [qr/(?:^|[.!?] |\| |[-*] )Who (?!\w+ (?:wh|is it))\w+(?![^.!?]*\?)/,            'a subject that is a noun: "A caller that …"'],
     [qr/(?:^|[.!?] |[-*] )What (?:is|was|were|are|has|had|holds|came|comes|stands|keeps|helps|bounds)\b(?![^.!?]*\?)/, 'a subject that is a noun', 'page'],
@@ -49,27 +51,37 @@ for my $name (@ARGV) {
     open(my $file, '<:encoding(UTF-8)', $name) or die "$name: $!\n";
     my $is_page = $name =~ /\.md$/;
     my $in_code = 0;
-    while (my $line = <$file>) {
+    my @lines = <$file>;
+    chomp @lines;
+    for my $at (0 .. $#lines) {
+        my $line = $lines[$at];
+        my $number = $at + 1;
         if ($is_page) {
             if ($line =~ /^\s*```/) { $in_code = !$in_code; next; }
             next if $in_code;
             if ($is_narrow{$name} && $line !~ /^(?:\||#)/) {
-                chomp(my $text = $line);
-                my $words = $text =~ s/^(?:\s*(?:[-*]|\d+\.))?\s+//r;
+                my $words = $line =~ s/^(?:\s*(?:[-*]|\d+\.))?\s+//r;
                 # What cannot be broken: code between backquotes, with the link around it.
                 $words =~ s/\[?`[^`]*`(?:\]\([^)]*\))?/x/g;
-                if (length($text) > 100 && $words =~ / /) {
-                    printf "%s:%d: %d columns: write at most 100\n", $name, $., length($text);
+                if (length($line) > 100 && $words =~ / /) {
+                    printf "%s:%d: %d columns: write at most 100\n", $name, $number, length($line);
                     $found++;
                 }
             }
             $line =~ s/`[^`]*`/`…`/g;
         }
         next if !$is_page && $line =~ /\b(?:HINT|DETAIL|MESSAGE) = /; # the extension's messages, which are the C edition's as well
+        # What begins in this line may end in the next one of the paragraph.
+        my $end = length $line;
+        my $next = $is_page && $line !~ /^(?:\||#|$)/ && $at < $#lines ? $lines[$at + 1] : '';
+        $line .= ' ' . $next =~ s/^\s+//r if $next !~ /^\s*(?:[-*|#`]|\d+\.|$)/;
         for my $rule (@rules) {
             next if $rule->[2] && !$is_page;
             next unless $line =~ $rule->[0];
-            printf "%s:%d: \"%s\": write %s\n", $name, $., $& =~ s/^\W+|\s+$//gr, $rule->[1];
+            my ($start, $hit) = ($-[0], $&);
+            my ($mark) = $hit =~ /^(\W*)/; # a full stop of the sentence before
+            next if $start + length($mark) >= $end;
+            printf "%s:%d: \"%s\": write %s\n", $name, $number, substr($hit, length $mark) =~ s/\s+$//r, $rule->[1];
             $found++;
         }
     }
