@@ -12,11 +12,13 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command lint-english help
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
                    $(patsubst sql/operations/privileges.sql,sql/operations/citus.sql sql/operations/privileges.sql,$(SQL_FILES)))
+
+PROJECT_TARGETS += lint-english
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -63,6 +65,8 @@ chaos-breaks: ## the same against libraries that lack a check each: they must be
 	@scripts/chaos.sh $(if $(PORTABLE),--portable) --break
 bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
+lint-english: ## look for English that readers stumble over: documents, comments of sql/, --help
+	@scripts/lint-english.sh
 psql:        ## a shell on the throw-away cluster "dev", which has the extension in its schema "idem"
 	@scripts/psql.sh
 down:        ## remove the throw-away clusters
@@ -77,8 +81,6 @@ install-command: ## build the command `idem` and install it with its man page, i
 	@cmake -S . -B build/cmake
 	@cmake --build build/cmake --target idem-cli --parallel $$(nproc)
 	@cmake --install build/cmake --component command $(if $(PREFIX),--prefix $(PREFIX))
-lint-english: ## look for English that readers stumble over: documents, comments of sql/, --help
-	@scripts/lint-english.sh
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
 	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'
