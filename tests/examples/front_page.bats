@@ -17,7 +17,10 @@ setup_file() {
 teardown_file() { end handler TERM; }
 
 # pay KEY BODY: status and body.
-pay() { curl --silent --write-out '%{http_code} ' --output "$BATS_TEST_TMPDIR/body" --header "Idempotency-Key: \"$1\"" --data "$2" "http://127.0.0.1:$port/payments" && cat "$BATS_TEST_TMPDIR/body"; }
+pay() {
+    curl --silent --write-out '%{http_code} ' --output "$BATS_TEST_TMPDIR/body" --header "Idempotency-Key: \"$1\"" --data "$2" \
+        "http://127.0.0.1:$port/payments" && cat "$BATS_TEST_TMPDIR/body"
+}
 
 @test "README.md: a repeated request gets the same bytes, and there is one payment" {
     [ "$(pay 7f3c '{"amount": 25}')" = '201 {"status": "paid"}' ]
@@ -34,7 +37,9 @@ pay() { curl --silent --write-out '%{http_code} ' --output "$BATS_TEST_TMPDIR/bo
 }
 
 @test "README.md: requests at the same time make one payment" {
-    for n in 1 2 3 4; do curl --silent --output /dev/null --header 'Idempotency-Key: "7f3e"' --data '{"amount": 1}' "http://127.0.0.1:$port/payments" & done
+    for _ in 1 2 3 4; do
+        curl --silent --output /dev/null --header 'Idempotency-Key: "7f3e"' --data '{"amount": 1}' "http://127.0.0.1:$port/payments" &
+    done
     wait
     [ "$(sql 'SELECT count(*) FROM payment')" = 2 ]
 }

@@ -1,5 +1,5 @@
-# docs/tutorials/dedup-table.md under load: clients of the old code, of both guards and of idem alone work side by side while the old keys are carried over. Each message
-# has one effect, and none that was processed before has another.
+# docs/tutorials/dedup-table.md under load: clients of the old code, of both guards and of idem alone work side by side while the old keys
+# are carried over. Each message has one effect, and none that was processed before has another.
 
 load helper
 

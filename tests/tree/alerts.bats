@@ -7,7 +7,8 @@ setup() { cd "$BATS_TEST_DIRNAME/../../monitoring"; }
 import re, sys
 
 queries = open("queries.yaml").read()
-given = {f"{name}_{metric}" for name, text in re.findall(r"^(\w+):\n((?:  .*\n|\n)+)", queries, re.MULTILINE) for metric in re.findall(r"^    - (\w+):$", text, re.MULTILINE)}
+given = {f"{name}_{metric}" for name, text in re.findall(r"^(\w+):\n((?:  .*\n|\n)+)", queries, re.MULTILINE)
+         for metric in re.findall(r"^    - (\w+):$", text, re.MULTILINE)}
 used = {metric for expression in re.findall(r"expr: (.*)", open("alerts.yaml").read()) for metric in re.findall(r"\bidem_\w+", expression)}
 sys.exit(f"not in queries.yaml: {used - given}" if not used or used - given else 0)
 PY

@@ -67,7 +67,8 @@ listed() { grep -oE '^\| [0-9A-Z, ]+ \|' docs/errors.md | grep -oE '[0-9A-Z]{5}'
 }
 
 @test "the linter for English finds what it looks for" {
-    printf '%s\n' 'Whoever asks first waits.' 'Errors besides these are raised.' 'What is stored is replayed.' '`besides` is a word.' '' '```' 'whoever' '```' >"$BATS_TEST_TMPDIR/page.md"
+    printf '%s\n' 'Whoever asks first waits.' 'Errors besides these are raised.' 'What is stored is replayed.' '`besides` is a word.' \
+        '' '```' 'whoever' '```' >"$BATS_TEST_TMPDIR/page.md"
     run scripts/lint-english.sh "$BATS_TEST_TMPDIR/page.md"
     [ "$status" -eq 1 ]
     [ "$(grep -c ': write ' <<<"$output")" -eq 3 ]
