@@ -16,7 +16,8 @@ Types, tables, views, signatures and comments are those of the files. Bodies are
 
 A file's own statements come before the first function of the file of the same name in sql/. Each function is pinned to the search_path of the
 installation, but for those that say UNPINNED, and helpers in SQL (`_idem_...`) without PINNED, which only pinned functions may call. Helpers in PL/pgSQL are pinned, too:
-the types of their variables are looked up once in a session, and a caller with a search_path of its own could be the one who does it first.
+the types of their variables are looked up once in a session, and a caller with a search_path of its own could be the one who does it first. Those that say INNER
+are not: functions that run with the owner's rights call them, and nobody else may. A pinned function costs several microseconds more a call.
 """
 
 import os
@@ -96,6 +97,9 @@ class Function:
     def is_in_c(self):
         return re.search(r'\bLANGUAGE c\b', self.rest) is not None
 
+    def is_inner(self):
+        return re.search(r'\bINNER\b', self.rest.split(' AS $')[0]) is not None
+
     def attributes(self):
         """Of a function in C: all but its language and its symbol."""
         return re.sub(r"\s*AS '.*", '', self.rest.replace('LANGUAGE c', '')).strip()
@@ -110,6 +114,7 @@ class Edition:
 
     def __init__(self, files):
         self.omitted, self.bodies, self.views, self.parts, self.dumped = set(), {}, {}, [], ['idem_outbox_leases', 'idem_ids']
+        self.inner = []
         for file in files:
             own = file.replace('sql/', 'sql/portable/', 1)
             helpers = self.read_own(own) if os.path.exists(own) else []
@@ -134,6 +139,8 @@ class Edition:
                 self.views[statement.split()[2]] = statement
             else:
                 helpers.append((statement, True))
+                if is_function(statement) and Function(statement).is_inner():
+                    self.inner.append(Function(statement).name)
         return helpers
 
     def is_omitted(self, statement):
@@ -201,6 +208,7 @@ FOUND_OTHERWISE = [
     (r"\(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'\)",
      "(SELECT pronamespace::regnamespace FROM pg_proc WHERE oid = 'idem_version'::regproc)"),
     (r"\(SELECT extversion FROM pg_extension WHERE extname = 'idem'\)", "'@version@'"),
+    (r"CASE -- Helpers of the portable edition", r"CASE WHEN proname = ANY ('@inner@'::text[]) THEN 'owner' -- Helpers of the portable edition"),
     (r"WITH members AS \(\s*SELECT d\.classid.*?WHERE e\.extname = 'idem'\)", "WITH members AS (SELECT classid, objid, is_new FROM _idem_objects())"),
 ]
 
@@ -213,9 +221,9 @@ def define(function, rest):
     if atomic:
         rest = rest[:atomic.start()] + 'AS $$' + atomic[1].rstrip() + '\n$$'
     rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
-    is_pinned = ' UNPINNED' not in rest and (
+    is_pinned = ' UNPINNED' not in rest and not function.is_inner() and (
         ' PINNED' in rest or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest)
-    rest = re.sub(r' (UN)?PINNED', '', rest, count=1)
+    rest = re.sub(r' ((UN)?PINNED|INNER)', '', rest, count=1)
     if is_pinned:
         rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {rest}'
@@ -314,7 +322,7 @@ def objects(edition):
     found = {'routines': [], 'relations': [], 'types': []}
     for kind, name in made_by(edition):
         found[{'FUNCTION': 'routines', 'PROCEDURE': 'routines', 'TYPE': 'types'}.get(kind, 'relations')].append(name)
-    return found | {'dumped': list(dict.fromkeys(edition.dumped))}
+    return found | {'dumped': list(dict.fromkeys(edition.dumped)), 'inner': edition.inner}
 
 
 def uninstall(version, edition):

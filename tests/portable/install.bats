@@ -146,6 +146,17 @@ goes_on() {
     [[ $output == *'paid'* ]] && [ "$status" -ne 0 ]
 }
 
+# Those without a search_path of their own would find a caller's types; the owner's functions call them.
+@test "helpers in PL/pgSQL have a search_path, or nobody but the owner may call them" {
+    install
+    sql shop "SELECT idem.idem_grant('teller', operator => true)"
+    [ "$(sql teller "SELECT has_function_privilege('idem._idem_claim(text,text,text,bytea,text,interval,interval,boolean,boolean,timestamptz)', 'EXECUTE')")" = f ]
+    # The row flows run the caller's statements with the caller's search_path. All their names are qualified.
+    [ "$(sql teller "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc JOIN pg_language l ON l.oid = prolang
+                      WHERE pronamespace = 'idem'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND proname LIKE '\_%'
+                        AND has_function_privilege(pg_proc.oid, 'EXECUTE')")" = '_idem_execute_prepare _idem_execute_run _idem_row_change _idem_row_lock _idem_row_run' ]
+}
+
 @test "data move from the portable edition to the C edition" {
     has_c_edition
     install

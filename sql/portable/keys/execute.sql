@@ -13,8 +13,7 @@ CREATE FUNCTION _idem_plan_name(statement text, is_wrapped boolean) RETURNS text
     SELECT CASE WHEN is_wrapped THEN '_idem_rows_' ELSE '_idem_plain_' END || md5(statement)
 $$;
 
-CREATE FUNCTION _idem_execute_begin(key text, statement text, args jsonb, fingerprint bytea, ttl interval, scope text)
-RETURNS idem_ticket LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+CREATE FUNCTION _idem_check_execute(key text, statement text, args jsonb) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     PERFORM _idem_check_key(key);
     IF statement IS NULL THEN
@@ -22,7 +21,6 @@ BEGIN
     ELSIF jsonb_typeof(args) <> 'array' THEN
         PERFORM _idem_invalid('args must be a JSON array', hint => 'Give one element for each parameter, such as ''[7, "text", null]''.');
     END IF;
-    RETURN idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
 END
 $$;
 
@@ -148,10 +146,12 @@ $$;
 -- A statement that was prepared before may not be what it was: a table was altered, and its parameters have other types now.
 CREATE FUNCTION idem_execute LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
-    ticket @extschema@.idem_ticket := @extschema@._idem_execute_begin(key, statement, args, fingerprint, ttl, scope);
+    ticket @extschema@.idem_ticket;
     plan   @extschema@._idem_plan;
     result pg_catalog.record;
 BEGIN
+    PERFORM @extschema@._idem_check_execute(key, statement, args);
+    ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
     IF ticket.outcome IN ('acquired', 'taken_over') THEN
         plan := @extschema@._idem_execute_plan(statement);
         IF plan.name IS NOT NULL THEN

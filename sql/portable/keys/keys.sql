@@ -24,17 +24,21 @@ CREATE FUNCTION _idem_differs(stored bytea, given bytea) RETURNS boolean LANGUAG
 $$;
 
 -- Whether the present row of a key was written by this transaction.
-CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
+DECLARE
+    version xid;
 BEGIN
     IF _idem_is_distributed() THEN
         RETURN _idem_has_noted(8103, wanted_scope, wanted_key);
     END IF;
-    RETURN coalesce(_idem_is_own((SELECT k.xmin FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C")), false);
+    SELECT k.xmin INTO version FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    -- The numbers of subtransactions take longer to compare.
+    RETURN coalesce(version = pg_current_xact_id_if_assigned()::xid OR _idem_is_own(version), false);
 END
 $$;
 
 -- Whether a transaction that is open seems to change or hold the row of a key. Only how to wait may rest on it.
-CREATE FUNCTION _idem_is_being_changed(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_is_being_changed(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
 BEGIN
     IF _idem_is_distributed() THEN
         RETURN false;
@@ -108,11 +112,26 @@ BEGIN
 END
 $$;
 
+-- Inserts the row of a key. False: there is one. The caller has the key's hint.
+CREATE FUNCTION _idem_insert_key(wanted_scope text, wanted_key text, now timestamptz, until timestamptz, lease_until timestamptz, fence bigint, caller text,
+                                 given bytea)
+RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
+    VALUES (now, until, 1, CASE WHEN fence IS NULL THEN 'c' ELSE 'p' END, wanted_scope, wanted_key, lease_until, fence, caller, given)
+    ON CONFLICT (scope, key) DO NOTHING;
+    IF FOUND AND _idem_is_distributed() THEN
+        PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
 -- Claims a key. ttl: NULL never expires; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
 -- holder until then; NULL: not at all.
 CREATE FUNCTION _idem_claim(function text, wanted_scope text, wanted_key text, given bytea, caller text, ttl interval, lease interval, is_manual boolean,
                             waits boolean, wait_until timestamptz)
-RETURNS _idem_claimed LANGUAGE plpgsql VOLATILE AS $$
+RETURNS _idem_claimed LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored    idem_keys;
     claimed   _idem_claimed;
@@ -140,15 +159,12 @@ BEGIN
                 PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), CASE WHEN waits THEN 'infinity' ELSE wait_until END);
                 CONTINUE;
             END IF;
-            INSERT INTO idem_keys AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
-            VALUES (now, _idem_until(now, ttl, 'ttl'), 1, CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END::"char", wanted_scope, wanted_key,
-                    CASE WHEN lease IS NOT NULL THEN _idem_until(now, lease, 'lease') END, CASE WHEN lease IS NOT NULL THEN _idem_next_fence(0) END,
-                    caller, given)
-            ON CONFLICT (scope, key) DO NOTHING RETURNING * INTO stored;
-            IF FOUND THEN
-                IF _idem_is_distributed() THEN
-                    PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
-                END IF;
+            IF lease IS NOT NULL THEN
+                stored.lease_until := _idem_until(now, lease, 'lease');
+                stored.fence := _idem_next_fence(0);
+            END IF;
+            IF _idem_insert_key(wanted_scope, wanted_key, now, _idem_until(now, ttl, 'ttl'), stored.lease_until, stored.fence, caller, given) THEN
+                stored.attempt := 1;
                 RETURN ROW('acquired', now, stored)::_idem_claimed;
             END IF;
             CONTINUE;
@@ -252,7 +268,7 @@ END
 $$;
 
 -- ID005 for the outcomes that a boolean cannot tell.
-CREATE FUNCTION _idem_raise_if_held(claimed _idem_claimed, key text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION _idem_raise_if_held(claimed _idem_claimed, key text) RETURNS void LANGUAGE plpgsql INNER AS $$
 BEGIN
     IF claimed.outcome = 'in_doubt' THEN
         RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in doubt', key),
@@ -266,33 +282,65 @@ BEGIN
 END
 $$;
 
--- idem_claim, with the function that messages name.
-CREATE FUNCTION _idem_claim_or_wait(function text, key text, ttl interval, scope text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+-- What the first statement of a call asks: what holds in the scope, and the key's row, if there is one. The planner puts it into the statement: PL/pgSQL prepares
+-- every expression again in each transaction, so that one long statement is cheaper than several short ones. No row: it takes a longer look.
+CREATE FUNCTION _idem_look(given_scope text, wanted_key text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, stored idem_keys)
+LANGUAGE sql STABLE AS $$
+    SELECT p.scope, p.ttl, p.keep_forever, k
+      FROM _idem_scope_of(given_scope) p LEFT JOIN ONLY idem_keys k ON k.scope = p.scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
+$$;
+
+-- Whether this call may insert the key that a look did not find: its hint is free, and it is as long as it may be.
+CREATE FUNCTION _idem_may_insert(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT octet_length(wanted_key) BETWEEN 1 AND 1024 AND pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
+$$;
+
+-- A claim without a lease, with the function that messages name. waits: for a holder that has not committed; ID005 then instead of in_flight and in_doubt.
+-- Most keys are new or completed: two statements, or one.
+CREATE FUNCTION _idem_claim_outcome(function text, key text, ttl interval, scope text, waits boolean) RETURNS idem_outcome LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
-    policy  record;
-    claimed _idem_claimed;
+    space     text;
+    retention interval;
+    is_kept   boolean;
+    is_absent boolean;
+    is_done   boolean;
+    now       timestamptz;
+    policy    record;
+    claimed   _idem_claimed;
 BEGIN
-    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 THEN
-        PERFORM _idem_check_key(key);
+    IF NOT _idem_is_distributed() THEN -- Citus would fetch all rows for the join
+        SELECT l.scope, l.ttl, l.keep_forever, clock_timestamp(), (l.stored).key IS NULL, (l.stored).state = 'c' AND (l.stored).expires_at > clock_timestamp()
+          INTO space, retention, is_kept, now, is_absent, is_done FROM _idem_look($4, $2) l;
+        IF ttl IS NOT NULL THEN
+            retention := _idem_retention(retention, is_kept, ttl);
+        END IF;
+        IF is_done THEN
+            RETURN 'completed';
+        ELSIF is_absent AND _idem_may_insert(space, key) THEN
+            IF _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), NULL, NULL, NULL, NULL) THEN
+                RETURN 'acquired';
+            END IF;
+        END IF;
     END IF;
+    PERFORM _idem_check_key(key);
     policy := _idem_policy(scope);
-    claimed := _idem_claim(function, policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual, true, NULL);
-    IF claimed.outcome IN ('in_doubt', 'in_flight') THEN
+    claimed := _idem_claim(function, policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual, waits, NULL);
+    IF waits THEN
         PERFORM _idem_raise_if_held(claimed, key);
     END IF;
-    RETURN claimed.outcome IN ('acquired', 'taken_over');
+    RETURN claimed.outcome;
 END
 $$;
 
 CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    RETURN _idem_claim_or_wait('idem_claim()', key, ttl, scope);
+    RETURN _idem_claim_outcome('idem_claim()', key, ttl, scope, true) IN ('acquired', 'taken_over');
 END
 $$;
 
 CREATE FUNCTION idem_must_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    IF NOT _idem_claim_or_wait('idem_must_claim()', key, ttl, scope) THEN
+    IF _idem_claim_outcome('idem_must_claim()', key, ttl, scope, true) = 'completed' THEN
         RAISE EXCEPTION USING ERRCODE = 'ID006', MESSAGE = format('key "%s" was claimed before', key),
             DETAIL = 'Its work has committed.', HINT = 'Roll back; nothing is left to do.';
     END IF;
@@ -301,13 +349,8 @@ END
 $$;
 
 CREATE FUNCTION idem_try_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-    policy  record;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    RETURN (_idem_claim('idem_try_claim()', policy.scope, key, NULL, NULL, _idem_retention(policy.ttl, policy.keep_forever, ttl), NULL, policy.is_manual,
-                        false, NULL)).outcome;
+    RETURN _idem_claim_outcome('idem_try_claim()', key, ttl, scope, false);
 END
 $$;
 
@@ -381,7 +424,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_ticket(claimed _idem_claimed) RETURNS idem_ticket LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION _idem_ticket(claimed _idem_claimed) RETURNS idem_ticket LANGUAGE plpgsql STABLE INNER AS $$
 DECLARE
     stored idem_keys := claimed.stored;
 BEGIN
@@ -403,20 +446,48 @@ $$;
 
 CREATE FUNCTION idem_begin LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    policy  record;
-    given   interval;
-    until   timestamptz;
+    space       text;
+    retention   interval;
+    is_kept     boolean;
+    is_absent   boolean;
+    is_done     boolean;
+    now         timestamptz;
+    given       interval;
+    lease_until timestamptz;
+    next_fence  bigint;
+    until       timestamptz;
+    stored      idem_keys;
+    policy      record;
 BEGIN
-    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 OR octet_length(fingerprint) NOT BETWEEN 1 AND 255 THEN
-        PERFORM _idem_check_key(key), _idem_check_fingerprint(fingerprint);
-    END IF;
-    policy := _idem_policy(scope);
     IF lease IS NOT NULL THEN
         given := _idem_lease(lease, 'lease');
     END IF;
     IF wait IS NOT NULL THEN
         until := _idem_wait_until(wait);
     END IF;
+    IF NOT _idem_is_distributed() THEN -- as in _idem_claim_outcome
+        SELECT l.scope, l.ttl, l.keep_forever, clock_timestamp(), (l.stored).key IS NULL,
+               (l.stored).state = 'c' AND (l.stored).expires_at > clock_timestamp() AND ($2 IS NULL OR (l.stored).fingerprint = $2),
+               (l.stored).attempt, (l.stored).status_code, (l.stored).response, (l.stored).response_omitted
+          INTO space, retention, is_kept, now, is_absent, is_done, stored.attempt, stored.status_code, stored.response, stored.response_omitted
+          FROM _idem_look($7, $1) l WHERE $2 IS NULL OR octet_length($2) BETWEEN 1 AND 255;
+        IF ttl IS NOT NULL THEN
+            retention := _idem_retention(retention, is_kept, ttl);
+        END IF;
+        IF is_done THEN
+            RETURN ROW('completed', NULL, stored.attempt, NULL, stored.status_code, stored.response, stored.response_omitted IS NOT NULL, NULL, NULL)::idem_ticket;
+        ELSIF is_absent AND _idem_may_insert(space, key) THEN
+            IF given IS NOT NULL THEN
+                lease_until := _idem_until(now, given, 'lease');
+                next_fence := _idem_next_fence(0);
+            END IF;
+            IF _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), lease_until, next_fence, owner, fingerprint) THEN
+                RETURN ROW('acquired', next_fence, 1, lease_until, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
+            END IF;
+        END IF;
+    END IF;
+    PERFORM _idem_check_key(key), _idem_check_fingerprint(fingerprint);
+    policy := _idem_policy(scope);
     RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, _idem_retention(policy.ttl, policy.keep_forever, ttl), given,
                                     policy.is_manual, false, until));
 END
@@ -424,7 +495,7 @@ $$;
 
 -- --- What the holder of a key does with it. The fence decides. -----------------------------------------------------------------------
 
-CREATE FUNCTION _idem_raise_stale(key text, has_fence boolean) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION _idem_raise_stale(key text, has_fence boolean) RETURNS void LANGUAGE plpgsql INNER AS $$
 BEGIN
     IF has_fence THEN
         RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('key "%s" is not held with this fence', key),
@@ -454,7 +525,7 @@ END
 $$;
 
 -- The scope and its policy, for a call with a key and its fence.
-CREATE FUNCTION _idem_holder_policy(key text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION _idem_holder_policy(key text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE INNER AS $$
 DECLARE
     policy record;
 BEGIN
@@ -468,7 +539,7 @@ END
 $$;
 
 -- The key's row, locked until the transaction ends, if it is held with the fence. ID001 otherwise. `accepts`: the states in which the change is allowed.
-CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts "char"[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts "char"[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored idem_keys;
 BEGIN
@@ -557,14 +628,24 @@ $$;
 
 -- Completes a key. `fallback`: what to store when the response is too large. Returns whether the response is stored.
 CREATE FUNCTION _idem_complete(function text, policy_scope text, most integer, wanted_key text, body jsonb, code integer, given bigint, fallback jsonb)
-RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored    idem_keys;
     size      integer := CASE WHEN body IS NULL THEN 0 ELSE _idem_size(body) END;
     is_stored boolean := size <= most;
-    now       timestamptz;
+    now       timestamptz := clock_timestamp();
     until     timestamptz;
 BEGIN
+    IF given IS NULL AND is_stored AND NOT _idem_is_distributed() AND NOT current_setting('transaction_read_only')::boolean THEN
+        -- Most are claims of this transaction outside of its subtransactions.
+        UPDATE ONLY idem_keys k SET
+            expires_at = CASE WHEN k.expires_at = 'infinity' THEN k.expires_at ELSE _idem_until(now, k.expires_at - k.created_at, 'ttl') END,
+            status_code = code, response = body, response_omitted = NULL
+         WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C" AND k.state = 'c' AND k.fence IS NULL AND k.xmin = pg_current_xact_id_if_assigned()::xid;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+    END IF;
     SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
     IF given IS NULL THEN
         IF stored.state = 'c' AND stored.fence IS NULL AND _idem_wrote(policy_scope, wanted_key) THEN
@@ -611,17 +692,24 @@ $$;
 CREATE FUNCTION idem_complete LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
+    space  text;
+    most   integer;
 BEGIN
-    PERFORM _idem_check_key(key);
-    policy := _idem_policy(scope);
-    RETURN _idem_complete('idem_complete()', policy.scope, policy.max_response_size, key, response, status_code, fence, NULL);
+    SELECT p.scope, p.max_response_size INTO space, most FROM _idem_scope_of($5) p;
+    IF space IS NULL OR key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 THEN
+        PERFORM _idem_check_key(key);
+        policy := _idem_policy(scope);
+        space := policy.scope;
+        most := policy.max_response_size;
+    END IF;
+    RETURN _idem_complete('idem_complete()', space, most, key, response, status_code, fence, NULL);
 END
 $$;
 
 -- --- Questions ------------------------------------------------------------------------------------------------------------------------
 
 -- The live key that the snapshot sees; no row: there is none.
-CREATE FUNCTION _idem_live(wanted_scope text, wanted_key text, is_manual boolean) RETURNS SETOF idem_keys LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION _idem_live(wanted_scope text, wanted_key text, is_manual boolean) RETURNS SETOF idem_keys LANGUAGE plpgsql STABLE INNER AS $$
 DECLARE
     stored idem_keys;
 BEGIN
@@ -671,7 +759,7 @@ $$;
 -- --- Operators ------------------------------------------------------------------------------------------------------------------------
 
 -- The key's row after all who hold it have ended, locked; NULL: there is none.
-CREATE FUNCTION _idem_settled(function text, wanted_scope text, wanted_key text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_settled(function text, wanted_scope text, wanted_key text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored idem_keys;
 BEGIN

@@ -22,6 +22,6 @@ BEGIN
     IF octet_length(key) > 1024 THEN
         PERFORM _idem_check_key(key, 'consumer with message_id');
     END IF;
-    RETURN _idem_claim_or_wait('idem_consume()', key, ttl, coalesce(scope, 'inbox'));
+    RETURN _idem_claim_outcome('idem_consume()', key, ttl, coalesce(scope, 'inbox'), true) IN ('acquired', 'taken_over');
 END
 $$;

@@ -116,7 +116,7 @@ BEGIN
     IF current_setting('transaction_read_only')::boolean THEN
         PERFORM _idem_require_writable('idem_publish()');
     END IF;
-    IF dedup IS NOT NULL AND NOT _idem_claim_or_wait('idem_publish()', dedup, NULL, 'outbox') THEN
+    IF dedup IS NOT NULL AND _idem_claim_outcome('idem_publish()', dedup, NULL, 'outbox', true) = 'completed' THEN
         SELECT k.response INTO stored FROM ONLY idem_keys k WHERE k.scope = 'outbox' AND k.key = dedup;
         RETURN _idem_outbox_stored_id(stored);
     END IF;

@@ -196,10 +196,47 @@ BEGIN
 END
 $$;
 
+-- How long keys of a scope are kept, by its row; NULL never expires.
+CREATE FUNCTION _idem_scope_ttl(keep_forever boolean, ttl interval) RETURNS interval LANGUAGE plpgsql STABLE INNER AS $$
+BEGIN
+    RETURN CASE WHEN keep_forever THEN NULL
+                WHEN ttl IS NOT NULL THEN _idem_span(ttl, 'ttl')
+                WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
+                ELSE interval '24 hours' END;
+END
+$$;
+
+-- How large a response may be, by its scope's row.
+CREATE FUNCTION _idem_scope_max_response_size(max_response_size integer) RETURNS integer LANGUAGE plpgsql STABLE INNER AS $$
+BEGIN
+    RETURN CASE WHEN max_response_size IS NOT NULL THEN max_response_size
+                WHEN current_setting('idem.max_response_size', true) <> '' THEN pg_size_bytes(current_setting('idem.max_response_size', true))
+                ELSE 1048576 END;
+END
+$$;
+
+-- The same and whether the caller may use the scope, for the planner to put into a statement. No row: the caller may not, or it takes a longer look. `given`:
+-- NULL is ''. What a statement might call costs it more than what it does call, so that the common case comes with few functions.
+CREATE FUNCTION _idem_scope_of(given text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, max_response_size integer) LANGUAGE sql STABLE AS $$
+    SELECT w.scope,
+           CASE WHEN s.scope IS NULL AND current_setting('idem.default_ttl', true) IS NULL THEN interval '24 hours' ELSE _idem_scope_ttl(s.keep_forever, s.ttl) END,
+           coalesce(s.keep_forever, false),
+           CASE WHEN s.max_response_size IS NULL AND current_setting('idem.max_response_size', true) IS NULL THEN 1048576
+                ELSE _idem_scope_max_response_size(s.max_response_size) END
+      FROM (SELECT coalesce(given, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C"
+     WHERE CASE WHEN s.scope IS NULL THEN octet_length(w.scope) <= 255 AND current_setting('idem.require_registered_scope', true) IS NULL ELSE _idem_may_use_scope(s.owner) END
+$$;
+
+CREATE FUNCTION _idem_may_use_scope(owner oid) RETURNS boolean LANGUAGE plpgsql STABLE INNER AS $$
+BEGIN
+    RETURN _idem_may_use(owner);
+END
+$$;
+
 -- The scope and what holds there. `scope`: NULL is ''. ttl: NULL never expires. 42501: the caller may not use it.
 CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_forever boolean, OUT lease interval, OUT is_manual boolean,
                              OUT max_response_size integer)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE INNER AS $$
 #variable_conflict use_column
 DECLARE
     holder    oid;
@@ -207,18 +244,12 @@ DECLARE
     is_usable boolean;
 BEGIN
     -- One statement is cheaper than several expressions. PL/pgSQL prepares every expression again in each transaction.
-    SELECT w.scope, coalesce(s.keep_forever, false),
-           CASE WHEN s.keep_forever THEN NULL
-                WHEN s.ttl IS NOT NULL THEN _idem_span(s.ttl, 'ttl')
-                WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
-                ELSE interval '24 hours' END,
+    SELECT w.scope, coalesce(s.keep_forever, false), _idem_scope_ttl(s.keep_forever, s.ttl),
            CASE WHEN s.lease IS NOT NULL THEN _idem_span(s.lease, 'lease')
                 WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_span_setting('default_lease', 'ms')
                 ELSE interval '30 s' END,
            coalesce(s.on_lease_expiry = 'manual', false),
-           CASE WHEN s.max_response_size IS NOT NULL THEN s.max_response_size
-                WHEN current_setting('idem.max_response_size', true) <> '' THEN pg_size_bytes(current_setting('idem.max_response_size', true))
-                ELSE 1048576 END,
+           _idem_scope_max_response_size(s.max_response_size),
            s.owner, s.scope IS NOT NULL OR NOT _idem_setting('require_registered_scope', 'off')::boolean, _idem_may_use(s.owner) AND octet_length(w.scope) <= 255
       INTO scope, keep_forever, ttl, lease, is_manual, max_response_size, holder, is_there, is_usable
       FROM (SELECT coalesce(_idem_policy.scope, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C";
