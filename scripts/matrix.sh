@@ -10,11 +10,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+source scripts/roots.sh
 
-die() { echo "matrix.sh: $*" >&2; exit 1; }
-
-all=(bookworm trixie forky)
 home=${IDEM_MATRIX:-/var/cache/idem-matrix}
+root_environment+=(CMAKE_CXX_COMPILER_LAUNCHER=ccache PATH="/usr/lib/ccache:$root_path")
 logs=$PWD/build/matrix
 
 is_root || die "needs root: it makes and enters root directories (debootstrap, unshare, chroot)"
@@ -25,62 +24,10 @@ case ${1:-} in
     --quick) target=check; shift ;;
     --*) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac
-IFS=, read -r -a environments <<<"${1:-$(IFS=,; echo "${all[*]}")}"
-for environment in "${environments[@]}"; do
-    [[ " ${all[*]} " == *" $environment "* ]] || die "there is no environment \"$environment\"; there are ${all[*]}"
-done
+environments=()
+read_suites environments "${1:-}"
 
-# --- Making an environment -----------------------------------------------------------------------------------------------
-
-mirror() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
-        awk '!found && /\/debian\/$/ {print; found = 1} END {exit !found}' ||
-        die "apt is set to no mirror of Debian's, or has no lists; run \`apt-get update\`"
-}
-
-# debootstrap knows the suites of its own time only; they have been made alike for long.
-script_of() {
-    if [ -e "/usr/share/debootstrap/scripts/$1" ]; then echo "$1"; else echo sid; fi
-}
-
-# Complete with the file `ready`, else it is begun anew. A suite in testing counts as expired between its releases.
-make_environment() {
-    local suite=$1 root=$home/$1 mirror
-    if [ -e "$root.ready" ]; then return; fi
-    mirror=$(mirror) || return
-    rm -rf --one-file-system "$root"
-    mkdir -p "$home"
-    debootstrap --variant=minbase "$suite" "$root" "$mirror" "/usr/share/debootstrap/scripts/$(script_of "$suite")" || return
-    echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90idem"
-    # Packages are to start no services, and PostgreSQL's no cluster.
-    printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
-    chmod +x "$root/usr/sbin/policy-rc.d"
-    mkdir -p "$root/etc/postgresql-common"
-    echo 'create_main_cluster = false' >"$root/etc/postgresql-common/createcluster.conf"
-    touch "$root.ready"
-}
-
-# --- Entering it ---------------------------------------------------------------------------------------------------------
-
-# enter ENVIRONMENT COMMAND ...: mounts and processes of its own, which are gone when the command ends, however it ends.
-enter() {
-    local root=$home/$1
-    shift
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
-    env --ignore-environment HOME=/root LANG=C.UTF-8 TERM=dumb CMAKE_CXX_COMPILER_LAUNCHER=ccache \
-        PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
-            set -e
-            root=$1
-            shift
-            mount -t proc proc "$root/proc"
-            mount --rbind /dev "$root/dev"
-            mount -t tmpfs tmpfs "$root/dev/shm"
-            mount -t sysfs -o ro sysfs "$root/sys"
-            status=0
-            chroot "$root" "$@" || status=$?
-            exit "$status"' enter "$root" "$@" </dev/null
-}
+# --- Filling an environment ----------------------------------------------------------------------------------------------
 
 # The servers of the suites before, with idem as it was installed there: what remains after a dist-upgrade, for the test of
 # pg_upgrade. After deps.sh, which would take one for the server to build for.
@@ -120,13 +67,12 @@ copy_sources() {
         if [ "$status" -eq 69 ]; then continue; fi # the tests that need it are skipped there
         [ "$status" -eq 0 ] && mkdir -p "$to/build/$package" && cp -R "build/$package/." "$to/build/$package" || return
     done
-    git ls-files -z | while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
-        tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$to"
+    copy_tree "$to"
 }
 
 run_checks() {
     local environment=$1
-    make_environment "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh ccache &&
+    make_root "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh ccache &&
         add_older_servers "$environment" && enter "$environment" make -C /idem "$target"
 }
 
