@@ -71,8 +71,8 @@ struct IdemExecute final : Requester {
     pqxx::nontransaction autocommit{connection};
 
     IdemExecute() {
-        connection.prepare("execute",
-                           std::string("SELECT outcome, response FROM idem_execute($1, '") + kOrder + "', jsonb_build_array($2::float8))");
+        connection.prepare("execute", std::string("SELECT outcome, response FROM idem_execute($1, '") + kOrder +
+                                          "', jsonb_build_array($2::float8))");
     }
     Answer request(const std::string &key, double seconds) override {
         for (;; std::this_thread::sleep_for(kPollInterval)) {

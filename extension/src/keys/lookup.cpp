@@ -11,18 +11,7 @@ using core::State;
 
 // Columns of the result, in order.
 struct InfoColumn {
-    enum {
-        state,
-        status_code,
-        response,
-        response_omitted,
-        attempt,
-        steps,
-        created_at,
-        expires_at,
-        lease_until,
-        count
-    };
+    enum { state, status_code, response, response_omitted, attempt, steps, created_at, expires_at, lease_until, count };
 };
 
 const char *state_name(State value) {

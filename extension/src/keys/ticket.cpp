@@ -9,18 +9,7 @@ namespace {
 
 // Columns of the type, in order.
 struct TicketColumn {
-    enum {
-        outcome,
-        fence,
-        attempt,
-        lease_until,
-        status_code,
-        response,
-        response_omitted,
-        steps,
-        retry_after_ms,
-        count
-    };
+    enum { outcome, fence, attempt, lease_until, status_code, response, response_omitted, steps, retry_after_ms, count };
 };
 
 struct Ticket {
