@@ -31,6 +31,7 @@ done
 IFS=, read -r -a groups <<<"${ONLY:-$(IFS=,; echo "${chosen[*]}")}"
 for group in "${groups[@]}"; do
     [ -f "bench/groups/$group.sh" ] || die "there is no group \"$group\"; there are ${all_groups[*]}"
+    # shellcheck source=/dev/null
     source "bench/groups/$group.sh"
 done
 

@@ -11,7 +11,7 @@ source scripts/lib.sh
 
 kept=$PWD/build/browser
 tests=$PWD/build/tests/browser
-child= shop=
+child='' shop=''
 
 # The browser goes when node does, however that ends. The shop ends what it has started.
 finish() {

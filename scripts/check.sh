@@ -83,6 +83,9 @@ client() { test_client client; }
 # What the sources must not have in them.
 tree() { bats --tap tests/tree; }
 
+# What tools say of the sources without building them.
+lint() { scripts/lint.sh; }
+
 # As others use the client: from the installed package.
 consumer() { tests/consumer/run.sh build/cmake; }
 
@@ -362,6 +365,7 @@ side_by_side() {
     set +m
     for pid in "${lanes[@]}"; do wait "$pid" || true; done
     lanes=()
+    # shellcheck disable=SC2048 # words
     for suites in $*; do [ -f "$logs/$suites.result" ] || record "$suites" 0 1 0 0; done
 }
 
@@ -395,12 +399,12 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long; do
+for name in tree lint pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
-quick=("client regress isolation unit" "tree pgtap docs cli recovery")
+quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
 portable="portable_pgtap portable_13 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
 rest=("recovery_rest recovery_rings" "judge fuzz bench pooled consumer examples chaos browser orm drivers $integrations $portable")

@@ -12,7 +12,7 @@ source scripts/lib.sh
 cluster=examples-$$
 export PSQL_CLUSTER=examples-psql-$$ # of the test that follows examples/README.md
 kept=$PWD/build/examples
-child= watchdog=
+child='' watchdog=''
 
 # All that a test starts is in one process group. What a server would write if it were asked to end is about to be removed; and
 # RabbitMQ would start another epmd in the place of one that ended before it.

@@ -29,7 +29,7 @@ paths=(run lock claim lookup forget "token issue" "token redeem" next-id transit
         grep -qE "^ +${code/+/\\+}( |$)" <<<"$text"
     done
     if command -v man >/dev/null; then
-        LC_ALL=C.UTF-8 MANROFFSEQ= run --separate-stderr man --warnings=w -l "$dir/idem.1"
+        LC_ALL=C.UTF-8 MANROFFSEQ='' run --separate-stderr man --warnings=w -l "$dir/idem.1"
         [ "$status" -eq 0 ]
         [ "$stderr" = "" ]
     fi

@@ -195,7 +195,7 @@ load helper
     [ "$(idem forget "$key")" = forgotten ]
     await "$holder"
     [ "$status" -eq 76 ]
-    ! kill -0 "$heard" 2>/dev/null
+    if kill -0 "$heard" 2>/dev/null; then false; fi
     grep -q 'lease was lost' "$dir/err"
     [ "$(state_of "$key")" = "" ]
 }
@@ -206,7 +206,7 @@ load helper
     run idem run --any-command --key "$key" --wait 2500ms -- touch "$dir/ran"
     [ "$status" -eq 75 ]
     hear
-    [ "$heard" = done ]
+    [ "$heard" = "done" ]
     await $!
     [ "$status" -eq 0 ]
     [ ! -e "$dir/ran" ]

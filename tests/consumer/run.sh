@@ -7,7 +7,7 @@
 # the libpqxx of BUILD where they are not the system's.
 set -uo pipefail
 build=$(cd "$1" && pwd)
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 tree=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

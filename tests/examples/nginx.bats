@@ -6,7 +6,8 @@ setup_file() {
     export root
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     make_database nginx "$root/examples/nginx/shop.sql"
-    export front=$(free_port) first=$(free_port) second=$(free_port)
+    export front first second
+    front=$(free_port) first=$(free_port) second=$(free_port)
     spawn shop-1 "$PYTHON" "$root/examples/nginx/shop.py" "$first" --faulty
     spawn shop-2 "$PYTHON" "$root/examples/nginx/shop.py" "$second"
     local prefix=$IDEM_SOCKETS/examples/nginx

@@ -11,7 +11,8 @@ setup_file() {
     # Where a test wants a consumer to be: its transaction has done all, and waits for nothing but this lock.
     sql "CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
          CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION at_commit()"
-    export broker_port=$(free_port) epmd_port=$(free_port) distribution_port=$(free_port)
+    export broker_port epmd_port distribution_port
+    broker_port=$(free_port) epmd_port=$(free_port) distribution_port=$(free_port)
     export AMQP_URL=amqp://guest:guest@127.0.0.1:$broker_port/%2F
     home=$IDEM_SOCKETS/examples/rabbitmq
     export home

@@ -18,7 +18,8 @@ setup_file() {
     cmake --build build/cmake --target idem-webhooks >/dev/null
     make_database webhooks examples/webhooks/shop.sql
     sql "$(<examples/webhooks/sources.sql)"
-    export cpp_port=$(free_port) node_port=$(free_port) node_copy=$copy
+    export cpp_port node_port node_copy
+    cpp_port=$(free_port) node_port=$(free_port) node_copy=$copy
     start cpp
     start node
     await_port "$cpp_port"

@@ -13,7 +13,7 @@ teardown_file() { psql -Xqc 'DROP ROLE shop' -c 'DROP ROLE teller'; }
 
 setup() {
     export PGDATABASE=install_$BATS_TEST_NUMBER
-    PGDATABASE=postgres psql -Xqc "CREATE DATABASE $PGDATABASE OWNER shop TEMPLATE template0"
+    PGDATABASE=postgres psql -Xqc "CREATE DATABASE install_$BATS_TEST_NUMBER OWNER shop TEMPLATE template0"
 }
 
 teardown() { PGDATABASE=postgres psql -Xqc "DROP DATABASE IF EXISTS install_$BATS_TEST_NUMBER WITH (FORCE)" -c "DROP DATABASE IF EXISTS other_$BATS_TEST_NUMBER WITH (FORCE)"; }

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# What tools can say of the sources without building them. TAP.
+#
+#   lint.sh           shellcheck, clang-format and codespell on the files that git knows
+#   lint.sh --format  writes the C++ files as clang-format has them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+# Each version of these tools has rules and words of its own, and formats in another way.
+if ! grep -qs '^VERSION_ID="12"' /etc/os-release; then
+    echo '1..0 # SKIP the tree is held to the tools of Debian 12'
+    exit
+fi
+command -v shellcheck >/dev/null && command -v clang-format >/dev/null && command -v codespell >/dev/null ||
+    scripts/deps.sh shellcheck clang-format codespell >&2
+
+# Scripts have a first line that says so. What they source, and bats, have variables and `set -e` from elsewhere.
+readarray -t programs < <(git grep --files-with-matches --extended-regexp -e '^#!/(usr/)?bin/(env )?(ba)?sh')
+readarray -t sourced < <(git ls-files '*.sh' '*.bash' '*.bats' | grep --invert-match --line-regexp --fixed-strings --file=<(printf '%s\n' "${programs[@]}"))
+readarray -t cxx < <(git ls-files '*.cpp' '*.hpp')
+readarray -t text < <(git ls-files '*.md' '*.sh' '*.sql' '*.cpp' '*.hpp' '*.py' '*.pl' '*.pm' Makefile debian)
+
+if [ "${1:-}" = --format ]; then
+    clang-format -i "${cxx[@]}"
+    exit
+fi
+
+count=0
+failed=
+
+# check NAME COMMAND ...: what the command says follows as a comment.
+check() {
+    local name=$1 output
+    shift
+    count=$((count + 1))
+    if output=$("$@" 2>&1); then
+        echo "ok $count - $name"
+    else
+        failed=1
+        echo "not ok $count - $name"
+        head -n 100 <<<"$output" | sed 's/^/# /'
+    fi
+}
+
+formatted() { printf '%s\0' "${cxx[@]}" | xargs --null --max-procs="$(nproc)" --max-args=50 clang-format --dry-run --Werror; }
+
+check "clang-format: ${#cxx[@]} files" formatted
+check "shellcheck: ${#programs[@]} programs" shellcheck --severity=warning --external-sources "${programs[@]}"
+check "shellcheck: ${#sourced[@]} files that are sourced" shellcheck --severity=warning --exclude=SC2034,SC2154,SC2164 "${sourced[@]}"
+check "codespell: ${#text[@]} files" codespell --config scripts/codespell.cfg "${text[@]}"
+echo "1..$count"
+[ -z "$failed" ]
