@@ -8,10 +8,10 @@ die() { echo "${0##*/}: $*" >&2; exit 1; }
 
 # read_suites ARRAY LIST: the suites of a list with commas, all of them if it is empty.
 read_suites() {
-    local -n suites=$1
+    local -n array=$1
     local suite
-    IFS=, read -r -a suites <<<"${2:-$(IFS=,; echo "${all[*]}")}"
-    for suite in "${suites[@]}"; do
+    IFS=, read -r -a array <<<"${2:-$(IFS=,; echo "${all[*]}")}"
+    for suite in "${array[@]}"; do
         [[ " ${all[*]} " == *" $suite "* ]] || die "there is no environment \"$suite\"; there are ${all[*]}"
     done
 }
@@ -78,4 +78,51 @@ enter() {
 copy_tree() {
     git ls-files -z | while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
         tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$1"
+}
+
+# apt_in ROOT COMMAND ...
+apt_in() {
+    local root=$1
+    shift
+    enter "$root" env DEBIAN_FRONTEND=noninteractive apt-get --yes --quiet --quiet -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
+}
+
+# copy_root SUITE NAME: SUITE.NAME, as debootstrap made the suite, with fresh lists.
+copy_root() {
+    local root=$home/$1.$2
+    make_root "$1" || return
+    rm -rf --one-file-system "$root" "$root.ready"
+    cp -a --reflink=auto "$home/$1" "$root" && apt_in "$1.$2" update
+}
+
+# keep_root SUITE NAME COMMAND ...: the same, filled by the command; one that is complete is left as it is.
+keep_root() {
+    local root=$home/$1.$2
+    if [ -e "$root.ready" ]; then return; fi
+    copy_root "$1" "$2" && "${@:3}" && touch "$root.ready"
+}
+
+# --- Tests in it: TAP ----------------------------------------------------------------------------------------------------
+
+count=0
+failed=
+
+# step SUITE NAME COMMAND ...: one test; its output goes to the file `log`, the end of which is shown when it fails.
+step() {
+    count=$((count + 1))
+    echo "=== $2" >>"$log"
+    if "${@:3}" >>"$log" 2>&1; then
+        echo "ok $count - $1: $2"
+    else
+        failed=1
+        echo "not ok $count - $1: $2"
+        tail -n 40 "$log" | sed 's/^/# /'
+        return 1
+    fi
+}
+
+# The last command of a script of steps.
+finish() {
+    echo "1..$count"
+    [ -z "$failed" ]
 }

@@ -18,4 +18,12 @@ PY
     version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
     grep --fixed-strings "\"version\": \"$version\"" integrations/node/package.json
     grep --fixed-strings --line-regexp "version = \"$version\"" integrations/python/pyproject.toml
+    [ "$(python3 -c 'import json; meta = json.load(open("META.json")); print(meta["version"], meta["provides"]["idem"]["version"])')" = "$version $version" ]
+    [[ $(head -n 1 debian/changelog) == "idem ($version"[-~]* ]]
+}
+
+@test "debian/control and debian/tests/control are those of the newest server" {
+    for file in debian/control debian/tests/control; do
+        diff "$file" <(sed 's/PGVERSION/18/g' "$file.in")
+    done
 }
