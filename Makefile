@@ -12,7 +12,8 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
-PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command help
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
+                   lint dist check-dist deb check-deb reproduce-deb image-volume check-images release-check help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
@@ -78,9 +79,27 @@ install-client: ## build the C++ client and install it, into PREFIX (/usr/local)
 	@cmake --build build/client --parallel $$(nproc)
 	@cmake --install build/client $(if $(PREFIX),--prefix $(PREFIX))
 install-command: ## build the command `idem` and install it with its man page, into PREFIX (/usr/local)
-	@cmake -S . -B build/cmake
-	@cmake --build build/cmake --target idem-cli --parallel $$(nproc)
-	@cmake --install build/cmake --component command $(if $(PREFIX),--prefix $(PREFIX))
+	@cmake -S . -B build/command -DIDEM_BUILD_TESTS=OFF
+	@cmake --build build/command --target idem-cli --parallel $$(nproc)
+	@cmake --install build/command --component command $(if $(PREFIX),--prefix $(PREFIX))
+lint:        ## shellcheck, clang-format and codespell
+	@scripts/lint.sh
+dist:        ## source archives of the last commit, in build/dist
+	@scripts/dist.sh
+check-dist:  ## the same, and what they hold builds alone; by pgxnclient as well, where it is
+	@scripts/dist.sh --check
+deb:         ## Debian packages, in build/packages, built in a root of their own (needs root); SUITE=bookworm,trixie,forky, or this machine's
+	@scripts/packages.sh build $(SUITE)
+check-deb:   ## install, use, upgrade and purge the packages that were built, in fresh roots (needs root); SUITE=..., or all
+	@scripts/packages.sh check $(SUITE)
+reproduce-deb: ## build the packages again, elsewhere, and compare the bytes (needs root); SUITE=..., or all
+	@scripts/packages.sh reproduce $(SUITE)
+image-volume: ## the files of an image volume of CloudNativePG, in build/image-volume, from the package for Debian testing
+	@scripts/images.sh layout build/image-volume
+check-images: ## what container/Containerfile does, and the image volume, in roots instead of containers (needs root)
+	@scripts/images.sh check
+release-check: ## what can be run of the release checklist in CONTRIBUTING.md
+	@scripts/release-check.sh
 help:        ## this list
 	@sed -n 's/^\([a-z-]*\):  *## /  make \1\t/p' Makefile | expand -t 24
 	@echo 'and, as with any PGXS extension, all, install, uninstall, installcheck, clean'

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Of the release checklist (CONTRIBUTING.md), what can be run: TAP, a line for each point. What takes hours is run by hand: this looks at
+# the tree, the archives and the packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
+count=0
+failed=
+
+point() {
+    local name=$1 output
+    shift
+    count=$((count + 1))
+    if output=$("$@" 2>&1); then
+        echo "ok $count - $name"
+    else
+        failed=1
+        echo "not ok $count - $name"
+        tail -n 40 <<<"$output" | sed 's/^/# /'
+    fi
+}
+
+is_clean() { local changes; changes=$(git status --porcelain) && echo "$changes" && [ -z "$changes" ]; }
+
+# "## 1.0.0 (2026-12-01)", the first entry.
+has_dated_entry() { grep --max-count=1 '^## ' CHANGELOG.md | grep --extended-regexp "^## ${version//./\\.} \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$" || { grep --max-count=1 '^## ' CHANGELOG.md; return 1; }; }
+
+has_package_entry() { head -n 1 debian/changelog && [[ $(head -n 1 debian/changelog) == "idem ($version-"*") unstable;"* ]]; }
+
+is_stable_on_pgxn() { grep --fixed-strings '"release_status": "stable"' META.json || { grep release_status META.json; return 1; }; }
+
+is_tagged() { git describe --exact-match --match "v$version" || { echo "git tag --annotate v$version"; return 1; }; }
+
+# A version that was released has a way to this one.
+has_upgrades() {
+    local tag
+    for tag in $(git tag --list 'v[0-9]*'); do
+        [ "$tag" = "v$version" ] || [ -e "sql/idem--${tag#v}--$version.sql" ] || { echo "sql/idem--${tag#v}--$version.sql is missing"; return 1; }
+    done
+}
+
+has_packages() {
+    local suite
+    for suite in bookworm trixie forky; do
+        compgen -G "build/packages/$suite/postgresql-*-idem_$version-*.deb" || { echo "make deb SUITE=$suite"; return 1; }
+    done
+}
+
+point 'the tree is clean' is_clean
+point "CHANGELOG.md begins with $version and its date" has_dated_entry
+point "debian/changelog begins with $version" has_package_entry
+point 'META.json says that the release is stable' is_stable_on_pgxn
+point 'every released version has an upgrade to this one' has_upgrades
+point 'the tree keeps its conventions' bats --tap tests/tree
+point 'make lint' scripts/lint.sh
+point 'make dist, and the archives build alone' scripts/dist.sh --check
+point 'there are packages of this version for each Debian' has_packages
+point 'make check-deb' scripts/packages.sh check
+point 'make check-images' scripts/images.sh check
+point "the commit has the tag v$version" is_tagged
+echo "1..$count"
+[ -z "$failed" ]
