@@ -7,13 +7,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+source scripts/tap.sh
 
 version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
 name=idem-$version
 dist=$PWD/build/dist
-count=0
-failed=
-
 # A commit gives the same bytes wherever they are made.
 make_archives() {
     mkdir -p "$dist"
@@ -21,19 +19,6 @@ make_archives() {
     TZ=UTC git archive --prefix="$name/" --output="$dist/$name.zip" HEAD
     git archive --prefix="$name/" --format=tar HEAD | gzip --no-name --best >"$dist/$name.tar.gz"
     (cd "$dist" && ls -l "$name.tar.gz" "$name.zip" && sha256sum "$name.tar.gz" "$name.zip")
-}
-
-check() {
-    local name=$1 output
-    shift
-    count=$((count + 1))
-    if output=$("$@" 2>&1); then
-        echo "ok $count - $name"
-    else
-        failed=1
-        echo "not ok $count - $name"
-        tail -n 40 <<<"$output" | sed 's/^/# /'
-    fi
 }
 
 unpack() {
@@ -66,9 +51,9 @@ for name in ("file", "docfile"):
 PY
 }
 
-# It runs `make all` and `make install`; the installation goes into a directory.
+# It runs `make all` and `make install`, whose files go into a directory.
 pgxn_install() {
-    DESTDIR=$work/pgxn pgxn install --nosudo --yes --pg_config "$(command -v "$PG_CONFIG")" "$dist/$name.zip" &&
+    DESTDIR=$work/pgxn MAKEFLAGS="-j$(nproc) with_llvm=no" pgxn install --testing --make make --pg_config "$(command -v "$PG_CONFIG")" "$dist/$name.zip" &&
         find "$work/pgxn" -name idem.control | grep .
 }
 
@@ -76,17 +61,16 @@ make_archives
 if [ "${1:-}" = --check ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    check 'the archives hold the same' unpack
-    check 'META.json has the version and names files that are there' has_metadata
-    check 'the extension builds alone' build_extension
-    check 'the client and the command build alone' build_client_and_command
-    check 'the portable edition is made' build_portable
+    mkdir "$work/pgxn"
+    tap 'the archives hold the same' unpack
+    tap 'META.json has the version and names files that are there' has_metadata
+    tap 'the extension builds alone' build_extension
+    tap 'the client and the command build alone' build_client_and_command
+    tap 'the portable edition is made' build_portable
     if command -v pgxn >/dev/null; then
-        check 'pgxnclient builds and installs the .zip' pgxn_install
+        tap 'pgxnclient builds and installs the .zip' pgxn_install
     else
-        count=$((count + 1))
-        echo "ok $count - pgxnclient builds and installs the .zip # SKIP there is no pgxnclient; Debian has a package of that name"
+        skip 'pgxnclient builds and installs the .zip' 'there is no pgxnclient; Debian has a package of that name'
     fi
-    echo "1..$count"
+    finish
 fi
-[ -z "$failed" ]

@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 source scripts/roots.sh
+source scripts/tap.sh
 
 home=${IDEM_PACKAGES:-/var/cache/idem-packages}
 suite=forky
@@ -125,8 +126,8 @@ case ${1:-} in
         mkdir -p "$packages"
         log=$packages/images.log
         : >"$log"
-        step image 'the steps of container/Containerfile' build_image && step image 'starts twice, with the worker on' run_image || true
-        step volume 'a server without idem, and the layout' build_volume && step volume 'CREATE EXTENSION by extension_control_path' run_volume || true
+        attempt 'image: the steps of container/Containerfile' build_image && attempt 'image: starts twice, with the worker on' run_image || true
+        attempt 'volume: a server without idem, and the layout' build_volume && attempt 'volume: CREATE EXTENSION by extension_control_path' run_volume || true
         rm -rf --one-file-system "$home/$suite.image" "$home/$suite.volume"
         finish
         ;;

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+source scripts/tap.sh
 
 # Each version of these tools has rules and words of its own, and formats in another way.
 if ! grep -qs '^VERSION_ID="12"' /etc/os-release; then
@@ -26,28 +27,10 @@ if [ "${1:-}" = --format ]; then
     exit
 fi
 
-count=0
-failed=
-
-# check NAME COMMAND ...: what the command says follows as a comment.
-check() {
-    local name=$1 output
-    shift
-    count=$((count + 1))
-    if output=$("$@" 2>&1); then
-        echo "ok $count - $name"
-    else
-        failed=1
-        echo "not ok $count - $name"
-        head -n 100 <<<"$output" | sed 's/^/# /'
-    fi
-}
-
 formatted() { printf '%s\0' "${cxx[@]}" | xargs --null --max-procs="$(nproc)" --max-args=50 clang-format --dry-run --Werror; }
 
-check "clang-format: ${#cxx[@]} files" formatted
-check "shellcheck: ${#programs[@]} programs" shellcheck --severity=warning --external-sources "${programs[@]}"
-check "shellcheck: ${#sourced[@]} files that are sourced" shellcheck --severity=warning --exclude=SC2034,SC2154,SC2164 "${sourced[@]}"
-check "codespell: ${#text[@]} files" codespell --config scripts/codespell.cfg "${text[@]}"
-echo "1..$count"
-[ -z "$failed" ]
+tap "clang-format: ${#cxx[@]} files" formatted
+tap "shellcheck: ${#programs[@]} programs" shellcheck --severity=warning --external-sources "${programs[@]}"
+tap "shellcheck: ${#sourced[@]} files that are sourced" shellcheck --severity=warning --exclude=SC2034,SC2154,SC2164 "${sourced[@]}"
+tap "codespell: ${#text[@]} files" codespell --config scripts/codespell.cfg "${text[@]}"
+finish

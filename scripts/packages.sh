@@ -12,6 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 source scripts/roots.sh
+source scripts/tap.sh
 
 home=${IDEM_PACKAGES:-/var/cache/idem-packages}
 out=$PWD/build/packages
@@ -76,7 +77,7 @@ install_packages() {
 
 major_of() { find "$out/$1" -name 'postgresql-*-idem_*.deb' -printf '%f\n' | sed 's/^postgresql-\([0-9]*\)-.*/\1/' | sort -n | tail -n 1; }
 
-has_no_compiler() { enter "$1.check" sh -c '! command -v cc c++ gcc g++ clang'; }
+has_no_compiler() { enter "$1.check" sh -c 'for compiler in cc c++ gcc g++ clang; do if command -v "$compiler"; then exit 1; fi; done'; }
 
 package_test() { enter "$1.check" sh -c 'cd /idem && "debian/tests/$1"' sh "$2"; }
 
@@ -107,21 +108,21 @@ is_purged() {
 use_packages() {
     local suite=$1 major
     major=$(major_of "$suite") && [ -n "$major" ] || die "build/packages/$suite has no packages; \`packages.sh build $suite\` makes them"
-    step "$suite" 'a fresh root' copy_root "$suite" check || return
+    attempt "$suite: a fresh root" copy_root "$suite" check || return
     mkdir "$home/$suite.check/idem" && copy_tree "$home/$suite.check/idem" || return
-    step "$suite" "apt install ./postgresql-$major-idem_….deb and the others" \
+    attempt "$suite: apt install ./postgresql-$major-idem_….deb and the others" \
         install_packages "$suite" "postgresql-$major-idem" idem-tools idem-portable idem-doc || return
-    step "$suite" 'there is no compiler' has_no_compiler "$suite"
-    step "$suite" 'python3, for the SQL of README.md' apt_in "$suite.check" install python3 || return
-    step "$suite" 'a payment that is made once; the SQL of README.md; the worker' package_test "$suite" extension
-    step "$suite" 'the command' package_test "$suite" command
-    step "$suite" 'the portable edition' package_test "$suite" portable
-    step "$suite" 'a newer package is made' make_next_package "$suite" "$major" &&
-        step "$suite" 'an upgrade with a running server' package_test "$suite" upgrade
-    step "$suite" 'libidem-client-dev, and a compiler' install_packages "$suite" libidem-client1 libidem-client-dev &&
-        step "$suite" 'what a consumer needs' apt_in "$suite.check" install g++ cmake pkgconf make &&
-        step "$suite" 'a consumer' package_test "$suite" consumer
-    step "$suite" 'purge leaves nothing' is_purged "$suite"
+    attempt "$suite: there is no compiler" has_no_compiler "$suite"
+    attempt "$suite: python3, for the SQL of README.md" apt_in "$suite.check" install python3 || return
+    attempt "$suite: a payment that is made once; the SQL of README.md; the worker" package_test "$suite" extension
+    attempt "$suite: the command" package_test "$suite" command
+    attempt "$suite: the portable edition" package_test "$suite" portable
+    attempt "$suite: a newer package is made" make_next_package "$suite" "$major" &&
+        attempt "$suite: an upgrade with a running server" package_test "$suite" upgrade
+    attempt "$suite: libidem-client-dev, and a compiler" install_packages "$suite" libidem-client1 libidem-client-dev &&
+        attempt "$suite: what a consumer needs" apt_in "$suite.check" install g++ cmake pkgconf make &&
+        attempt "$suite: a consumer" package_test "$suite" consumer
+    attempt "$suite: purge leaves nothing" is_purged "$suite"
 }
 
 check() {
@@ -137,10 +138,10 @@ is_same() { cmp "$out/$1/$2" "$home/$1.build/elsewhere/another/$2"; }
 
 reproduce() {
     local package
-    step "$1" 'built again, in another directory and time zone' build_elsewhere "$1" || return
+    attempt "$1: built again, in another directory and time zone" build_elsewhere "$1" || return
     for package in "$out/$1"/*.deb "$out/$1"/*.tar.*; do
         package=$(basename "$package")
-        step "$1" "the same bytes: $package" is_same "$1" "$package"
+        attempt "$1: the same bytes: $package" is_same "$1" "$package"
     done
 }
 
@@ -166,7 +167,7 @@ for suite in "${suites[@]}"; do
     log=$out/$suite/$action.log
     : >"$log"
     case $action in
-        build) step "$suite" "packages of $(version)" build "$suite" && step "$suite" lintian lint "$suite" || true ;;
+        build) attempt "$suite: packages of $(version)" build "$suite" && attempt "$suite: lintian" lint "$suite" || true ;;
         *) "$action" "$suite" || true ;;
     esac
 done

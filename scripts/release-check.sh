@@ -4,24 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
+source scripts/tap.sh
 
 version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
-count=0
-failed=
-
-point() {
-    local name=$1 output
-    shift
-    count=$((count + 1))
-    if output=$("$@" 2>&1); then
-        echo "ok $count - $name"
-    else
-        failed=1
-        echo "not ok $count - $name"
-        tail -n 40 <<<"$output" | sed 's/^/# /'
-    fi
-}
-
 is_clean() { local changes; changes=$(git status --porcelain) && echo "$changes" && [ -z "$changes" ]; }
 
 # "## 1.0.0 (2026-12-01)", the first entry.
@@ -48,17 +33,16 @@ has_packages() {
     done
 }
 
-point 'the tree is clean' is_clean
-point "CHANGELOG.md begins with $version and its date" has_dated_entry
-point "debian/changelog begins with $version" has_package_entry
-point 'META.json says that the release is stable' is_stable_on_pgxn
-point 'every released version has an upgrade to this one' has_upgrades
-point 'the tree keeps its conventions' bats --tap tests/tree
-point 'make lint' scripts/lint.sh
-point 'make dist, and the archives build alone' scripts/dist.sh --check
-point 'there are packages of this version for each Debian' has_packages
-point 'make check-deb' scripts/packages.sh check
-point 'make check-images' scripts/images.sh check
-point "the commit has the tag v$version" is_tagged
-echo "1..$count"
-[ -z "$failed" ]
+tap 'the tree is clean' is_clean
+tap "CHANGELOG.md begins with $version and its date" has_dated_entry
+tap "debian/changelog begins with $version" has_package_entry
+tap 'META.json says that the release is stable' is_stable_on_pgxn
+tap 'every released version has an upgrade to this one' has_upgrades
+tap 'the tree keeps its conventions' bats --tap tests/tree
+tap 'make lint' scripts/lint.sh
+tap 'make dist, and the archives build alone' scripts/dist.sh --check
+tap 'there are packages of this version for each Debian' has_packages
+tap 'make check-deb' scripts/packages.sh check
+tap 'make check-images' scripts/images.sh check
+tap "the commit has the tag v$version" is_tagged
+finish

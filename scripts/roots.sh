@@ -101,28 +101,3 @@ keep_root() {
     if [ -e "$root.ready" ]; then return; fi
     copy_root "$1" "$2" && "${@:3}" && touch "$root.ready"
 }
-
-# --- Tests in it: TAP ----------------------------------------------------------------------------------------------------
-
-count=0
-failed=
-
-# step SUITE NAME COMMAND ...: one test; its output goes to the file `log`, the end of which is shown when it fails.
-step() {
-    count=$((count + 1))
-    echo "=== $2" >>"$log"
-    if "${@:3}" >>"$log" 2>&1; then
-        echo "ok $count - $1: $2"
-    else
-        failed=1
-        echo "not ok $count - $1: $2"
-        tail -n 40 "$log" | sed 's/^/# /'
-        return 1
-    fi
-}
-
-# The last command of a script of steps.
-finish() {
-    echo "1..$count"
-    [ -z "$failed" ]
-}
