@@ -13,13 +13,11 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
 PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
-                   lint dist check-dist deb check-deb reproduce-deb image-volume check-images release-check help
+                   lint lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images release-check help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
                    $(patsubst sql/operations/privileges.sql,sql/operations/citus.sql sql/operations/privileges.sql,$(SQL_FILES)))
-
-PROJECT_TARGETS += lint-english
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -82,7 +80,7 @@ install-command: ## build the command `idem` and install it with its man page, i
 	@cmake -S . -B build/command -DIDEM_BUILD_TESTS=OFF
 	@cmake --build build/command --target idem-cli --parallel $$(nproc)
 	@cmake --install build/command --component command $(if $(PREFIX),--prefix $(PREFIX))
-lint:        ## shellcheck, clang-format and codespell
+lint:        ## shellcheck, clang-format, codespell and lint-english
 	@scripts/lint.sh
 dist:        ## source archives of the last commit, in build/dist
 	@scripts/dist.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What tools can say of the sources without building them. TAP.
 #
-#   lint.sh           shellcheck, clang-format and codespell on the files that git knows
+#   lint.sh           shellcheck, clang-format, codespell and lint-english.sh on the files that git knows
 #   lint.sh --format  writes the C++ files as clang-format has them
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,4 +33,5 @@ tap "clang-format: ${#cxx[@]} files" formatted
 tap "shellcheck: ${#programs[@]} programs" shellcheck --severity=warning --external-sources "${programs[@]}"
 tap "shellcheck: ${#sourced[@]} files that are sourced" shellcheck --severity=warning --exclude=SC2034,SC2154,SC2164 "${sourced[@]}"
 tap "codespell: ${#text[@]} files" codespell --config scripts/codespell.cfg "${text[@]}"
+tap 'English' scripts/lint-english.sh
 finish
