@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Compares the Chinese pages (README.zh.md, docs/zh/*.md) with the English ones.
+
+    zh.py [PAGE ...]           each code block of these pages, or of all, must be a block of an English page that the page names; prints PAGE:LINE: what is wrong
+    zh.py --behind [PAGE ...]  the pages whose English page changed in git since they were last written, with the commits to read; always succeeds
+
+The first line of a page names the English ones, such as `<!-- en: README.md docs/http.md -->`. With `(all blocks)` behind the names the page has every block of
+them, in the same order. Blocks are equal byte for byte, but for the indentation of the whole block: it may stand in a list in one language alone. Prose is not
+compared. tests/tree/pages.bats follows the links of all languages.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FIRST_LINE = re.compile(r"<!-- en: ((?:\S+\.md )+)(\(all blocks\) )?-->")
+BLOCK = re.compile(r"^( *)```[^`\n]*\n.*?^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def git(*arguments):
+    return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def blocks(path):
+    """(line, text) of each fenced block, without the indentation of its fence."""
+    page = path.read_text()
+    return [(page.count("\n", 0, found.start()) + 1, re.sub(f"^ {{1,{len(found[1])}}}", "", found[0], flags=re.MULTILINE) if found[1] else found[0])
+            for found in BLOCK.finditer(page)]
+
+
+def english_of(page):
+    """The English pages that the page names, and whether it has all their blocks."""
+    first_line = FIRST_LINE.fullmatch(page.read_text().partition("\n")[0])
+    if not first_line:
+        raise ValueError("the first line does not name the English page: <!-- en: docs/… -->")
+    missing = [name for name in first_line[1].split() if not (ROOT / name).is_file()]
+    if missing:
+        raise ValueError(f"there is no {missing[0]}")
+    return first_line[1].split(), bool(first_line[2])
+
+
+def faults(page):
+    try:
+        names, has_all = english_of(page)
+    except ValueError as error:
+        return [(1, str(error))]
+    own = blocks(page)
+    english = [(name, line, text) for name in names for line, text in blocks(ROOT / name)]
+    known = {text for _, _, text in english}
+    found = [(line, f"this block is not in {' or '.join(names)}") for line, text in own if text not in known]
+    if has_all and not found and [text for _, text in own] != [text for _, _, text in english]:
+        present = {text for _, text in own}
+        lacking = [f"the block of {name}:{line} is missing" for name, line, text in english if text not in present]
+        found += [(1, text) for text in lacking or [f"the blocks are not in the order of {', '.join(names)}"]]
+    return found
+
+
+def behind(page):
+    """A line for each English page that has commits which the last commit of the Chinese page does not have."""
+    written = git("log", "-1", "--format=%H", "--", page)
+    found = []
+    for name in english_of(page)[0] if written else []:
+        commits = git("log", "--format=%h %cs %s", f"{written}..HEAD", "--", name).splitlines()
+        if commits:
+            found.append("\n    ".join([f"{page.relative_to(ROOT)}: {name} changed later", *commits]))
+    return found
+
+
+def main():
+    pages = [pathlib.Path(name).resolve() for name in sys.argv[1:] if name != "--behind"] or [
+        ROOT / "README.zh.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
+    if "--behind" in sys.argv:
+        for page in pages:
+            print("".join(f"{line}\n" for line in behind(page)), end="")
+        return 0
+    found = [f"{page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}:{line}: {text}" for page in pages for line, text in faults(page)]
+    print("".join(f"{line}\n" for line in found), end="")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
