@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs the SQL of README.md, docs/*.md and docs/tutorials/*.md and compares what the pages show with what happens. Prints TAP, a test for each page.
+The Chinese pages have blocks of these (tests/tree/zh.bats); only the quick start puts them in an order of its own, so it runs, too.
 
     examples.py [--portable] [PAGE ...]    every page, or these (docs/keys.md); the server is the one of PGHOST
 
@@ -276,7 +277,8 @@ def exceptions(path):
 def main():
     portable = "--portable" in sys.argv
     paths = [ROOT / name for name in sys.argv[1:] if name != "--portable"] or [
-        ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
+        ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md")),
+        ROOT / "docs/zh/quickstart.md"]
     paths = [path for path in paths if any(blocks(path))]
     print(f"1..{len(paths)}", flush=True)
     failed = False
