@@ -2,6 +2,8 @@
 # The portable edition on a Citus cluster: a coordinator and three workers, private and gone afterwards. Prints TAP.
 #
 #   citus.sh                    the tests; without CITUS one line says that they are skipped
+#   citus.sh own [GROUP ...]    the tests of tests/citus alone, all groups of cluster.py or these
+#   citus.sh figures [CALLS]    what a call costs on one to three workers, and on one node without Citus: the table of docs/citus.md (2000)
 #   citus.sh start NAME         a cluster that stays: NAME-0 is the coordinator, NAME-1 to NAME-3 the workers (cluster.sh stops them, one by one)
 #
 # CITUS names a source tree of Citus, for the server of PG_CONFIG (13.2 for PostgreSQL 15 to 17). It is built once, below build/citus, and
@@ -84,12 +86,12 @@ start() {
     local node
     for node in "${nodes[@]}"; do
         scripts/cluster.sh start "$name-$node" shared_preload_libraries=citus wal_level=logical max_prepared_transactions=200 \
-            max_worker_processes=16 max_wal_senders=20 max_replication_slots=20 shared_buffers=64MB fsync=off statement_timeout=5min \
+            citus.recover_2pc_interval=1s max_worker_processes=16 max_wal_senders=20 max_replication_slots=20 shared_buffers=64MB fsync=off statement_timeout=5min \
             citus.local_hostname="$(socket "$node")" citus.node_conninfo=sslmode=prefer citus.max_client_connections=-1 >&2 || return
     done
 }
 
-# make_database NAME: on every node, with Citus, the coordinator's knowing the workers.
+# make_database NAME [WORKERS]: on every node, with Citus, the coordinator's knowing so many workers (all).
 make_database() {
     local node
     for node in "${nodes[@]}"; do
@@ -97,7 +99,7 @@ make_database() {
             psql_on "$node" --dbname="$1" --command='CREATE EXTENSION citus' || return
     done
     psql_on 0 --dbname="$1" --command="SELECT citus_set_coordinator_host('$(socket 0)', 5432)"
-    for node in "${nodes[@]:1}"; do psql_on 0 --dbname="$1" --command="SELECT citus_add_node('$(socket "$node")', 5432)"; done
+    for node in "${nodes[@]:1:${2:-${#nodes[@]}}}"; do psql_on 0 --dbname="$1" --command="SELECT citus_add_node('$(socket "$node")', 5432)"; done
 }
 
 # install_idem_on NAME: the functions on the coordinator alone. Twice, as after an upgrade.
@@ -127,14 +129,32 @@ shared_tests() {
             tests/pgtap/{keys,locks,tokens,http,scopes,requests,outbox,machines,operations}/*.sql
 }
 
+# The judge of the chaos tests looks at what the clients of an attack saw.
+build_judge() {
+    { scripts/deps.sh python3-psycopg && cmake -S . -B build/cmake && cmake --build build/cmake --target idem-chaos-check --parallel "$(nproc)"; } >"$build/judge.log" 2>&1 ||
+        { tail -n 40 "$build/judge.log" >&2; return 1; }
+}
+
 own_tests() {
-    make_database shop && install_idem_on shop &&
-        PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=shop /usr/bin/python3 tests/citus/cluster.py
+    build_judge && make_database shop && install_idem_on shop &&
+        PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=shop JUDGE=build/cmake/bin/idem-chaos-check HISTORIES=$build \
+            /usr/bin/python3 -B tests/citus/cluster.py "$@"
+}
+
+# --- The figures ---------------------------------------------------------------------------------------------------------
+
+figures() {
+    local workers
+    psql_on 0 --dbname=postgres --command='CREATE DATABASE alone' && load_idem alone || return
+    for workers in 1 2 3; do make_database "on_$workers" "$workers" && install_idem_on "on_$workers" || return; done
+    PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres \
+        /usr/bin/python3 -B bench/citus.py "${1:-2000}" 'one node=alone' '1 worker=on_1' '2 workers=on_2' '3 workers=on_3'
 }
 
 mkdir -p "$build"
 case ${1:-} in
-    '') ;;
+    '' | own) ;;
+    figures) [ $# -le 2 ] || usage ;;
     start) [ $# -eq 2 ] || usage; name=$2 ;;
     *) usage ;;
 esac
@@ -150,13 +170,18 @@ fi
 install
 make --silent portable
 start
-if [ "${1:-}" = start ]; then
-    trap - EXIT
-    make_database idem && install_idem_on idem
-    echo "export PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=idem"
-    exit
-fi
 status=0
-shared_tests || status=1
-own_tests || status=1
+case ${1:-} in
+    '')
+        shared_tests || status=1
+        own_tests || status=1
+        ;;
+    own) own_tests "${@:2}" || status=1 ;;
+    figures) figures "${@:2}" || status=1 ;;
+    start)
+        trap - EXIT
+        make_database idem && install_idem_on idem
+        echo "export PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=idem"
+        ;;
+esac
 exit "$status"

@@ -11,7 +11,7 @@ Types, tables, views, signatures and comments are those of the files. Bodies are
 
     CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$ ... $$;   the body of a function of the C edition
     CREATE FUNCTION _idem_policy(scope text) ...;                                a function that the portable edition alone has
-    CREATE VIEW idem_replicated_tables ...;                                      what the view is here
+    CREATE VIEW idem_replicated_tables ...;                                      what the view is here; @shared@ in it: what it is in the C edition
     OMIT idem_ring_create;                                                       what it does not have, with its comments and triggers
 
 A file's own statements come before the first function of the file of the same name in sql/. Each function is pinned to the search_path of the
@@ -184,7 +184,9 @@ class Edition:
                 if is_own and function.name.startswith('_'):
                     yield 'comment', f"COMMENT ON {function.kind} {function.name}({function.types}) IS '{INTERNAL}'"
         elif statement.startswith('CREATE VIEW '):
-            yield 'view', self.views.get(statement.split()[2], statement).replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
+            shared = re.sub(r'\ACREATE VIEW [a-z_0-9]+ AS\s+', '', statement)
+            view = self.views.get(statement.split()[2], statement).replace('@shared@', shared)
+            yield 'view', view.replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
         elif statement.startswith('COMMENT ON '):
             yield 'comment', statement
         elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()'): # for what each installation makes anew

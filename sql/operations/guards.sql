@@ -28,5 +28,5 @@ COMMENT ON COLUMN idem_guards.target IS 'The table.';
 COMMENT ON COLUMN idem_guards.kind IS 'version or state.';
 COMMENT ON COLUMN idem_guards.column_name IS 'The column that is guarded, as it was called when the guard was made.';
 COMMENT ON COLUMN idem_guards.machine IS 'The state machine; null for a version.';
-COMMENT ON COLUMN idem_guards.is_enabled IS 'Whether the guard fires, also on every partition.';
+COMMENT ON COLUMN idem_guards.is_enabled IS 'Whether the guard fires, also on every partition. Of the portable edition on Citus: false for a distributed table, where only idem_transition and optimistic_update go by it.';
 COMMENT ON COLUMN idem_guards.is_valid IS 'Whether the rows that were there before the guard are known to obey it: false after idem_machine_attach with validate => false, until idem_machine_validate.';

@@ -1,4 +1,5 @@
--- State machines. The guard is the same trigger as in the C edition, with the same arguments: dumps and idem_guards fit both. The guard has the rights of
+-- State machines. On tables whose rows Citus keeps on workers there is no guard: what is attached is recorded (storage/distribution.sql), for idem_transition.
+-- Elsewhere the guard is the same trigger as in the C edition, with the same arguments: dumps and idem_guards fit both. The guard has the rights of
 -- its owner, because a writer of the row may lack the right to read idem_machines. The guard never calls code of the table's owner. It reads states by
 -- the output functions of their types (concat): a cast can be anybody's.
 
@@ -471,6 +472,16 @@ CREATE FUNCTION _idem_parts(target oid, OUT part oid, OUT kind "char") RETURNS S
     SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = target OR c.oid IN (SELECT p.relid FROM pg_partition_tree(target) p)
 $$;
 
+-- The guards of states, the triggers and those that are recorded. trigger: NULL for these.
+CREATE FUNCTION _idem_state_guards(OUT relation oid, OUT column_name text, OUT of_machine text, OUT valid boolean, OUT trigger oid)
+RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT t.tgrelid, _idem_guard_argument(t.tgargs, 2), _idem_guard_argument(t.tgargs, 1), _idem_guard_argument(t.tgargs, 4) = 'valid', t.oid
+      FROM pg_trigger t WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0
+    UNION ALL
+    SELECT g.target, g.column_name, g.machine, g.is_valid, NULL
+      FROM ONLY _idem_citus_guards g WHERE g.machine IS NOT NULL AND _idem_is_on_workers(g.target)
+$$;
+
 -- Locks a table, with its partitions. False: there is no such table any more.
 CREATE FUNCTION _idem_lock_table(target regclass, mode text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -626,8 +637,7 @@ DECLARE
 BEGIN
     -- With two guards on one column, each would take a row that moved for a new one, as the other has taken the note of its state.
     SELECT c.relname INTO twice
-      FROM _idem_parts(target) AS p JOIN pg_class c ON c.oid = p.part JOIN pg_trigger t ON t.tgrelid = p.part
-     WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0 AND _idem_guard_argument(t.tgargs, 2) = state_column
+      FROM _idem_parts(target) AS p JOIN pg_class c ON c.oid = p.part JOIN _idem_state_guards() AS g ON g.relation = p.part AND g.column_name = state_column
      GROUP BY c.oid, c.relname HAVING count(*) > CASE WHEN c.oid = target THEN guards ELSE 0 END LIMIT 1;
     IF FOUND THEN
         RAISE duplicate_object USING MESSAGE = format('column "%s" of table "%s" already has a state machine', state_column, twice),
@@ -635,6 +645,7 @@ BEGIN
     END IF;
     PERFORM _idem_check_state_column(target, state_column);
     PERFORM _idem_refuse_foreign(target);
+    PERFORM _idem_check_citus_state(target, state_column, log);
     IF log AND _idem_log_key(target) IS NULL THEN
         RAISE invalid_column_reference USING
             MESSAGE = format('table "%s" has no key to log transitions by', (SELECT c.relname FROM pg_class c WHERE c.oid = target)),
@@ -644,6 +655,27 @@ BEGIN
         PERFORM _idem_raise_no_machine(machine);
     END IF;
     PERFORM _idem_check_labels(target, state_column, machine, states);
+END
+$$;
+
+-- 0A000 for what cannot be had without a trigger, and for a column that Citus does not update.
+CREATE FUNCTION _idem_check_citus_state(target oid, state_column name, log boolean) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    named     name := (SELECT c.relname FROM pg_class c WHERE c.oid = target);
+    spread_by text;
+BEGIN
+    IF NOT _idem_is_on_workers(target) THEN
+        RETURN;
+    END IF;
+    EXECUTE 'SELECT pg_catalog.column_to_column_name(logicalrelid, partkey) FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' INTO spread_by USING target;
+    IF spread_by = state_column THEN
+        RAISE feature_not_supported USING MESSAGE = format('column "%s" is the distribution column of table "%s"', state_column, named),
+            DETAIL = 'Citus changes it in no row.', TABLE = named, COLUMN = state_column;
+    ELSIF log THEN
+        RAISE feature_not_supported USING MESSAGE = format('transitions of distributed table "%s" cannot be logged', named),
+            DETAIL = 'Citus takes no triggers there: the log would lack every move that is made without idem_transition.',
+            HINT = 'Attach the state machine without a log, and insert what idem_transition returns into a table of yours, in the same transaction.', TABLE = named;
+    END IF;
 END
 $$;
 
@@ -715,6 +747,12 @@ BEGIN
         RAISE WARNING 'rows of the tables that inherit from "%" are not guarded', t.relation
             USING HINT = 'Call idem_machine_attach for each of those tables, too.';
     END IF;
+    IF _idem_is_on_workers(target) THEN
+        RAISE WARNING 'state machine "%" guards table "%" in idem_transition alone', machine, t.relation
+            USING DETAIL = 'Citus takes no triggers on a distributed table: INSERT and UPDATE write any state.',
+                  HINT = 'Change the column by idem_transition only.';
+        RETURN _idem_citus_guard_statement(target, state_column, machine, is_valid);
+    END IF;
     RETURN _idem_guard_statement('CREATE', _idem_free_guard_name(target, state_column), target,
         ARRAY[machine, state_column, CASE WHEN is_logged THEN 'log' ELSE 'no log' END, CASE WHEN is_valid THEN 'valid' ELSE 'not valid' END]);
 END
@@ -770,6 +808,8 @@ BEGIN
     statements := ARRAY(SELECT format('DROP TRIGGER %I ON %s', g.tgname, t.name) FROM pg_trigger g
                          WHERE g.tgrelid = target AND g.tgfoid = 'idem_state_guard'::regproc AND g.tgnargs = 4 AND g.tgparentid = 0
                            AND _idem_guard_argument(g.tgargs, 2) = state_column);
+    statements := statements || ARRAY(SELECT _idem_citus_guard_statement(target, g.column_name, g.machine, NULL) FROM _idem_citus_guards_of(target) AS g
+                                       WHERE g.column_name = state_column AND g.machine IS NOT NULL);
     IF statements = '{}' THEN
         PERFORM _idem_raise_not_attached(target, state_column);
     END IF;
@@ -795,7 +835,6 @@ DECLARE
     t        record;
     guard    record;
     disabled record;
-    machine  text;
     states   text[];
     changed  text;
 BEGIN
@@ -808,11 +847,9 @@ BEGIN
     t := _idem_row_table(target);
     PERFORM _idem_lock_table(target, 'SHARE UPDATE EXCLUSIVE');
     t := _idem_row_table(target);
-    SELECT g.tgname, g.tgargs, g.tgenabled, _idem_guard_argument(g.tgargs, 4) = 'valid' AS is_valid INTO guard
-      FROM pg_trigger g
-     WHERE g.tgrelid = target AND g.tgfoid = 'idem_state_guard'::regproc AND g.tgnargs = 4 AND g.tgparentid = 0
-       AND _idem_guard_argument(g.tgargs, 2) = state_column
-     ORDER BY g.tgname LIMIT 1;
+    SELECT g.tgname, g.tgargs, g.tgenabled, s.of_machine AS machine, s.valid AS is_valid INTO guard
+      FROM _idem_state_guards() AS s LEFT JOIN pg_trigger g ON g.oid = s.trigger
+     WHERE s.relation = target AND s.column_name = state_column ORDER BY g.tgname LIMIT 1;
     IF NOT FOUND THEN
         PERFORM _idem_raise_not_attached(target, state_column);
     ELSIF guard.is_valid THEN
@@ -831,16 +868,18 @@ BEGIN
     IF _idem_row_column(target, state_column) IS NULL THEN
         PERFORM _idem_raise_renamed(target, state_column);
     END IF;
-    machine := _idem_guard_argument(guard.tgargs, 1);
-    states := _idem_states(_idem_lock_machines(machine));
+    states := _idem_states(_idem_lock_machines(guard.machine));
     IF states IS NULL THEN
-        PERFORM _idem_raise_no_machine(machine);
+        PERFORM _idem_raise_no_machine(guard.machine);
     END IF;
-    PERFORM _idem_check_labels(target, state_column, machine, states);
+    PERFORM _idem_check_labels(target, state_column, guard.machine, states);
     PERFORM _idem_require_fresh_snapshots('idem_machine_validate()');
-    PERFORM _idem_check_rows(target, state_column, machine, states);
+    PERFORM _idem_check_rows(target, state_column, guard.machine, states);
+    IF guard.tgname IS NULL THEN
+        RETURN ARRAY[_idem_citus_guard_statement(target, state_column, guard.machine, true)];
+    END IF;
     changed := _idem_guard_statement(CASE WHEN current_setting('server_version_num')::integer >= 140000 THEN 'CREATE OR REPLACE' ELSE 'CREATE' END,
-        guard.tgname, target, ARRAY[machine, state_column, _idem_guard_argument(guard.tgargs, 3), 'valid']);
+        guard.tgname, target, ARRAY[guard.machine, state_column, _idem_guard_argument(guard.tgargs, 3), 'valid']);
     RETURN CASE WHEN changed LIKE 'CREATE TRIGGER%' THEN ARRAY[format('DROP TRIGGER %I ON %s', guard.tgname, t.name)] END
         || changed || CASE guard.tgenabled WHEN 'A' THEN ARRAY[format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', t.name, guard.tgname)] END;
 END
@@ -897,8 +936,7 @@ BEGIN
     END IF;
     -- While this call waited for the lock, the machine may have been detached. The guard of a column that was renamed, or cannot hold states, refuses
     -- every write.
-    IF NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = target AND t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0
-                      AND _idem_guard_argument(t.tgargs, 1) = machine AND _idem_guard_argument(t.tgargs, 2) = of_column)
+    IF NOT EXISTS (SELECT FROM _idem_state_guards() AS g WHERE g.relation = target AND g.of_machine = machine AND g.column_name = of_column)
        OR NOT EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = (_idem_base_type(a.atttypid)).type
                        WHERE a.attrelid = target AND a.attname = of_column AND a.attnum > 0 AND NOT a.attisdropped
                          AND (t.typtype = 'e' OR t.oid IN ('text'::regtype, 'varchar'::regtype))) THEN
@@ -950,11 +988,9 @@ BEGIN
         loses := (_idem_states(known) <@ states) IS NOT TRUE;
     EXCEPTION WHEN invalid_parameter_value THEN -- somebody has stored it by SQL
     END;
-    FOR guard IN SELECT t.tgrelid, _idem_guard_argument(t.tgargs, 2) AS of_column, bool_or(_idem_guard_argument(t.tgargs, 4) = 'valid') AS is_valid
-                   FROM pg_trigger t
-                  WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0 AND _idem_guard_argument(t.tgargs, 1) = $1
+    FOR guard IN SELECT g.relation, g.column_name, bool_or(g.valid) AS is_valid FROM _idem_state_guards() AS g WHERE g.of_machine = $1
                   GROUP BY 1, 2 ORDER BY 1, 2 LOOP
-        PERFORM _idem_check_attached(guard.tgrelid, guard.of_column, guard.is_valid, $1, states, loses);
+        PERFORM _idem_check_attached(guard.relation, guard.column_name, guard.is_valid, $1, states, loses);
     END LOOP;
     PERFORM _idem_machine_store($1, $2, true);
 END
@@ -970,11 +1006,8 @@ BEGIN
     IF _idem_lock_machines($1) IS NULL THEN
         PERFORM _idem_raise_no_machine($1);
     END IF;
-    SELECT string_agg(format('column "%s" of table "%s"', a.of_column, coalesce(c.relname, '?')), ', ' ORDER BY a.tgrelid, a.of_column) INTO attached
-      FROM (SELECT DISTINCT t.tgrelid, _idem_guard_argument(t.tgargs, 2) AS of_column
-              FROM pg_trigger t
-             WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0 AND _idem_guard_argument(t.tgargs, 1) = $1) a
-           LEFT JOIN pg_class c ON c.oid = a.tgrelid;
+    SELECT string_agg(format('column "%s" of table "%s"', a.column_name, coalesce(c.relname, '?')), ', ' ORDER BY a.relation, a.column_name) INTO attached
+      FROM (SELECT DISTINCT g.relation, g.column_name FROM _idem_state_guards() AS g WHERE g.of_machine = $1) a LEFT JOIN pg_class c ON c.oid = a.relation;
     IF attached IS NOT NULL THEN
         RAISE dependent_objects_still_exist USING MESSAGE = format('cannot drop state machine "%s" because tables depend on it', $1),
             DETAIL = format('It is attached to %s.', attached), HINT = 'Detach it first with idem_machine_detach.';
@@ -988,12 +1021,28 @@ $$;
 
 -- Moving a row.
 
+-- The condition that the state column has the state $2. Citus takes no STABLE function of a column in an UPDATE, such as concat and the output functions of
+-- enums: text is compared as it is, an enum with its labels. Citus deparses a CASE that names its operand once wrongly.
+CREATE FUNCTION _idem_transition_expected(target oid, state_column name) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    wanted    CONSTANT text := '($2 OPERATOR(pg_catalog.#>>) ''{}'')';
+    of_column CONSTANT record := _idem_state_column(target, state_column);
+    type      CONSTANT text := _idem_type_name(of_column.type, -1);
+BEGIN
+    RETURN format('t.%I::%s OPERATOR(pg_catalog.=) ', state_column, type)
+           || CASE WHEN NOT of_column.is_enum THEN wanted
+                   ELSE (SELECT format('CASE %s END', string_agg(format('WHEN %1$s OPERATOR(pg_catalog.=) %2$L THEN %2$L::%3$s', wanted, e.enumlabel, type), ' '))
+                           FROM pg_enum e WHERE e.enumtypid = of_column.type) END;
+END
+$$;
+
 -- statements: those of _idem_row_change; $2 is the state that the row is expected to be in. lock: to be analyzed, which locks the table as they do, and
 -- not run.
 CREATE FUNCTION _idem_transition_plan(target regclass, key jsonb, to_state text, OUT machine text, OUT lock text, OUT statements text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     t            CONSTANT record := _idem_row_table(target);
+    is_away      CONSTANT boolean := _idem_is_on_workers(target);
     state_column text;
     guard        record;
 BEGIN
@@ -1001,8 +1050,11 @@ BEGIN
     IF to_state IS NULL THEN
         PERFORM _idem_null('to_state');
     END IF;
-    FOR guard IN SELECT _idem_guard_argument(g.tgargs, 1) AS machine, _idem_guard_argument(g.tgargs, 2) AS of_column FROM pg_trigger g
-                  WHERE g.tgrelid = target AND g.tgfoid = 'idem_state_guard'::regproc AND g.tgnargs = 4 ORDER BY g.tgname LOOP
+    FOR guard IN SELECT _idem_guard_argument(g.tgargs, 1) AS machine, _idem_guard_argument(g.tgargs, 2) AS of_column, g.tgname FROM pg_trigger g
+                  WHERE g.tgrelid = target AND g.tgfoid = 'idem_state_guard'::regproc AND g.tgnargs = 4
+                 UNION ALL
+                 SELECT g.machine, g.column_name, g.column_name FROM _idem_citus_guards_of(target) AS g WHERE is_away AND g.machine IS NOT NULL
+                 ORDER BY 3 LOOP
         IF state_column <> guard.of_column THEN
             RAISE ambiguous_column USING MESSAGE = format('table "%s" has several state columns', t.relation),
                 DETAIL = format('State machines are attached to "%s" and "%s".', state_column, guard.of_column);
@@ -1022,7 +1074,8 @@ BEGIN
     statements := _idem_row_change_plan(target, t.item,
         format('pg_catalog.to_jsonb(CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.concat(t.%1$I) END)', state_column),
         format('%I = %L', state_column, to_state), _idem_row_by_key(target, t.relation, key),
-        format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column), 'NULL::pg_catalog.numeric', '');
+        CASE WHEN is_away THEN _idem_transition_expected(target, state_column)
+             ELSE format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column) END, 'NULL::pg_catalog.numeric', '');
 END
 $$;
 
@@ -1071,6 +1124,7 @@ BEGIN
             outcome := verdict.outcome;
             state := verdict.state;
             expected := done.row_data;
+            plan := @extschema@._idem_transition_plan(target, key, to_state); -- an enum may have got labels
         END IF;
     END LOOP;
 END

@@ -117,6 +117,10 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" is distributed in another way', target),
             HINT = 'Undo it with undistribute_table(), then call idem_citus_colocate() again.';
     END IF;
+    IF EXISTS (SELECT FROM idem_guards g WHERE g.target = $1) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" has guards', target), DETAIL = 'Citus takes no triggers on a distributed table.',
+            HINT = 'Call idem_machine_detach and optimistic_disable first, idem_machine_attach and optimistic_enable again afterwards.';
+    END IF;
     SELECT string_agg(format('"%s"', i.indexrelid::regclass), ', ' ORDER BY i.indexrelid::regclass::text) INTO lacking
       FROM pg_index i WHERE i.indrelid = target AND (i.indisunique OR i.indisexclusion) AND part.attnum <> ALL (i.indkey::smallint[]);
     IF lacking IS NOT NULL THEN
@@ -129,6 +133,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_citus_colocate(regclass, name) IS
-'Of the portable edition alone: spreads a table of yours over the workers of a Citus cluster by the column that has idem''s key, so that a claim and the rows that it guards are on one worker and commit in one COMMIT. The column is text with the collation "C" (42804), and in every unique index (42P16). For operators who own the table, on the coordinator. True: it is distributed now; false: it was already. 55000: idem''s tables are not distributed, or this one is in another way; 42703: no such column.';
+'Of the portable edition alone: spreads a table of yours over the workers of a Citus cluster by the column that has idem''s key, so that a claim and the rows that it guards are on one worker and commit in one COMMIT. The column is text with the collation "C" (42804), and in every unique index (42P16). For operators who own the table, on the coordinator. True: it is distributed now; false: it was already. 55000: idem''s tables are not distributed, or this one is in another way, or it has guards, which are triggers; 42703: no such column.';
 
 SELECT _idem_citus_note();

@@ -367,7 +367,7 @@ $$;
 
 -- --- Versions -------------------------------------------------------------------------------------------------------------------------------
 
--- The trigger that guards a table's version, as idem_guards sees it, and its column.
+-- The trigger that guards a table's version, as idem_guards sees it, and its column. What is recorded of a table whose rows are on workers has no trigger.
 CREATE FUNCTION _idem_version_guard_of(target oid, OUT guard name, OUT guarded text) LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     SELECT t.tgname, convert_from(substr(t.tgargs, 1, octet_length(t.tgargs) - 1), getdatabaseencoding()) INTO guard, guarded
@@ -375,6 +375,9 @@ BEGIN
      WHERE t.tgrelid = target AND t.tgfoid = 'idem_version_guard'::regproc AND t.tgnargs = 1 AND t.tgqual IS NULL AND t.tgattr = ''
        AND t.tgtype & 83 = 19
      ORDER BY t.tgname COLLATE "C" LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT g.column_name INTO guarded FROM _idem_citus_guards_of(target) AS g WHERE g.machine IS NULL LIMIT 1;
+    END IF;
 END
 $$;
 
@@ -415,9 +418,10 @@ DECLARE
     t      record := _idem_row_table(target);
     held   record := _idem_version_guard_of(target);
     is_new boolean := NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = target AND a.attname = version_column AND NOT a.attisdropped);
+    guard  text;
     entry  record;
 BEGIN
-    IF held.guard IS NOT NULL THEN
+    IF held.guarded IS NOT NULL THEN
         IF held.guarded <> version_column::text THEN
             RAISE object_not_in_prerequisite_state
                 USING MESSAGE = format('table "%s" already has a version guard on column "%s"', t.relation, held.guarded),
@@ -445,10 +449,17 @@ BEGIN
         RAISE WARNING USING MESSAGE = format('rows of the tables that inherit from "%s" are not guarded', t.relation),
             HINT = 'Call optimistic_enable for each of those tables, too.';
     END IF;
+    IF _idem_is_on_workers(target) THEN
+        RAISE WARNING 'versions of table "%" are compared by optimistic_update alone', t.relation
+            USING DETAIL = 'Citus takes no triggers on a distributed table: UPDATE neither counts the version nor compares it.',
+                  HINT = 'Change rows by optimistic_update, or by an UPDATE that compares the version and sets the next.';
+        guard := _idem_citus_guard_statement(target, version_column, NULL, true);
+    ELSE
+        guard := format('CREATE TRIGGER zz_idem_version_guard BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION %s.idem_version_guard(%L)', t.name,
+                        (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_version_guard'::regproc), version_column);
+    END IF;
     RETURN CASE WHEN is_new THEN ARRAY[format('ALTER TABLE %s ADD COLUMN %I pg_catalog.int8 NOT NULL DEFAULT 1', t.name, version_column)]
-                ELSE '{}' END
-        || format('CREATE TRIGGER zz_idem_version_guard BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION %s.idem_version_guard(%L)', t.name,
-                  (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = 'idem_version_guard'::regproc), version_column);
+                ELSE '{}' END || guard;
 END
 $$;
 
@@ -457,8 +468,10 @@ DECLARE
     t    record := _idem_row_table(target);
     held record := _idem_version_guard_of(target);
 BEGIN
-    IF held.guard IS NULL THEN
+    IF held.guarded IS NULL THEN
         PERFORM _idem_no_version_guard(t.relation, t.name);
+    ELSIF held.guard IS NULL THEN
+        RETURN _idem_citus_guard_statement(target, held.guarded, NULL, NULL);
     END IF;
     RETURN format('DROP TRIGGER %I ON %s', held.guard, t.name);
 END
@@ -562,7 +575,7 @@ BEGIN
     PERFORM _idem_row_object(changes, 'changes');
     PERFORM _idem_row_members(target, t.relation, key, changes);
     held := _idem_version_guard_of(target);
-    IF held.guard IS NULL THEN
+    IF held.guarded IS NULL THEN
         PERFORM _idem_no_version_guard(t.relation, t.name);
     ELSIF _idem_row_column(target, held.guarded) IS NULL THEN
         PERFORM _idem_row_no_column(held.guarded, t.relation);

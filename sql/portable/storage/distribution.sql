@@ -18,6 +18,65 @@ BEGIN
 END
 $$;
 
+-- Guards without a trigger: Citus takes none on tables whose rows are on workers. Rows of tables that were dropped stay until the next change.
+CREATE TABLE _idem_citus_guards (
+    target      regclass NOT NULL,
+    column_name name NOT NULL,
+    machine     text, -- NULL: the column is a version
+    is_valid    boolean NOT NULL,
+    PRIMARY KEY (target, column_name)
+);
+COMMENT ON TABLE _idem_citus_guards IS 'Internal: state machines and versions of distributed tables, for idem_transition and optimistic_update. Nothing else goes by them.';
+SELECT pg_catalog.pg_extension_config_dump('_idem_citus_guards', '');
+
+-- Whether Citus keeps the table's rows on other nodes. It knows others, too, which stay here and take triggers.
+CREATE FUNCTION _idem_is_on_workers(target regclass) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    is_away boolean;
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        EXECUTE 'SELECT partmethod <> ''n'' OR repmodel = ''t'' OR colocationid <> 0 FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1'
+           INTO is_away USING target;
+    END IF;
+    RETURN is_away IS TRUE;
+END
+$$;
+
+CREATE FUNCTION _idem_citus_guards_of(target regclass, OUT column_name name, OUT machine text, OUT is_valid boolean)
+RETURNS SETOF record LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+BEGIN
+    IF _idem_is_on_workers($1) THEN
+        RETURN QUERY SELECT g.column_name, g.machine, g.is_valid FROM _idem_citus_guards g WHERE g.target = $1 ORDER BY g.column_name;
+    END IF;
+END
+$$;
+
+-- Records a guard as it is now; is_valid NULL: takes it away. The caller needs what the trigger would need.
+CREATE FUNCTION _idem_citus_guard(target regclass, column_name name, machine text, is_valid boolean)
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    caller CONSTANT name := _idem_caller();
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = $1 AND (pg_has_role(caller, c.relowner, 'USAGE')
+                                                               OR $4 IS NOT NULL AND has_table_privilege(caller, c.oid, 'TRIGGER'))) THEN
+        PERFORM _idem_deny($1, 'must be owner of');
+    END IF;
+    DELETE FROM ONLY _idem_citus_guards g WHERE g.target = $1 AND g.column_name = $2 OR NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = g.target);
+    IF $4 IS NOT NULL THEN
+        INSERT INTO _idem_citus_guards AS g (target, column_name, machine, is_valid) VALUES ($1, $2, $3, $4);
+    END IF;
+END
+$$;
+
+-- The call that does so, for functions that execute as their callers.
+CREATE FUNCTION _idem_citus_guard_statement(target regclass, column_name name, machine text, is_valid boolean) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN format('SELECT %s._idem_citus_guard(%s::pg_catalog.oid, %L, %L, %L)',
+                  (SELECT p.pronamespace::regnamespace FROM pg_proc p WHERE p.oid = '_idem_citus_guard'::regproc), target::oid, column_name, machine, is_valid);
+END
+$$;
+
 CREATE FUNCTION _idem_note_secret() RETURNS bytea LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     secret bytea := (SELECT s.secret FROM _idem_token_secrets() s LIMIT 1);
