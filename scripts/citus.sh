@@ -126,7 +126,7 @@ shared_tests() {
     make_pgtap_databases &&
         PGHOST=$(socket 0) PGPORT=5432 PGUSER=postgres PGDATABASE=pgtap IDEM_PSQL=$bindir/psql \
             pg_prove --psql-bin "$PWD/tests/citus/psql" --dbname pgtap --verbose \
-            tests/pgtap/{keys,locks,tokens,http,scopes,requests,outbox,machines,operations}/*.sql
+            tests/pgtap/{keys,locks,tokens,rows,machines,http,scopes,requests,outbox,operations}/*.sql
 }
 
 # The judge of the chaos tests looks at what the clients of an attack saw.

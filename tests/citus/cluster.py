@@ -6,6 +6,7 @@ environment names the coordinator.
 import pathlib
 import re
 import sys
+import threading
 import time
 
 import attack
@@ -122,7 +123,73 @@ def workers():
         same("and nothing has happened", row(db, "SELECT count(*) FROM idem_keys WHERE key = 'k'"), (0,))
 
 
-GROUPS = {"calls": calls, "colocation": colocation, "rows": flows, "sweep": sweep, "documentation": documentation, "workers": workers, "guards": guards.test, "attack": attack.test}
+def wait(statement):
+    """How a statement ends while another session holds what it wants: its answer, or the SQLSTATE, and the seconds."""
+    with connect() as db:
+        since = time.monotonic()
+        try:
+            answer = row(db, statement)[0]
+        except psycopg.Error as error:
+            answer = error.sqlstate
+        return answer, time.monotonic() - since
+
+
+def waits():
+    """lock_timeout stays on the coordinator; what a call asks for at once is answered at once."""
+    with connect() as holder:
+        holder.execute("BEGIN")
+        holder.execute("SELECT idem_claim('held')")
+        holder.execute("SELECT pessimistic_lock('item', '{\"order_key\": \"o-1\", \"id\": 7}')")
+        answer, seconds = wait("SELECT idem_try_claim('held')::text")
+        check("idem_try_claim answers in_flight while a session of the coordinator holds the key", answer == "in_flight" and seconds < 5, (answer, seconds))
+        answer, seconds = wait("SELECT outcome FROM pessimistic_lock('item', '{\"order_key\": \"o-1\", \"id\": 7}', wait => '0')")
+        check("pessimistic_lock without a wait is busy at once", answer == "busy" and seconds < 5, (answer, seconds))
+        ended = []
+        waiter = threading.Thread(target=lambda: ended.append(wait("SELECT outcome FROM pessimistic_lock('item', '{\"order_key\": \"o-1\", \"id\": 7}', wait => '200 ms')")))
+        waiter.start()
+        waiter.join(1)
+        check("with a wait it ends with the holder", waiter.is_alive(), ended)
+        holder.execute("ROLLBACK")
+        waiter.join()
+        same("and has the lock then", ended[0][0], "locked")
+
+
+def down():
+    """One worker is not there."""
+    with connect() as db:
+        placement = "SELECT nodename FROM citus_shards WHERE table_name = 'idem.idem_keys'::regclass AND shardid = get_shard_id_for_distribution_column('idem.idem_keys', %s::text)"
+        keys = {}
+        for number in range(200):
+            keys.setdefault(row(db, placement, f"d-{number}")[0], []).append(f"d-{number}")
+        lost, other = sorted(keys)[:2]
+        node = attack.Node(lost)
+        node.kill()
+        try:
+            same("a key of a worker that is down is 08006", state(db, "SELECT idem_claim(%s)", keys[lost][0])[0], "08006")
+            same("keys of the others are claimed", row(db, "SELECT idem_claim(%s)", keys[other][0]), (True,))
+            same("a batch with a key of it is 08006", state(db, "SELECT idem_claim_many(%s)", [keys[lost][1], keys[other][1]])[0], "08006")
+            same("and none of its keys is claimed", row(db, "SELECT idem_claim(%s)", keys[other][1]), (True,))
+            same("a change of a table that is copied to every node fails", state(db, "SELECT idem_scope_set('down', ttl => '1 day')")[0], "08006")
+        finally:
+            node.start()
+        deadline = time.monotonic() + 30
+        while (seen := state(db, "SELECT idem_claim_many(%s)", [keys[lost][1], keys[other][2]])[0]) != "ok" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        same("when it is back, all goes on", seen, "ok")
+
+
+GROUPS = {
+    "calls": calls,
+    "colocation": colocation,
+    "rows": flows,
+    "waits": waits,
+    "sweep": sweep,
+    "documentation": documentation,
+    "workers": workers,
+    "down": down,
+    "guards": guards.test,
+    "attack": attack.test,
+}
 for group in sys.argv[1:] or GROUPS:
     GROUPS[group]()
 print(f"1..{tap.count}")
