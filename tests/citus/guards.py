@@ -146,6 +146,17 @@ def columns():
         db.execute("INSERT INTO country VALUES ('ch', 'created')")
         same("a reference table", row(db, "SELECT outcome, state FROM idem_transition('country', '{\"code\": \"ch\"}', 'created', 'paid')"), ("moved", "paid"))
         db.execute("DROP TABLE country")
+        db.execute("CREATE TABLE desk (id int PRIMARY KEY, state phase NOT NULL)")
+        db.execute("SELECT citus_add_local_table_to_metadata('desk')")
+        same("a table that Citus knows and leaves on the coordinator gets a trigger", warnings_of(db, "SELECT idem_machine_attach('desk', 'state', 'parcel')"), [])
+        db.execute("INSERT INTO desk VALUES (1, 'created')")
+        same("and is moved", row(db, "SELECT outcome, state FROM idem_transition('desk', '{\"id\": 1}', 'created', 'paid')"), ("moved", "paid"))
+        same("and nobody else moves it elsewhere", state(db, "UPDATE desk SET state = 'created'")[0], "ID003")
+        db.execute("DROP TABLE desk")
+        db.execute("SELECT alter_distributed_table('\"of varchar\"', shard_count := 4, cascade_to_colocated := false)")
+        same("a table that Citus made anew has no machine", state(db, "SELECT idem_transition('\"of varchar\"', '{\"order_key\": \"k\"}', NULL, 'shipped')")[0], "55000")
+        db.execute("SELECT idem_machine_attach('\"of varchar\"', 'the state', 'parcel')")
+        same("until it is attached again", transition(db, "k", "paid", "shipped", table='"of varchar"'), ("moved", "shipped"))
         same("a table that was dropped has no guards", row(db, "SELECT count(*)::int FROM idem_guards WHERE machine = 'parcel'"), (4,))
 
 
@@ -162,6 +173,14 @@ def competition():
             waited = thread.is_alive()
         thread.join()
         same("a move waits for the one before it, and is a conflict then", (first, waited, later), (("moved", "paid"), True, [("conflict", "paid")]))
+
+        db.execute("INSERT INTO parcel VALUES ('old', 'created')")
+        with db.transaction(force_rollback=True):
+            db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            row(db, "SELECT state FROM parcel WHERE order_key = 'old'")
+            transition(other, "old", "created", "paid")
+            same("under REPEATABLE READ, a move of a row that was moved after the snapshot is 40001",
+                 state(db, "SELECT idem_transition('parcel', '{\"order_key\": \"old\"}', 'created', 'cancelled')")[0], "40001")
 
         outcomes = []
 

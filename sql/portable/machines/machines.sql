@@ -1074,7 +1074,7 @@ BEGIN
     statements := _idem_row_change_plan(target, t.item,
         format('pg_catalog.to_jsonb(CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.concat(t.%1$I) END)', state_column),
         format('%I = %L', state_column, to_state), _idem_row_by_key(target, t.relation, key),
-        CASE WHEN is_away THEN _idem_transition_expected(target, state_column)
+        CASE WHEN _idem_citus_group(target) IS NOT NULL THEN _idem_transition_expected(target, state_column)
              ELSE format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column) END, 'NULL::pg_catalog.numeric', '');
 END
 $$;
