@@ -182,6 +182,18 @@ def competition():
             same("under REPEATABLE READ, a move of a row that was moved after the snapshot is 40001",
                  state(db, "SELECT idem_transition('parcel', '{\"order_key\": \"old\"}', 'created', 'cancelled')")[0], "40001")
 
+        shard, host = row(db, "SELECT shardid, nodename FROM citus_shards WHERE table_name = 'parcel'::regclass AND shardid = get_shard_id_for_distribution_column('parcel', 'race'::text)")
+        with connect(host) as worker:
+            worker.execute(f"SET citus.enable_manual_changes_to_shards = on; BEGIN; UPDATE public.parcel_{shard} SET state = 'shipped' WHERE order_key = 'race'; PREPARE TRANSACTION 'committed soon'")
+            later = []
+            thread = threading.Thread(target=lambda: later.append(transition(other, "race", None, "created")))
+            thread.start()
+            thread.join(0.3)
+            waited = thread.is_alive()
+            worker.execute("COMMIT PREPARED 'committed soon'")
+        thread.join()
+        same("an answer waits for a move that a worker has prepared, which may be acknowledged", (waited, later), (True, [("not_allowed", "shipped")]))
+
         outcomes = []
 
         def compete(number):

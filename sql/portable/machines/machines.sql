@@ -1076,6 +1076,10 @@ BEGIN
         format('%I = %L', state_column, to_state), _idem_row_by_key(target, t.relation, key),
         CASE WHEN _idem_citus_group(target) IS NOT NULL THEN _idem_transition_expected(target, state_column)
              ELSE format('pg_catalog.concat(t.%I) OPERATOR(pg_catalog.=) ($2 OPERATOR(pg_catalog.#>>) ''{}'')', state_column) END, 'NULL::pg_catalog.numeric', '');
+    -- A move that was committed by 2PC is acknowledged before its worker shows it, if the connection broke meanwhile. The row's lock waits for it.
+    IF is_away THEN
+        statements[2] := statements[2] || ' FOR UPDATE';
+    END IF;
 END
 $$;
 
