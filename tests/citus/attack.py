@@ -84,12 +84,13 @@ class Attack:
         return (self.committed if claimed else self.done), key
 
     def move(self, db, choose, seen):
-        """From the state that was read, which may be another one by now, or, with the row locked, from whatever state it is in."""
+        """From the state that was read, which may be another one by now, also with the row locked: a lock that was taken while its shard moved can be on the
+        placement that is left."""
         key, target = choose.choice(self.parcels), choose.choice(list(MACHINE))
         is_locked = choose.random() < 0.5
         before = row(db, f"SELECT state FROM parcels WHERE order_key = %s{' FOR UPDATE' if is_locked else ''}", key)[0]
         found = seen.call(db, "transition", key, "SELECT outcome, state FROM idem_transition('parcels', jsonb_build_object('order_key', %s::text), %s, %s)",
-                          (key, None if is_locked else before, target), to=target)
+                          (key, before, target), to=target)
         if found[0] == "moved":
             db.execute("INSERT INTO moves VALUES (%s, %s, %s)", (key, before, target))
             if choose.random() < 0.5:
