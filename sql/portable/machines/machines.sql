@@ -658,7 +658,7 @@ BEGIN
 END
 $$;
 
--- 0A000 for what cannot be had without a trigger, and for a column that Citus does not update.
+-- 0A000 for what needs a trigger, and for a column that Citus does not update.
 CREATE FUNCTION _idem_check_citus_state(target oid, state_column name, log boolean) RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
     named     name := (SELECT c.relname FROM pg_class c WHERE c.oid = target);
