@@ -19,7 +19,12 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
     [[ $output == *"$nameless:1: the first line does not name the English page"* ]]
 }
 
-@test "README.md and docs/schemes.md lead to their Chinese pages" {
+@test "English pages lead to their Chinese pages, and these back to README.zh.md" {
     grep -qF '[中文](README.zh.md)' README.md
-    grep -qF '[中文](zh/schemes.md)' docs/schemes.md
+    for page in choosing http leases schemes; do
+        grep -qF "[中文](zh/$page.md)" "docs/$page.md" || { echo "docs/$page.md has no link"; false; }
+    done
+    for page in docs/zh/*.md; do
+        grep -qF '[首页](../../README.zh.md)' "$page" || { echo "$page has no link"; false; }
+    done
 }
