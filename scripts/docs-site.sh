@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# A site with a search, from README.md, docs/ and the pages and files that these link to, in build/site. A dead link is an error. TAP.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+source scripts/tap.sh
+
+# Each version of mkdocs and its theme reads another configuration.
+if ! grep -qs '^VERSION_ID="12"' /etc/os-release; then
+    echo '1..0 # SKIP the site is made with the tools of Debian 12'
+    exit
+fi
+[ -d /usr/share/mkdocs/themes/material ] && command -v mkdocs >/dev/null && /usr/bin/python3 -c 'import pymdownx' 2>/dev/null ||
+    scripts/deps.sh mkdocs mkdocs-material python3-pymdownx >&2
+
+# What a theme's settings would take from elsewhere, the pages must not.
+loads_nothing_else() { ! grep -rlE '<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//' --include='*.html' build/site; }
+
+tap 'the pages and the files that they link to' scripts/site.py stage build/site-src
+tap 'mkdocs' mkdocs build --strict --quiet --clean
+tap 'the search' scripts/site.py index build/site
+tap 'each link leads to a page, and to an anchor of it' scripts/site.py check build/site
+tap 'no page loads anything from elsewhere' loads_nothing_else
+finish
+echo '# build/site/index.html; for the search: python3 -m http.server --directory build/site'
