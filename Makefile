@@ -76,7 +76,7 @@ install-client: ## build the C++ client and install it, into PREFIX (/usr/local)
 	@cmake -S . -B build/client -DIDEM_CLIENT_ONLY=ON
 	@cmake --build build/client --parallel $$(nproc)
 	@cmake --install build/client $(if $(PREFIX),--prefix $(PREFIX))
-install-command: ## build the command `idem` and install it with its man page, into PREFIX (/usr/local)
+install-command: ## build the command `idem` and install it with its man pages, into PREFIX (/usr/local)
 	@cmake -S . -B build/command -DIDEM_BUILD_TESTS=OFF
 	@cmake --build build/command --target idem-cli --parallel $$(nproc)
 	@cmake --install build/command --component command $(if $(PREFIX),--prefix $(PREFIX))

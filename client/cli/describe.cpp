@@ -212,7 +212,7 @@ std::string man_page(const CLI::App &tree) {
     out += ".SH EXIT STATUS\n";
     for (const exit_meaning &each : exit_meanings())
         out += item(each.code, "", each.meaning);
-    out += ".SH SEE ALSO\n.BR psql (1),\n.BR flock (1),\n.BR timeout (1)\n";
+    out += ".SH SEE ALSO\n.BR idem (7),\n.BR psql (1),\n.BR flock (1),\n.BR timeout (1)\n";
     return without_empty_lines(out);
 }
 
