@@ -171,14 +171,14 @@ BEGIN
             CASE WHEN sample.expired / share <= greatest(most_expired, 0.2 * sample.live_rows / share) THEN 'ok'
                  WHEN since > clock_timestamp() - interval '1 day' THEN 'notice' ELSE 'warning' END,
             format('%s of %s rows have expired and were not swept', round(sample.expired / share), round(sample.live_rows / share)) ||
-            coalesce(', the first at ' || sample.oldest_expiry, '') || coalesce(format(' (estimated from %s)', basis), '');
+            coalesce(', the first at ' || sample.oldest_expiry, '') || coalesce(' (estimated from ' || basis || ')', '');
         CONTINUE WHEN space <> 'idem_keys';
         RETURN QUERY SELECT 'leases', CASE WHEN sample.oldest_lapse <= clock_timestamp() - interval '1 hour' THEN 'warning' ELSE 'ok' END,
             format('%s leases are live%s; %s have run out and were not taken over%s', sample.leases,
                    coalesce(', the oldest claimed at ' || sample.oldest_lease, ''), sample.lapsed,
-                   coalesce(', the first at ' || sample.oldest_lapse, '')) || coalesce(format(' (in %s)', basis), '');
+                   coalesce(', the first at ' || sample.oldest_lapse, '')) || coalesce(' (in ' || basis || ')', '');
         RETURN QUERY SELECT 'in_doubt', CASE WHEN sample.in_doubt = 0 THEN 'ok' ELSE 'warning' END,
-            format('%s keys are in doubt, and wait for idem_resolve or idem_forget', sample.in_doubt) || coalesce(format(' (in %s)', basis), '');
+            format('%s keys are in doubt, and wait for idem_resolve or idem_forget', sample.in_doubt) || coalesce(' (in ' || basis || ')', '');
     END LOOP;
 END
 $$;

@@ -1,6 +1,6 @@
 -- idem_health: each check says ok, and another level when its cause is there. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir ../include/helpers.psql
-SELECT plan(40);
+SELECT plan(41);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
@@ -13,6 +13,8 @@ SELECT results_eq(
                        sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) $$,
     'checks');
 SELECT is((SELECT count(*)::int FROM idem_health() WHERE level IS NULL OR detail IS NULL OR detail = ''), 0, 'each_has_a_level_and_a_detail');
+SELECT is((SELECT string_agg(check_name || ': ' || detail, E'\n') FROM idem_health() WHERE detail ~ '\((estimated from|in) *\)'), NULL,
+    'a_table_that_was_read_as_a_whole_has_no_basis_of_an_estimate');
 SELECT is((SELECT string_agg(check_name, ', ') FROM idem_health() WHERE level NOT IN ('ok', 'notice')), NULL, 'all_is_well');
 
 -- Leases and doubt
