@@ -1,7 +1,7 @@
 -- monitoring/queries.yaml: every query runs, as a role that has what docs/monitoring.md says it needs, and gives the columns that its
 -- metrics name.
 \ir ../include/helpers.psql
-SELECT plan(13);
+SELECT plan(15);
 CALL pg_temp.clean('exporter:');
 \set yaml `cat monitoring/queries.yaml`
 
@@ -17,8 +17,8 @@ SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 BEGIN;
 CREATE ROLE tap_exporter;
 GRANT USAGE ON SCHEMA idem TO tap_exporter;
-GRANT EXECUTE ON FUNCTION idem_stats_counters(), idem_in_flight(), idem_outbox_backlog(), idem_health() TO tap_exporter;
-GRANT SELECT ON idem_stats, queries TO tap_exporter;
+GRANT EXECUTE ON FUNCTION idem_stats_counters(), idem_in_flight(), idem_sweep_status(), idem_outbox_backlog(), idem_health() TO tap_exporter;
+GRANT SELECT ON idem_stats, idem_sweep_progress, queries TO tap_exporter;
 SELECT outcome FROM idem_begin('exporter:live', lease => '1 hour');
 
 CREATE FUNCTION pg_temp.result_of(query text) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -56,6 +56,16 @@ SELECT is((SELECT row ->> 'keys' FROM queries, jsonb_array_elements(pg_temp.resu
             WHERE name = 'idem_in_flight' AND row ->> 'mode' = 'leased'), '1', 'a_lease_is_counted');
 SELECT ok((SELECT bool_and(row ->> 'level' IN ('0', '1', '2', '3')) FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row
             WHERE name = 'idem_health'), 'levels_are_numbers');
+-- What a sweep is deleting looks like a transaction that has held the key since its claim. This session takes the place of a sweep.
+SELECT idem_claim('exporter:held');
+CREATE FUNCTION pg_temp.transactional() RETURNS text LANGUAGE sql AS $$
+    SELECT row ->> 'keys' FROM queries, jsonb_array_elements(pg_temp.result_of(query)) AS row WHERE name = 'idem_in_flight' AND row ->> 'mode' = 'transactional'
+$$;
+SELECT is(pg_temp.transactional(), '1', 'a_transaction_is_counted');
+CREATE OR REPLACE VIEW idem_sweep_progress AS
+    SELECT table_name, 'running'::text AS state, pg_backend_pid() AS pid, started_at, updated_at, finished_at, blocks_total, blocks_done, rows_deleted, rows_redacted,
+           rows_held, batches, complete_from FROM (SELECT) one LEFT JOIN idem_sweep_status() ON false;
+SELECT is(pg_temp.transactional(), '0', 'a_sweep_is_not');
 ROLLBACK;
 SELECT ok(NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tap_exporter'), 'role_is_gone');
 CALL pg_temp.clean('exporter:');
