@@ -21,7 +21,7 @@ CREATE TABLE idem_keys (
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
 COMMENT ON TABLE idem_keys IS
-'Idempotency keys: one row for each key in its scope. No column that changes is indexed, and pages keep some room, so that completions are heap-only updates. Read it freely; change it only by the functions. User triggers and row-level security on it have no effect on them.';
+'Idempotency keys: one row for each key in its scope. No column that changes is indexed, and pages keep some room, so that completions are heap-only updates. For the extension''s owner to read; change it only by the functions. User triggers and row-level security on it have no effect on them.';
 COMMENT ON COLUMN idem_keys.created_at IS 'When the current attempt was claimed (database time).';
 COMMENT ON COLUMN idem_keys.expires_at IS 'When the retention ends; infinity: never.';
 COMMENT ON COLUMN idem_keys.attempt IS 'Which attempt at the work this is, from 1.';

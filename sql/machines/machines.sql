@@ -4,7 +4,7 @@ CREATE TABLE idem_machines (
     name       text COLLATE "C" PRIMARY KEY,
     definition jsonb NOT NULL
 );
-COMMENT ON TABLE idem_machines IS 'State machines (idem_machine_define). Read it freely; change it only by the functions, which check the rows of the attached tables.';
+COMMENT ON TABLE idem_machines IS 'State machines (idem_machine_define). For the extension''s owner to read; change it only by the functions, which check the rows of the attached tables.';
 COMMENT ON COLUMN idem_machines.name IS 'The machine''s name; 1 to 255 bytes.';
 COMMENT ON COLUMN idem_machines.definition IS 'Its definition, as it was given.';
 

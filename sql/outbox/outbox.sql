@@ -14,7 +14,7 @@ CREATE TABLE idem_outbox (
     PRIMARY KEY (topic, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 COMMENT ON TABLE idem_outbox IS
-'Messages that are not acknowledged yet. Read it freely; change it only by the functions. User triggers and row-level security on it have no effect on them.';
+'Messages that are not acknowledged yet. For the extension''s owner to read; change it only by the functions. User triggers and row-level security on it have no effect on them.';
 COMMENT ON COLUMN idem_outbox.id IS 'A number of idem_next_id, drawn when the message was published: idem_id_parts tells when. Messages of a topic are given out in this order.';
 COMMENT ON COLUMN idem_outbox.due_at IS 'Not to be given out before; NULL: at once.';
 COMMENT ON COLUMN idem_outbox.returned_by IS 'Fence of the last lease that ended without its acknowledgement: no lease up to this one holds it any more.';
