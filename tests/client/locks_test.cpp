@@ -206,8 +206,8 @@ TEST(Lock, LeaseBeginsWhenTheWaitEnds) {
 TEST(Lock, HeartbeatOutlivesTheLeaseManyTimes) {
     idem::client db = test::make_client();
     const std::string name = unique_key("lock");
-    idem::held_lock held = idem::lock(db, name, leased_for(400ms));
-    EXPECT_FALSE(held.stop().wait_for(3s));
+    idem::held_lock held = idem::lock(db, name, leased_for(1s));
+    EXPECT_FALSE(held.stop().wait_for(7s));
     EXPECT_FALSE(idem::try_lock(db, name));
     EXPECT_TRUE(held.unlock());
 }
