@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools can say of the sources without building them. TAP.
+# Checks of the sources that need no build. TAP.
 #
 #   lint.sh           shellcheck, clang-format, codespell and lint-english.sh on the files that git knows
 #   lint.sh --format  writes the C++ files as clang-format has them

@@ -34,7 +34,7 @@ script_of() {
     if [ -e "/usr/share/debootstrap/scripts/$1" ]; then echo "$1"; else echo sid; fi
 }
 
-# make_root SUITE. Complete with the file `ready`, else it is begun anew. A suite in testing counts as expired between its releases.
+# make_root SUITE. Complete with the file `ready`, else made again from the start. A suite in testing counts as expired between its releases.
 make_root() {
     local suite=$1 root=$home/$1 mirror
     if [ -e "$root.ready" ]; then return; fi
