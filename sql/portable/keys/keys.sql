@@ -308,7 +308,7 @@ DECLARE
     policy    record;
     claimed   _idem_claimed;
 BEGIN
-    IF NOT _idem_is_distributed() THEN -- Citus would fetch all rows for the join
+    IF NOT _idem_is_distributed() THEN -- Citus plans no such function with a parameter
         SELECT l.scope, l.ttl, l.keep_forever, clock_timestamp(), (l.stored).key IS NULL, (l.stored).state = 'c' AND (l.stored).expires_at > clock_timestamp()
           INTO space, retention, is_kept, now, is_absent, is_done FROM _idem_look($4, $2) l;
         IF ttl IS NOT NULL THEN
@@ -695,7 +695,9 @@ DECLARE
     space  text;
     most   integer;
 BEGIN
-    SELECT p.scope, p.max_response_size INTO space, most FROM _idem_scope_of($5) p;
+    IF NOT _idem_is_distributed() THEN -- Citus plans no such function with a parameter
+        SELECT p.scope, p.max_response_size INTO space, most FROM _idem_scope_of($5) p;
+    END IF;
     IF space IS NULL OR key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 1024 THEN
         PERFORM _idem_check_key(key);
         policy := _idem_policy(scope);
