@@ -227,6 +227,7 @@ CREATE FUNCTION _idem_scope_of(given text) RETURNS TABLE (scope text, ttl interv
      WHERE CASE WHEN s.scope IS NULL THEN octet_length(w.scope) <= 255 AND current_setting('idem.require_registered_scope', true) IS NULL ELSE _idem_may_use_scope(s.owner) END
 $$;
 
+-- _idem_may_use, which the planner cannot put into a statement: most scopes have no row, and the statement is to be cheap to set up for them.
 CREATE FUNCTION _idem_may_use_scope(owner oid) RETURNS boolean LANGUAGE plpgsql STABLE INNER AS $$
 BEGIN
     RETURN _idem_may_use(owner);
