@@ -1,4 +1,4 @@
-# A ring whose sealed windows hold so many keys (`RINGS=50`: 1, 10 and 50 million), beside a ring that has only the keys of these calls
+# A ring whose sealed windows hold so many keys (`RINGS=100`: 1, 10, 50 and 100 million), beside a ring that has only the keys of these calls
 # (`empty_ring`), idem without a ring, raw ON CONFLICT, and raw ON CONFLICT on a table that is partitioned by day, with a look into each partition.
 # The ring has 8 windows and the table 8 partitions: seven are full, one takes new keys. The other tables hold the same keys. A key is the hash of a
 # number, as a UUID's 36 characters; the clients make it in their statement. Fresh claims begin when the last window has just been opened. Later it is
@@ -6,21 +6,22 @@
 # of a look-up of an absent key in the ring, less that in the empty one, in one statement; false positives are included. The window that is emptied is full,
 # and 8 clients claim meanwhile: a claim counts as "beside" when it overlaps with an emptying, and as "quiet" in the half second before.
 # Before each run of claims shared_buffers (512 MB) is filled with what the contender would keep there if it were the only one (warm.sql): together they
-# are larger than memory, and each would begin with what the one before has left.
+# are larger than memory, and each would begin with what the one before has left. Above 50 million keys the raw tables are left out: four tables of
+# that size do not fit on a usual disk.
 # shellcheck shell=bash
 
-rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
-rings_all=(ring empty_ring no_ring raw_on_conflict raw_partitioned)
 rings_sealed=7
 
 run_rings() {
-    local sizes=(0.2 2) size case keys=0 old rounds=${ROUNDS:-3} lookups=100000 PGOPTIONS='-c synchronous_commit=off'
+    local sizes=(0.2 2) size case keys old rings_filled rings_all rounds=${ROUNDS:-3} lookups=100000 PGOPTIONS='-c synchronous_commit=off'
     if [ -n "$QUICK" ]; then sizes=(0.2) rounds=${ROUNDS:-2} lookups=50000; fi
     if [ -n "${RINGS:-}" ]; then read -r -a sizes < <(rings_sizes "$RINGS"); fi
     export PGOPTIONS
-    sql -c 'TRUNCATE idem_keys, raw_keys' -f bench/contenders/rings/schema.sql >/dev/null
+    sql -f bench/contenders/rings/schema.sql >/dev/null
     for size in "${sizes[@]}"; do
-        case="$size M keys"
+        case="$size M keys" rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
+        if [ "${size%.*}" -gt 50 ]; then rings_filled=(ring no_ring); fi
+        rings_all=(ring empty_ring "${rings_filled[@]:1}")
         fill_rings "$(awk -v size="$size" 'BEGIN {printf "%d", size * 1000000}')"
         rings_space
         rings_filter
@@ -34,8 +35,8 @@ run_rings() {
         rings_fresh 'fresh claims/s, open window half full' '1 client, one processor' 4000 "${rings_all[@]}"
         rings_wal 'open window half full'
         expect_rings
+        empty_rings
     done
-    empty_rings
     drop_rings
     sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
 }
@@ -43,21 +44,19 @@ run_rings() {
 # rings_sizes MILLIONS: the sizes up to it.
 rings_sizes() {
     local size
-    for size in 1 10 50; do if [ "$size" -lt "$1" ]; then printf '%s ' "$size"; fi; done
+    for size in 1 10 50 100; do if [ "$size" -lt "$1" ]; then printf '%s ' "$size"; fi; done
     echo "$1"
 }
 
-# fill_rings KEYS: the keys are numbered from 1. Sealed windows take no keys, so the ring and the partitions are made again; the other tables
-# keep what they have and get the rest.
+# fill_rings KEYS: they are numbered from 1. Nothing else is left in the tables. The ring comes first: the sweeps that turn it read idem_keys as well.
 fill_rings() {
     local started=$SECONDS
-    old=$1
+    old=$1 keys=$1
     drop_rings
     sql -c "SELECT idem_ring_create('full', '100 days')" -c "SELECT idem_ring_create('empty', '100 days')" \
-        -c "SELECT idem_scope_set('f', ring => 'full')" -c "SELECT idem_scope_set('e', ring => 'empty')" -c 'TRUNCATE partitioned_keys' >/dev/null
+        -c "SELECT idem_scope_set('f', ring => 'full')" -c "SELECT idem_scope_set('e', ring => 'empty')" -c 'TRUNCATE ONLY idem_keys, raw_keys, partitioned_keys' >/dev/null
     in_parallel fill_sealed_windows fill_partitions
-    in_parallel "rings_fill no_ring $((keys + 1)) $old" "rings_fill raw_on_conflict $((keys + 1)) $old"
-    keys=$old
+    in_parallel "rings_fill no_ring 1 $keys" "rings_fill raw_on_conflict 1 $keys"
     settle_rings
     expect $rings_sealed 'sealed windows in the filter' "SELECT count(*) FROM idem_rings WHERE ring = 'full' AND state = 'sealed' AND false_positives >= 0"
     expect 2 'scopes in rings alone' 'SELECT count(*) FROM idem_scope_places'
@@ -88,14 +87,19 @@ fill_sealed_windows() {
 
 fill_partitions() {
     local number
+    if ! is_filled raw_partitioned; then return; fi
     for ((number = 0; number < rings_sealed; number++)); do
         sql -v number=$number -v first=$(($(share $number) + 1)) -v last="$(share $((number + 1)))" -f bench/contenders/rings/fill_raw_partitioned.sql
     done
 }
 
+# is_filled CONTENDER
+is_filled() { [[ " ${rings_filled[*]} " == *" $1 "* ]]; }
+
 # rings_fill CONTENDER FIRST LAST
 rings_fill() {
     local file=bench/contenders/rings/fill_$1.sql
+    if ! is_filled "$1"; then return; fi
     case $1 in
         no_ring) file=bench/contenders/growth/fill_idem_claim.sql ;;
         raw_on_conflict) file=bench/contenders/growth/fill_raw_on_conflict.sql ;;
@@ -105,10 +109,10 @@ rings_fill() {
 
 # To half of what a sealed window has. The empty ring stays as it is.
 fill_open_window() {
-    local last=$((keys + old / rings_sealed / 2 - (keys - old)))
+    local last=$((old + old / rings_sealed / 2))
     if [ "$last" -le "$keys" ]; then return; fi
-    in_parallel "rings_fill ring $((keys + 1)) $last" "rings_fill raw_partitioned $((keys + 1)) $last"
-    in_parallel "rings_fill no_ring $((keys + 1)) $last" "rings_fill raw_on_conflict $((keys + 1)) $last"
+    in_parallel "rings_fill ring $((keys + 1)) $last" "rings_fill no_ring $((keys + 1)) $last"
+    in_parallel "rings_fill raw_partitioned $((keys + 1)) $last" "rings_fill raw_on_conflict $((keys + 1)) $last"
     keys=$last
     settle_rings
 }
@@ -246,14 +250,14 @@ wal_position() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 expect_rings() {
     expect "$keys" 'keys in the ring' "SELECT count(*) FROM idem_keys WHERE scope = 'f'"
     expect "$keys" 'keys without a ring' "SELECT count(*) FROM ONLY idem_keys"
-    expect "$keys" 'keys of raw_on_conflict' 'SELECT count(*) FROM raw_keys'
-    expect "$keys" 'keys of raw_partitioned' 'SELECT count(*) FROM partitioned_keys'
+    if is_filled raw_on_conflict; then expect "$keys" 'keys of raw_on_conflict' 'SELECT count(*) FROM raw_keys'; fi
+    if is_filled raw_partitioned; then expect "$keys" 'keys of raw_partitioned' 'SELECT count(*) FROM partitioned_keys'; fi
 }
 
-# Empties all sealed windows of the last ring. The other tables are empty then, for a sweep goes through them, too.
+# Empties all sealed windows of the ring. The other tables are empty then, for a sweep goes through them, too.
 empty_rings() {
     local claims=$scratch/rings_claims number pgbench
-    sql -c 'TRUNCATE ONLY idem_keys'
+    sql -c 'TRUNCATE ONLY idem_keys, raw_keys, partitioned_keys'
     place '8 clients'
     mkdir -p "$claims"
     cat bench/keys/fresh.sql >"$claims/claim.sql"
