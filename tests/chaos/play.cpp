@@ -64,6 +64,7 @@ Setup set_up(const Round &round) {
     Random random(round.seed, kStream);
     Setup setup;
     setup.seed = round.seed;
+    setup.fences_by_name = round.options.is_portable;
     setup.transitions = kTransitions;
     if (round.options.has("worker") && !round.options.is_portable)
         set_worker(desk, random);

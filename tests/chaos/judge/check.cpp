@@ -37,6 +37,7 @@ History excerpt(const History &history, Kind kind, const std::string &name,
                 const std::vector<const Transaction *> &transactions) {
     History part;
     part.setup.seed = history.setup.seed;
+    part.setup.fences_by_name = history.setup.fences_by_name;
     if (kind == Kind::order)
         part.setup.transitions = history.setup.transitions;
     for (const auto &stock : history.setup.stock)

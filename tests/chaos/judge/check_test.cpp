@@ -288,6 +288,16 @@ TEST(Fences, of_two_holders) {
     EXPECT_EQ(broken(script.history), kHolder);
 }
 
+TEST(Fences, of_two_names_that_draw_their_own) {
+    Script script;
+    script.history.setup.fences_by_name = true;
+    script.transaction().begin("a", 0, 3, "acquired").leased(100, "one").given(100);
+    script.transaction().begin("b", 1, 4, "acquired").leased(100, "one").given(100);
+    EXPECT_EQ(broken(script.history), "");
+    script.transaction().begin("b", 1, 4, "acquired").leased(100, "two").given(100);
+    EXPECT_EQ(broken(script.history), kHolder);
+}
+
 TEST(Fences, of_one_owner_twice) {
     auto script = leased();
     script.transaction().begin("k", 4, 5, "acquired").leased(1000, "a").given(100, 1);

@@ -1,4 +1,5 @@
-// Fences come from one generator per database: they strictly grow in real time, and each has one holder.
+// Fences come from one generator per database: they strictly grow in real time, and each has one holder. In the portable edition
+// each name has a generator of its own.
 #include <algorithm>
 #include <tuple>
 
@@ -18,6 +19,9 @@ struct Drawn {
     const Step *step = nullptr; // the first that was answered
     const Transaction *transaction = nullptr;
 };
+
+// A name of the portable edition, or the database.
+using Generator = std::pair<Kind, std::string>;
 
 // When an owner may first have been given a name without its answer having come: who asks again under the same owner is given
 // the fence that was drawn then.
@@ -39,13 +43,16 @@ Unanswered unanswered_calls(const History &history) {
 
 void check_fences(const Index &index, Findings &findings) {
     const Unanswered unanswered = unanswered_calls(index.history());
-    std::map<std::int64_t, Drawn> by_fence;
+    const auto generator = [by_name = index.history().setup.fences_by_name](const Step &step) {
+        return by_name ? Generator(kind_of(step.call), step.key) : Generator();
+    };
+    std::map<std::pair<Generator, std::int64_t>, Drawn> all;
     for (const auto &transaction : index.history().transactions)
         for (const auto &step : transaction.steps) {
             // Transactions that aborted count: a fence that was seen once is gone for good.
             if (!made_holder(step) || !step.fence_given)
                 continue;
-            auto &drawn = by_fence[*step.fence_given];
+            auto &drawn = all[{generator(step), *step.fence_given}];
             if (drawn.step != nullptr) {
                 const bool same_name = drawn.step->key == step.key && kind_of(drawn.step->call) == kind_of(step.call);
                 if (!same_name || step.owner.empty() || step.owner != drawn.step->owner)
@@ -67,7 +74,7 @@ void check_fences(const Index &index, Findings &findings) {
 
     std::vector<const Drawn *> by_sent;
     std::vector<const Drawn *> by_received;
-    for (const auto &[fence, drawn] : by_fence) {
+    for (const auto &[by, drawn] : all) {
         by_sent.push_back(&drawn);
         by_received.push_back(&drawn);
     }

@@ -214,6 +214,8 @@ void read_line(std::string_view text, History &history) {
     };
     if (kind == "seed")
         history.setup.seed = fields.number<std::uint64_t>("value");
+    else if (kind == "fences-by-name")
+        history.setup.fences_by_name = true;
     else if (kind == "stock")
         history.setup.stock.emplace_back(fields.text("article"), fields.number<std::int64_t>("quantity"));
     else if (kind == "transition")
@@ -246,6 +248,8 @@ std::string_view to_string(Fate fate) { return kFates.at(static_cast<std::size_t
 void write(std::ostream &out, const History &history) {
     out << kHeading << '\n';
     Line(out, "seed").id("value", history.setup.seed);
+    if (history.setup.fences_by_name)
+        Line(out, "fences-by-name");
     for (const auto &[article, quantity] : history.setup.stock)
         Line(out, "stock").text("article", article).number("quantity", quantity);
     for (const auto &[from, to] : history.setup.transitions)

@@ -59,13 +59,14 @@ TEST(History, keeps_every_field) {
     step.step_name = "charge";
     step.steps_given = "{\"charge\": null}";
     History history;
-    history.setup = {18'446'744'073'709'551'615U, {{"article", 5}}, {{"", "created"}}};
+    history.setup = {18'446'744'073'709'551'615U, true, {{"article", 5}}, {{"", "created"}}};
     history.transactions.push_back({9, 10, "ser", true, 11, 12, Fate::unknown, {step, Step{}}, {{"k", 9, 13}}});
     history.final_state = {
         {{"k", 9, 13}}, {{"order", "", "created"}}, {{"article", -1}}, {{"order", "created"}}, {{"dedup", 17}}};
 
     const auto again = reread(written(history));
     EXPECT_EQ(again.setup.seed, history.setup.seed);
+    EXPECT_TRUE(again.setup.fences_by_name);
     EXPECT_EQ(again.setup.stock, history.setup.stock);
     EXPECT_EQ(again.setup.transitions, history.setup.transitions);
     ASSERT_EQ(again.transactions.size(), 1U);
