@@ -139,12 +139,19 @@ include $(PGXS)
 override CXXFLAGS += -MMD -MP
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
-extension/src/server/extension.o extension/src/operations/module.o: $(EXTENSION).control
+extension/src/server/library.o extension/src/operations/module.o: $(EXTENSION).control
+extension/src/server/library.o extension/src/server/library.bc: build/source-id
+extension/src/server/library.o extension/src/server/library.bc: override CPPFLAGS += -DIDEM_SOURCE_ID=\"$$(cat build/source-id)\"
 $(OBJS:.o=.bc): %.bc: %.o
 -include $(OBJS:.o=.d)
 
 build:
 	mkdir -p $@
+
+# Written when it differs, so that a new commit compiles one file again.
+build/source-id: FORCE | build
+	scripts/source-id.sh | cmp --silent - $@ || scripts/source-id.sh > $@
+FORCE:
 
 $(DATA_built): $(SQL_FILES) $(EXTENSION).control Makefile | build
 	{ printf '%s\n' '\echo Use "CREATE EXTENSION idem" to load this file. \quit'; cat $(SQL_FILES); } > $@

@@ -1,9 +1,9 @@
 -- What an operator would want to know before a night's sleep.
 
-CREATE FUNCTION idem_health_library(OUT version text, OUT is_preloaded boolean, OUT trouble text)
+CREATE FUNCTION idem_health_library(OUT version text, OUT source text, OUT is_preloaded boolean, OUT trouble text)
 RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_health_library() IS
-'Internal, for idem_health: the version of the library, whether it was preloaded, and what it finds changed on the extension''s tables.';
+'Internal, for idem_health: the version of the library, the commit that it was built from (NULL: not known), whether it was preloaded, and what it finds changed on the extension''s tables.';
 
 CREATE FUNCTION idem_health(OUT check_name text, OUT level text, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -33,11 +33,17 @@ BEGIN
             format('The library is older than the SQL (%s): %s. Install the library of this version and restart the server.', installed, SQLERRM);
         RETURN;
     END;
+    IF split_part(library.version, '.', 1) <> split_part(installed, '.', 1) THEN
+        RETURN QUERY SELECT 'version', 'critical',
+            format('The library has version %s, the SQL in this database %s, and no function works. Install the library of the SQL''s version, or run '
+                   'ALTER EXTENSION idem UPDATE; then start new sessions, or restart the server if it preloads idem.', library.version, installed);
+        RETURN;
+    END IF;
     IF library.version IS NULL THEN -- the portable edition
         RETURN QUERY SELECT 'version', 'ok', format('The portable edition has version %s.', installed);
     ELSE
         RETURN QUERY SELECT 'version', CASE WHEN library.version = installed THEN 'ok' ELSE 'warning' END,
-            format('The library has version %s, the SQL in this database %s.', library.version, installed) ||
+            format('The library has version %s%s, the SQL in this database %s.', library.version, ' (' || library.source || ')', installed) ||
             CASE WHEN library.version = installed THEN ''
                  ELSE ' Run ALTER EXTENSION idem UPDATE, or install the library of that version and restart the server.' END;
         RETURN QUERY SELECT 'preload', CASE WHEN library.is_preloaded THEN 'ok' ELSE 'notice' END,

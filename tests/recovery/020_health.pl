@@ -35,25 +35,53 @@ is($node->safe_psql('odd', q{SELECT count(*) FROM "Odd, %s; --".idem_stats}), '0
 # --- A library that is older than the SQL: its functions are missing ------------------------------------------------------
 
 $node->safe_psql('postgres', q{CREATE DATABASE newer});
-$node->safe_psql('newer', q{CREATE EXTENSION idem; UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'idem'});
-like(detail_of('version', 'newer'), qr/has version \S+, the SQL in this database 99\.0\. Run ALTER EXTENSION/, 'SQL of another version');
+$node->safe_psql('newer', 'CREATE EXTENSION idem');
+my ($version) = split /\|/, $node->safe_psql('newer', q{SELECT extversion FROM pg_extension WHERE extname = 'idem'});
+my ($major) = split /\./, $version;
+sub state_version
+{
+    my ($database, $stated) = @_;
+    $node->safe_psql($database, "UPDATE pg_extension SET extversion = '$stated' WHERE extname = 'idem'");
+    return;
+}
+like(detail_of('version', 'newer'), qr/^The library has version \Q$version\E \([\w.-]+\), the SQL in this database \Q$version\E\.$/,
+    'the versions, and the commit that the library was built from');
+state_version('newer', "$major.99.0");
+like(detail_of('version', 'newer'), qr/has version \Q$version\E .*, the SQL in this database \Q$major\E\.99\.0\. Run ALTER EXTENSION/, 'SQL of another version');
 my $stderr;
 $node->psql('newer', q{CREATE FUNCTION idem_future() RETURNS void LANGUAGE c AS '$libdir/idem'}, stderr => \$stderr);
 like($stderr, qr/could not find function "idem_future" in file/, 'a script for a newer library says what is missing');
 $node->safe_psql('newer', q{UPDATE pg_proc SET prosrc = 'idem_future' WHERE proname IN ('idem_claim', 'idem_health_library')});
 is(sqlstate($node, q{SELECT idem_claim('k')}, 'newer'), '42883', 'so does a function that a newer script made');
 is($node->safe_psql('newer', 'SELECT check_name, level FROM idem_health()'), 'version|critical', 'health says that the library is too old');
-like(detail_of('version', 'newer'), qr/older than the SQL \(99\.0\)/, 'and which version is needed');
+like(detail_of('version', 'newer'), qr/older than the SQL \(\Q$major\E\.99\.0\)/, 'and which version is needed');
 is(sqlstate($node, q{SELECT idem_try_claim('k')}, 'newer'), '00000', 'what the library has goes on working');
+
+# --- A library of another major version ------------------------------------------------------------------------------------
+
+$node->safe_psql('postgres', q{CREATE DATABASE other_major});
+$node->safe_psql('other_major', 'CREATE EXTENSION idem');
+foreach my $stated ($major + 1 . '.0.0', $major - 1 . '.9.0', 'unpackaged')
+{
+    state_version('other_major', $stated);
+    is(sqlstate($node, $_, 'other_major'), '55000', "SQL of $stated: $_")
+      foreach q{SELECT idem_claim('k')}, q{SELECT idem_lookup('k')}, q{SELECT idem_lock('l')}, q{SELECT idem_next_id()}, 'CALL idem_sweep()';
+    $node->psql('other_major', q{SELECT idem_claim('k')}, stderr => \$stderr);
+    like($stderr, qr/does not belong to the SQL in this database\nDETAIL:  The library has version \Q$version\E, the SQL \Q$stated\E\./,
+        'the error names both');
+    is($node->safe_psql('other_major', 'SELECT check_name, level FROM idem_health()'), 'version|critical', 'health says so, and looks no further');
+}
+state_version('other_major', $version);
+is(sqlstate($node, q{SELECT idem_claim('k')}, 'other_major'), '00000', 'and works again under its own');
 
 # --- A library that is newer: it needs what the SQL has not made yet -------------------------------------------------------
 
 $node->safe_psql('postgres', q{CREATE DATABASE older});
 $node->safe_psql('older', q{CREATE EXTENSION idem; ALTER EXTENSION idem DROP TABLE idem_keys; DROP TABLE idem_keys CASCADE;
-                            UPDATE pg_extension SET extversion = '0.0.1' WHERE extname = 'idem'});
+                            UPDATE pg_extension SET extversion = split_part(extversion, '.', 1) || '.0.0-before' WHERE extname = 'idem'});
 is(sqlstate($node, q{SELECT idem_claim('k')}, 'older'), '55000', 'a library that needs more than there is');
 $node->psql('older', q{SELECT idem_claim('k')}, stderr => \$stderr);
-like($stderr, qr/the extension's SQL in this database 0\.0\.1.*HINT:  Run ALTER EXTENSION idem UPDATE/s, 'says which versions, and what to do');
+like($stderr, qr/the extension's SQL in this database \Q$major\E\.0\.0-before.*HINT:  Run ALTER EXTENSION idem UPDATE/s, 'says which versions, and what to do');
 is(level_of('version', 'older'), 'warning', 'health says so');
 is(level_of('tables', 'older'), 'critical', 'and that the tables are not those');
 is($node->safe_psql('older', "SELECT count(*) FROM idem_health() WHERE check_name = 'leases'"), '0', 'into which it does not look');

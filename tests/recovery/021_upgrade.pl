@@ -29,11 +29,12 @@ foreach my $dir ($bindir, configured('pkglibdir'), $sharedir)
 my ($here) = __FILE__ =~ m{^(.*)/}s ? $1 : '.';
 my $scripts = "$root$sharedir/extension";
 my $version = (slurp_file("$scripts/idem.control") =~ /^default_version *= *'(.*)'/m)[0];
-my $next = '90.0';
+my ($major) = split /\./, $version; # a library serves the SQL of its own
+my $next = "$major.90.0";
 system_or_bail('cp', "$here/upgrade/next.sql", "$scripts/idem--$version--$next.sql");
-append_to_file("$scripts/idem--$version--98.0.sql",
+append_to_file("$scripts/idem--$version--$major.98.0.sql",
     q{CREATE FUNCTION idem_not_in_the_library() RETURNS void LANGUAGE c AS 'MODULE_PATHNAME';});
-append_to_file("$scripts/idem--$version--99.0.sql", q{ALTER TABLE idem_keys ADD COLUMN of_tomorrow int;});
+append_to_file("$scripts/idem--$version--$major.99.0.sql", q{ALTER TABLE idem_keys ADD COLUMN of_tomorrow int;});
 
 my $node = PostgreSQL::Test::Cluster->new('upgrade', install_path => "$root$bindir" =~ s{/bin$}{}r);
 $node->init;
@@ -213,15 +214,15 @@ check_data($node, 'moved', $data, 0);
 $node->safe_psql('postgres', 'CREATE DATABASE newer');
 $node->safe_psql('newer', 'CREATE EXTENSION idem');
 my $stderr;
-isnt($node->psql('newer', q{ALTER EXTENSION idem UPDATE TO '98.0'}, stderr => \$stderr), 0, 'an update that the library is too old for');
+isnt($node->psql('newer', qq{ALTER EXTENSION idem UPDATE TO '$major.98.0'}, stderr => \$stderr), 0, 'an update that the library is too old for');
 like($stderr, qr/could not find function "idem_not_in_the_library" in file/, 'says what the library lacks');
 is($node->safe_psql('newer', q{SELECT extversion, idem_claim('k') FROM pg_extension WHERE extname = 'idem'}), "$version|t",
     'and leaves everything as it was');
-$node->safe_psql('newer', q{ALTER EXTENSION idem UPDATE TO '99.0'});
+$node->safe_psql('newer', qq{ALTER EXTENSION idem UPDATE TO '$major.99.0'});
 is(sqlstate($node, $_, 'newer'), '55000', "tables that the library does not know: $_")
   foreach q{SELECT idem_claim('k')}, q{SELECT idem_lookup('k')}, 'CALL idem_sweep()', q{SELECT idem_in_flight()};
 $node->psql('newer', q{SELECT idem_claim('k')}, stderr => \$stderr);
-like($stderr, qr/The library has version \Q$version\E, the extension's SQL in this database 99\.0/, 'the error names both versions');
+like($stderr, qr/The library has version \Q$version\E, the extension's SQL in this database \Q$major\E\.99\.0/, 'the error names both versions');
 is($node->safe_psql('newer', q{SELECT check_name FROM idem_health() WHERE level <> 'ok' AND check_name <> 'preload'}),
     lines('version', 'tables'), 'so does idem_health');
 is($node->safe_psql('newer', q{SELECT idem_lock('l') IS NOT NULL}), 't', 'functions that need other tables go on working');

@@ -1,7 +1,7 @@
 // The checks of idem_health (sql/operations/health.sql) that SQL cannot do: the library's version, and whether the extension's
 // relations and types are as installed.
 #include "operations/members.hpp"
-#include "server/extension.hpp"
+#include "server/library.hpp"
 #include "server/row_answer.hpp"
 #include "server/subtransaction.hpp"
 #include "statistics/stats.hpp"
@@ -11,7 +11,7 @@ namespace {
 using namespace idem;
 
 struct LibraryColumn {
-    enum { version, is_preloaded, trouble, count };
+    enum { version, source, is_preloaded, trouble, count };
 };
 
 } // namespace
@@ -20,6 +20,8 @@ SQL_FUNCTION(idem_health_library) {
     Datum values[LibraryColumn::count];
     bool nulls[LibraryColumn::count] = {};
     values[LibraryColumn::version] = CStringGetTextDatum(library_version());
+    values[LibraryColumn::source] = CStringGetTextDatum(library_source());
+    nulls[LibraryColumn::source] = library_source()[0] == '\0';
     values[LibraryColumn::is_preloaded] = BoolGetDatum(stats::is_available());
     ErrorData *error = try_in_subtransaction([] {
         check_members();
@@ -32,6 +34,6 @@ SQL_FUNCTION(idem_health_library) {
     if (error != nullptr)
         values[LibraryColumn::trouble] =
             CStringGetTextDatum(psprintf("%s: %s", error->message, error->detail ? error->detail : ""));
-    constexpr Oid kTypes[] = {TEXTOID, BOOLOID, TEXTOID};
+    constexpr Oid kTypes[] = {TEXTOID, TEXTOID, BOOLOID, TEXTOID};
     return make_record(fcinfo, kTypes, values, nulls);
 }

@@ -1,5 +1,8 @@
 #include "server/extension.hpp"
 
+#include "core/version.hpp"
+#include "server/library.hpp"
+
 namespace idem {
 
 namespace {
@@ -40,6 +43,16 @@ Installed read_pg_extension() {
     return found;
 }
 
+void check_version(const Installed &installed) {
+    if (!core::is_served(installed.version, library_version()))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("the library of extension \"idem\" does not belong to the SQL in this database"),
+                        errdetail("The library has version %s, the SQL %s. Their major versions must be the same.",
+                                  library_version(), installed.version),
+                        errhint("Install the library of the SQL's version, or run ALTER EXTENSION idem UPDATE; then start new "
+                                "sessions, or restart the server if it preloads idem.")));
+}
+
 void find_labels(EnumType &type) {
     const uint64 generation_before = generation;
     type.type = member_type(type.name);
@@ -58,7 +71,9 @@ const Extension &extension() {
     if (!cached_is_valid) {
         // After a change that arrives while the catalog is read, the next call reads the catalog again.
         const uint64 generation_before = generation;
-        cached = read_pg_extension().extension;
+        const Installed installed = read_pg_extension();
+        check_version(installed);
+        cached = installed.extension;
         cached_is_valid = generation_before == generation;
     }
     return cached;
@@ -95,8 +110,6 @@ Datum enum_value(EnumType &type, int label) {
     (void)type_of(type);
     return ObjectIdGetDatum(type.values[label]);
 }
-
-const char *library_version() { return IDEM_VERSION; }
 
 void raise_not_as_installed(const char *object, const char *why) {
     const Installed installed = read_pg_extension();

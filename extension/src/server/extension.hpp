@@ -13,7 +13,7 @@ struct Extension {
     Oid owner; // internal SQL runs as this role
 };
 
-// Raises 55000 if the extension is not installed.
+// Raises 55000 if the extension is not installed, or the library does not serve its version.
 const Extension &extension();
 
 // The name of one of the extension's objects, quoted and qualified with the extension's schema.
@@ -39,9 +39,6 @@ struct EnumType {
 Oid type_of(EnumType &type);
 void check_enum(EnumType &type); // reads the catalog again
 Datum enum_value(EnumType &type, int label);
-
-// The library's version. The SQL installed in this database may have another one.
-const char *library_version();
 
 // Raises 55000: `object` is not as CREATE EXTENSION made it, or this version of the library needs another one. `why` is a
 // sentence.

@@ -1,6 +1,6 @@
 -- There is no library. What claims rest on are tables that are logged and their unique indexes; the others of idem's objects are not looked at.
 CREATE FUNCTION idem_health_library LANGUAGE sql AS $$
-    SELECT NULL::text, NULL::boolean, string_agg(format('%s %s', name, trouble), '; ' ORDER BY name)
+    SELECT NULL::text, NULL::text, NULL::boolean, string_agg(format('%s %s', name, trouble), '; ' ORDER BY name)
       FROM (SELECT name, CASE WHEN c.oid IS NULL THEN 'is missing'
                               WHEN c.relkind <> 'r' THEN NULL
                               WHEN c.relpersistence <> 'p' THEN 'is not logged'
