@@ -4,7 +4,8 @@
 # number, as a UUID's 36 characters; the clients make it in their statement. Fresh claims begin when the last window has just been opened. Later it is
 # filled to half of what the others hold, which is its mean. synchronous_commit is off, except where a window is emptied. The filter's cost is that
 # of a look-up of an absent key in the ring, less that in the empty one, in one statement; false positives are included. The window that is emptied is full,
-# and 8 clients claim meanwhile: a claim counts as "beside" when it overlaps with an emptying, and as "quiet" in the half second before.
+# and 8 clients claim meanwhile: a claim counts as `beside_an_emptying` when it overlaps with one, and as `quiet` in the half second before.
+# `beside_a_busy_session`: one that counts numbers for about as long, and touches no table.
 # Before each run of claims shared_buffers (512 MB) is filled with what the contender would keep there if it were the only one (warm.sql): together they
 # are larger than memory, and each would begin with what the one before has left. Above 50 million keys the raw tables are left out: four tables of
 # that size do not fit on a usual disk.
@@ -151,6 +152,7 @@ rings_filter() {
     done < <(sql -c "SELECT \"window\", false_positives FROM idem_rings WHERE ring = 'full' AND state = 'sealed'")
     place '1 client, one processor'
     for ((round = 0; round <= rounds; round++)); do
+        warm empty_ring
         empty=$(lookup_time e)
         warm ring
         before=$(pages_read)
@@ -254,48 +256,94 @@ expect_rings() {
     if is_filled raw_partitioned; then expect "$keys" 'keys of raw_partitioned' 'SELECT count(*) FROM partitioned_keys'; fi
 }
 
-# Empties all sealed windows of the ring. The other tables are empty then, for a sweep goes through them, too.
+# Empties all sealed windows of the ring, and compares with claims beside a session that only uses a processor. The other tables are empty then, for a
+# sweep goes through them, too.
 empty_rings() {
-    local claims=$scratch/rings_claims number pgbench
     sql -c 'TRUNCATE ONLY idem_keys, raw_keys, partitioned_keys'
+    empty_beside_claims on 1 4
+    empty_beside_claims off 5 $rings_sealed
+    progress "  $case: emptied"
+}
+
+# empty_beside_claims SYNCHRONOUS_COMMIT FIRST LAST: the setting is the claims'.
+empty_beside_claims() {
+    local claims=$scratch/rings_claims number kind pgbench to_sweeper from_sweeper
     place '8 clients'
     mkdir -p "$claims"
     cat bench/keys/fresh.sql >"$claims/claim.sql"
     echo "SELECT idem_claim(:key, scope => 'f');" >>"$claims/claim.sql"
-    PGOPTIONS='' "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --client=8 --jobs="$cores" --time=600 \
+    PGOPTIONS="-c synchronous_commit=$1" "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --client=8 --jobs="$cores" --time=600 \
         --file="$claims/claim.sql" --log --log-prefix="$claims/log" >"$claims/pgbench.out" 2>&1 &
     pgbench=$!
     children+=("$pgbench")
+    coproc SWEEPER { PGOPTIONS='-c client_min_messages=warning' sql; }
+    exec {to_sweeper}>&"${SWEEPER[1]}" {from_sweeper}<&"${SWEEPER[0]}" # subshells have these
     sleep 0.5
-    for ((number = 1; number <= rings_sealed; number++)); do empty_window; done
+    for ((number = $2; number <= $3; number++)); do
+        empty_window
+        use_processor
+    done
+    echo '\q' >&"$to_sweeper"
+    exec {to_sweeper}>&- {from_sweeper}<&-
     kill "$pgbench" 2>/dev/null || { cat "$claims/pgbench.out" >&2; die 'the claims failed'; }
     wait "$pgbench" 2>/dev/null || true
-    sample 'ms until a claim is committed, p99' "$case" beside_an_emptying 1 "$(claims_overlapping_p99 beside)"
-    sample 'ms until a claim is committed, p99' "$case" quiet 1 "$(claims_overlapping_p99 quiet)"
+    for kind in beside_an_emptying quiet beside_a_busy_session; do
+        sample "ms until a claim is committed, p99, synchronous_commit=$1" "$case" $kind 1 "$(claims_overlapping_p99 $kind)"
+    done
     rm -r "$claims"
-    progress "  $case: emptied"
 }
+
+# sweeper COMMAND: prints its last line. The session is one that stays: the start of another would be measured as well.
+sweeper() {
+    local line last=''
+    printf '%s\n\\echo done\n' "$1" >&"$to_sweeper"
+    while read -r line <&"$from_sweeper"; do
+        if [ "$line" = 'done' ]; then
+            echo "$last"
+            return
+        fi
+        last=$line
+    done
+    die "the session that sweeps has ended at: $1"
+}
+
+# note_time KIND START END
+note_time() { printf '%s\t%s\t%s\n' "$@" >>"$claims/times"; }
 
 # The time is that of all sweeps that it takes: one that meets a claim in the window leaves it for the next.
 empty_window() {
-    local start middle end ms=0 sweeps=0
+    local start middle end ms=0 sweeps=0 map
+    map=$(sweeper "SELECT format('idem_ring_%s', id) FROM idem_ring_registry WHERE ring = 'full';")
+    sweeper '\i bench/contenders/rings/expire.sql' >/dev/null
+    sleep 0.1
     start=$EPOCHREALTIME
     sleep 0.5
-    sql -f bench/contenders/rings/expire.sql
     middle=$EPOCHREALTIME end=$EPOCHREALTIME
-    until [ "$(sql -c "SELECT count(*) FROM idem_rings WHERE ring = 'full' AND state = 'empty'")" -eq "$number" ]; do
+    until [ "$(sweeper "SELECT count(*) FROM $map WHERE state = 'empty';")" -eq "$number" ]; do
         [ $((++sweeps)) -le 100 ] || die 'the window is not emptied'
-        ms=$(sql -c 'SET client_min_messages = warning' -c '\timing on' -c 'CALL idem_sweep()' | awk -v before="$ms" '/^Time: / {print before + $2}')
+        ms=$(sweeper '\timing on
+CALL idem_sweep();
+\timing off' | awk -v before="$ms" '/^Time: / {print before + $2}')
         end=$EPOCHREALTIME
     done
-    printf 'quiet\t%s\t%s\nbeside\t%s\t%s\n' "$start" "$middle" "$middle" "$end" >>"$claims/times"
+    note_time quiet "$start" "$middle"
+    note_time beside_an_emptying "$middle" "$end"
     sample 's until a full window is empty' "$case" ring "$number" "$(awk -v ms="$ms" 'BEGIN {printf "%.4f", ms / 1000}')"
 }
 
-# claims_overlapping_p99 KIND: of the transactions that overlapped with a time of that kind.
+# About as long as an emptying takes.
+use_processor() {
+    local start
+    sleep 0.2
+    start=$EPOCHREALTIME
+    sweeper 'SELECT count(*) FROM generate_series(1, 1000000) AS n WHERE n % 3 = 1;' >/dev/null
+    note_time beside_a_busy_session "$start" "$EPOCHREALTIME"
+}
+
+# claims_overlapping_p99 KIND: of the transactions that overlapped with a time of that kind. The last line of a log may be cut short.
 claims_overlapping_p99() {
     awk -v kind="$1" 'FILENAME ~ /times$/ {if ($1 == kind) {start[++times] = $2; end[times] = $3}; next}
-        {at = $5 + $6 / 1e6; for (i = 1; i <= times; i++) if (at >= start[i] && at - $3 / 1e6 < end[i]) {print $3; next}}' "$claims/times" "$claims"/log.* |
+        NF == 6 {at = $5 + $6 / 1e6; for (i = 1; i <= times; i++) if (at >= start[i] && at - $3 / 1e6 < end[i]) {print $3; next}}' "$claims/times" "$claims"/log.* |
         sort --numeric-sort | awk '{times[NR] = $1} END {printf "%.3f\n", times[int(NR * 0.99)] / 1000}'
 }
 

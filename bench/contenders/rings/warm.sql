@@ -1,5 +1,5 @@
--- Fills most of shared_buffers with what a claim of the contender reaches beside its row: a ring's filter and the index of its open window; of the
--- other contenders' indexes as much as there is room for. `contender`: its name.
+-- Fills most of shared_buffers with what a claim of the contender reaches beside its row, as far as there is room: a ring's filter, the index of its
+-- open window, and then those of its sealed ones; the other contenders' indexes. `contender`: its name.
 WITH
     indexes (contender, index, place) AS (
         SELECT CASE ring WHEN 'full' THEN 'ring' ELSE 'empty_ring' END, index::regclass, place
@@ -7,6 +7,11 @@ WITH
         JOIN idem_ring_registry USING (ring),
              LATERAL (VALUES (format('idem_ring_%s_filter', id), 1), (format('idem_ring_%s_%s_pkey', id, "window"), 2)) AS reached (index, place)
         WHERE state = 'open'
+        UNION ALL
+        SELECT 'ring', format('idem_ring_%s_%s_pkey', id, "window")::regclass, 3 + "window"
+        FROM idem_rings
+        JOIN idem_ring_registry USING (ring)
+        WHERE ring = 'full' AND state = 'sealed'
         UNION ALL VALUES ('no_ring', 'idem_keys_pkey'::regclass, 1), ('raw_on_conflict', 'raw_keys_pkey', 1)
         UNION ALL
         SELECT 'raw_partitioned', format('partitioned_keys_%s_pkey', number)::regclass, 8 - number FROM generate_series(0, 7) AS number),
