@@ -229,6 +229,7 @@ prove_recovery() {
             PG_REGRESS="$pgxs/test/regress/pg_regress" \
             ${IDEM_KILLS:+IDEM_KILLS="$IDEM_KILLS"} ${IDEM_FAULTS:+IDEM_FAULTS="$IDEM_FAULTS"} ${IDEM_SEED:+IDEM_SEED="$IDEM_SEED"} \
             ${IDEM_ALTERATIONS:+IDEM_ALTERATIONS="$IDEM_ALTERATIONS"} ${IDEM_COMBINATIONS:+IDEM_COMBINATIONS="$IDEM_COMBINATIONS"} \
+            ${LEAK_CALLS:+LEAK_CALLS="$LEAK_CALLS"} ${LEAK_ONLY:+LEAK_ONLY="$LEAK_ONLY"} \
             prove --verbose --timer -I "$pgxs/test/perl" -I "$work" $@
     ) || status=$?
     cp -R "$work/tmp_check/log" "$logs/$name" || true

@@ -68,6 +68,9 @@ def behind(page):
 
 
 def main():
+    if {"--help", "-h"} & set(sys.argv):
+        print(__doc__)
+        return 0
     pages = [pathlib.Path(name).resolve() for name in sys.argv[1:] if name != "--behind"] or [
         ROOT / "README.zh.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
     if "--behind" in sys.argv:

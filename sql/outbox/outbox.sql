@@ -96,7 +96,7 @@ COMMENT ON FUNCTION idem_outbox_take(text, integer, interval) IS
 'Gives out up to max_messages of the topic''s messages, oldest first, for as long as lease says (counted from now): until then nobody else gets them, and idem_outbox_ack or idem_outbox_nack with this fence say what became of them. Commit, and they are yours. attempt is 1 the first time.
 Of each key at most one message, and none while another one of that key is out, or is waiting for its next attempt. Messages of leases that ran out are taken back first: that counts as a failure. Never waits for another transaction''s end; sees what has committed by now, in every isolation level; when there is nothing to give out or to take back, writes nothing.
 NULL is the default of max_messages and lease.
-Errors: 22004 topic is null; 22023 topic empty or over 255 bytes, max_messages not from 1 to 10000, lease not positive; 25006 in a read-only transaction.';
+Errors: 22004 topic is null; 22023 topic empty or over 255 bytes, max_messages not from 1 to 10000, lease not positive or over idem.max_lease; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_outbox_ack(ids bigint[], fence bigint)
 RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -27,7 +27,7 @@ void describe_key(LoggedTable *logged, Relation table, Relation attached) {
     if (!find_main_key(attached, &key))
         ereport(ERROR, (errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
                         errmsg("table \"%s\" no longer has a key to log transitions by", RelationGetRelationName(attached)),
-                        errhint("Add a primary key, or attach the state machine anew without a log."), errtable(attached)));
+                        errhint("Add a primary key, or attach the state machine again without a log."), errtable(attached)));
     logged->key = CreateTemplateTupleDesc(key.count);
     for (int i = 0; i < key.count; i++) {
         logged->columns[i] = column_number(table, column_name(attached, key.columns[i]));

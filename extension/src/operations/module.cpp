@@ -77,7 +77,7 @@ void define_settings() {
     DefineCustomStringVariable("idem.databases", "The databases that the background worker sweeps.",
                                "There is one when idem is in shared_preload_libraries.", &databases, "", PGC_SIGHUP,
                                GUC_LIST_INPUT, check_databases, nullptr, nullptr);
-    DefineCustomIntVariable("idem.outbox_max_attempts", "How often a message is given out before it is parked.",
+    DefineCustomIntVariable("idem.outbox_max_attempts", "How many failures park a message of the outbox.",
                             "Asked when an attempt fails: by the session that gives the message back, or takes it back.",
                             &outbox_max_attempts, outbox_max_attempts, 1, INT_MAX, PGC_SUSET, 0, nullptr, nullptr, nullptr);
     DefineCustomBoolVariable("idem.outbox_notify", "Wake relays by NOTIFY when messages are published.",

@@ -387,7 +387,7 @@ BEGIN
     IF columns IS NULL THEN
         RAISE invalid_column_reference USING
             MESSAGE = format('table "%s" no longer has a key to log transitions by', (SELECT c.relname FROM pg_class c WHERE c.oid = attached)),
-            HINT = 'Add a primary key, or attach the state machine anew without a log.';
+            HINT = 'Add a primary key, or attach the state machine again without a log.';
     END IF;
     EXECUTE (SELECT format('SELECT jsonb_build_object(%s)',
                            string_agg(format(CASE WHEN (_idem_base_type(a.atttypid)).type < 16384 THEN '%L, ($1).%I' ELSE '%L, concat(($1).%I)' END,
