@@ -38,8 +38,29 @@ run_rings() {
         expect_rings
         empty_rings
     done
+    if [ "$ONLY" = rings ] && [ -n "${RINGS:-}" ]; then publish_rings; fi
     drop_rings
     sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
+}
+
+# The figures, the plot, and what stands between the two marks in docs/rings.md.
+publish_rings() {
+    make_figures
+    mkdir -p docs/plots
+    cp "$figures" docs/plots/rings-growth.tsv
+    if command -v gnuplot >/dev/null || scripts/deps.sh gnuplot-nox >&2; then
+        draw_panels rings lines '/s(,|$)|WAL' 'live keys' docs/plots/rings-growth.svg
+    fi
+    {
+        sed '/^<!-- figures/q' docs/rings.md
+        printf '\nMade by `%s` on %s, in %s min:\n\n' "$command_line" "$(date --utc +%F)" $((SECONDS / 60))
+        awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$samples"
+        printf '\nThe targets:\n\n'
+        tables ''
+        echo
+        sed -n '/^<!-- end of figures/,$p' docs/rings.md
+    } >"$scratch/rings.md"
+    cp "$scratch/rings.md" docs/rings.md
 }
 
 # rings_sizes MILLIONS: the sizes up to it.
