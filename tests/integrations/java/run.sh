@@ -82,6 +82,28 @@ check_readme() {
     [ "$result" = ok ]
 }
 
+# compile_readme CLASS CLASSPATH PATTERN ...: the README's blocks of Java that have these in them compile where CLASS.java has the word of
+# each behind a "//". What they use of an application is declared there.
+# shellcheck disable=SC2317 # called by run
+compile_readme() {
+    local class=$1 classpath=$2 result=ok
+    mkdir -p "$build/readme"
+    python3 - "$tests/$class.java" integrations/java/README.md "${@:3}" >"$build/readme/$class.java" <<'PY' || result='not ok'
+import re, sys
+text = open(sys.argv[1]).read()
+blocks = re.findall(r"^```java\n(.*?)^```$", open(sys.argv[2]).read(), re.M | re.S)
+for word in sys.argv[3:]:
+    found = [block for block in blocks if word in block]
+    assert len(found) == 1 and text.count(f"// {word}\n") == 1, f"{word}: {len(found)} blocks"
+    text = text.replace(f"// {word}\n", found[0])
+print(text)
+PY
+    javac -Xlint:all,-processing,-serial,-classfile,-try,-path -cp "$jar:$common:$classpath" -d "$build/readme" "$build/readme/$class.java" 2>&1 | sed 's/^/# /' ||
+        result='not ok'
+    printf '%s\n' "$result 1 - the README's lines in $class.java compile" 1..1
+    [ "$result" = ok ]
+}
+
 # serve NAME CLASSPATH MAIN DATABASE_URL TESTS ARGUMENT ...: the tests, which start MAIN as a process of their own
 serve() {
     run "$1: ${*:5}" java "${flags[@]}" -Dserver.class="$3" -Dserver.classpath="$jar:$build/$1:$common:$2" -Dserver.log="$build/$1.log" \
@@ -132,6 +154,7 @@ for framework; do
         jetty)
             compile jetty "$jetty" "${app[@]}" $tests/JettyServer.java
             serve_all jetty "$jetty" JettyServer "$(url "$PGHOST" "$PGPORT")"
+            run flows compile_readme ReadmeFlows "$jetty" context.lease JdbcIdem
             run_example
             ;;
         tomcat9)
@@ -147,6 +170,7 @@ for framework; do
             ;;
         spring)
             compile spring "$jetty:$spring" $tests/{Pool,SpringServer,SpringCases}.java
+            run beans compile_readme ReadmeBeans "$jetty:$spring" 'IdemFilter idem' IdemDataSource
             rm -f "$build/spring.log"
             make_database
             serve spring "$jetty:$spring" SpringServer "$(url "$PGHOST" "$PGPORT")" SpringCases
