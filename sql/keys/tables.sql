@@ -1,6 +1,6 @@
--- Where keys live. All access goes through the functions.
+-- The table of keys. All access goes through the functions.
 
--- The columns that every row has come first: that keeps rows small and reading them cheap.
+-- NOT NULL columns come first, which keeps rows small and cheap to read.
 CREATE TABLE idem_keys (
     created_at       timestamptz NOT NULL,
     expires_at       timestamptz NOT NULL,
@@ -21,16 +21,16 @@ CREATE TABLE idem_keys (
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
 COMMENT ON TABLE idem_keys IS
-'Idempotency keys: one row for each key in its scope. No column that changes is indexed, and pages keep some room, so that completions are heap-only updates. For the extension''s owner to read; change it only by the functions. User triggers and row-level security on it have no effect on them.';
+'Idempotency keys: one row for each key in its scope. No column that changes is indexed, and pages keep some room, so that completions are heap-only updates. The extension''s owner may read it; change it only by the functions. User triggers and row-level security on it have no effect on the functions.';
 COMMENT ON COLUMN idem_keys.created_at IS 'When the current attempt was claimed (database time).';
 COMMENT ON COLUMN idem_keys.expires_at IS 'When the retention ends; infinity: never.';
-COMMENT ON COLUMN idem_keys.attempt IS 'Which attempt at the work this is, from 1.';
+COMMENT ON COLUMN idem_keys.attempt IS 'Number of this attempt at the work, from 1.';
 COMMENT ON COLUMN idem_keys.state IS 'p: in progress (leased), c: completed, r: released, d: in doubt.';
 COMMENT ON COLUMN idem_keys.scope IS 'The space in which the key is unique; at most 255 bytes.';
 COMMENT ON COLUMN idem_keys.key IS 'The key; 1 to 1024 bytes.';
 COMMENT ON COLUMN idem_keys.lease_until IS 'When the holder''s lease ends; NULL in transactional mode.';
 COMMENT ON COLUMN idem_keys.fence IS 'Fencing token of the last holder; NULL in transactional mode.';
-COMMENT ON COLUMN idem_keys.completed_at IS 'When a leased key was completed; NULL in transactional mode, where created_at is as good.';
+COMMENT ON COLUMN idem_keys.completed_at IS 'When a leased key was completed; NULL in transactional mode, where created_at serves instead.';
 COMMENT ON COLUMN idem_keys.status_code IS 'Status code stored with the response.';
 COMMENT ON COLUMN idem_keys.response_omitted IS 'True when the response was too large to be stored, or was removed (response_ttl of the scope, idem_redact); otherwise NULL.';
 COMMENT ON COLUMN idem_keys.owner IS 'The holder''s nonce, if it gave one.';
