@@ -1,4 +1,4 @@
--- Scopes: retention, lease and response policy, and who may use them.
+-- Scopes: policies for retention, leases and responses, and owners.
 
 CREATE TABLE idem_scopes (
     scope                text COLLATE "C" PRIMARY KEY,
@@ -24,12 +24,12 @@ COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scop
 COMMENT ON COLUMN idem_scopes.scope IS 'The scope.';
 COMMENT ON COLUMN idem_scopes.ttl IS 'How long its keys stay unique; NULL: idem.default_ttl.';
 COMMENT ON COLUMN idem_scopes.keep_forever IS 'True: its keys never expire, whatever ttl a call gives.';
-COMMENT ON COLUMN idem_scopes.lease IS 'How long a lease lasts when the call does not say; NULL: idem.default_lease.';
-COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes a lapsed key over; manual: it is in doubt until an operator decides.';
+COMMENT ON COLUMN idem_scopes.lease IS 'Length of a lease when the call gives none; NULL: idem.default_lease.';
+COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes over a key whose lease has run out; manual: the key is in doubt until an operator decides.';
 COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
-COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: everybody.';
+COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: every role may.';
 COMMENT ON COLUMN idem_scopes.response_ttl IS 'How long responses are kept, from the completion on; the sweep removes older ones, and keeps the keys. NULL: as long as the key.';
-COMMENT ON COLUMN idem_scopes.missing_key IS 'What idem_http_begin says to a request that needs a key and has none: reject or run; NULL: reject.';
+COMMENT ON COLUMN idem_scopes.missing_key IS 'How idem_http_begin treats a request that needs a key and has none: reject or run; NULL: reject.';
 COMMENT ON COLUMN idem_scopes.keyed_methods IS 'The HTTP methods that need a key; NULL: POST and PATCH.';
 COMMENT ON COLUMN idem_scopes.unstored_statuses IS 'The statuses of responses that idem_http_complete does not store, such as 429 or 5xx; NULL: none.';
 COMMENT ON COLUMN idem_scopes.documentation_url IS 'The page on keys that rejections name; NULL: none.';
@@ -55,16 +55,16 @@ CREATE FUNCTION idem_scope_set(scope text, ttl interval DEFAULT NULL, keep_forev
                                ring text DEFAULT NULL, response_ttl interval DEFAULT NULL)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_scope_set(text, interval, boolean, interval, text, integer, regrole, text, interval) IS
-'Registers a scope, or changes its policy; NULL leaves as is, owner ''-'' takes the owner away. Holds for every session at once. Operators.
-response_ttl: the sweep removes responses that were stored that long ago, those that are there already included, and keeps the keys; replays then say response_omitted.
-ring: the scope''s new keys go into that ring (idem_ring_create), whose retention is then their ttl; keys that it has already still count. Waits until the transactions that have claimed a key of any scope end, and claims wait for it until it commits. idem_scope_reset(scope, ''ring'') takes the scope out again.
+'Registers a scope, or changes its policy. NULL leaves a setting as it is; owner ''-'' removes the owner. Takes effect in every session at once. Operators.
+response_ttl: the sweep removes responses that were stored that long ago, including those that are there already, and keeps the keys; replays then say response_omitted.
+ring: the scope''s new keys go into this ring (idem_ring_create), whose retention is then their ttl. Keys that the scope has already still count. The call waits until the transactions that have claimed a key of any scope end, and claims wait for it until it commits. idem_scope_reset(scope, ''ring'') takes the scope out again.
 Errors: 22004 scope is null; 22023 scope over 255 bytes, ttl, lease or response_ttl not positive, unknown on_lease_expiry (takeover, manual), negative max_response_size, keep_forever of a scope in a ring; 42501 the scope has an owner whose privileges the caller lacks; 42704 there is no such ring; 54000 the scope has left too many rings that still have keys of it.';
 
 CREATE FUNCTION idem_scope_reset(scope text, VARIADIC settings text[])
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_scope_reset(text, text[]) IS
-'Takes settings of a scope back to their default, by the names that they have in idem_scope_set and idem_http_scope_set: idem_scope_reset(''payments'', ''ttl'', ''owner''). The scope stays registered. True if it is; false: it is not, so it has the defaults already. Holds for every session at once. Operators.
+'Resets settings of a scope to their defaults, by the names that they have in idem_scope_set and idem_http_scope_set: idem_scope_reset(''payments'', ''ttl'', ''owner''). The scope stays registered. Returns true; false: the scope is not registered, so it has the defaults already. Takes effect in every session at once. Operators.
 Errors: 22004 scope, settings or one of them is null; 22023 scope over 255 bytes, a setting that scopes do not have; 25006 in a read-only transaction; 42501 the scope has an owner whose privileges the caller lacks.';
 
 CREATE FUNCTION idem_scope_drop(scope text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if there was one. Operators.';
+COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if the scope was registered. Operators.';
