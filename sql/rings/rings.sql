@@ -1,10 +1,10 @@
--- Rings: keys in windows by the time of their claim, so that a claim does not get dearer with the keys that are kept, and forgetting
--- them costs nothing. extension/src/storage/ring.hpp says how they are stored.
+-- Rings: keys in windows, by the time of their claim. The cost of a claim does not grow with the number of keys, and removing
+-- expired keys costs nothing. extension/src/storage/ring.hpp describes the storage.
 
 CREATE FUNCTION idem_filter_handler(internal) RETURNS index_am_handler LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_filter_handler(internal) IS 'Internal: the handler of the access method idem_filter.';
 CREATE ACCESS METHOD idem_filter TYPE INDEX HANDLER idem_filter_handler;
-COMMENT ON ACCESS METHOD idem_filter IS 'The Bloom filter of a ring, as an index of its map. Queries cannot use it; REINDEX empties it, and the next sweep fills it again.';
+COMMENT ON ACCESS METHOD idem_filter IS 'The Bloom filter of a ring, as an index on its map. Queries cannot use it; REINDEX empties it, and the next sweep fills it again.';
 CREATE OPERATOR CLASS idem_filter_ops DEFAULT FOR TYPE smallint USING idem_filter AS STORAGE smallint;
 
 CREATE TABLE idem_ring_registry (
@@ -12,8 +12,8 @@ CREATE TABLE idem_ring_registry (
     ring      text COLLATE "C" NOT NULL UNIQUE,
     retention interval NOT NULL
 );
-COMMENT ON TABLE idem_ring_registry IS 'The rings. Their windows are the tables idem_ring_<id>_<number>, and idem_ring_<id> says in which state each is. Change it only by the functions.';
-COMMENT ON COLUMN idem_ring_registry.id IS 'What the ring''s tables are named by.';
+COMMENT ON TABLE idem_ring_registry IS 'The rings. The windows of a ring are the tables idem_ring_<id>_<number>; the table idem_ring_<id> has the state of each. Change it only by the functions.';
+COMMENT ON COLUMN idem_ring_registry.id IS 'The id in the names of the ring''s tables.';
 COMMENT ON COLUMN idem_ring_registry.ring IS 'The name of the ring.';
 COMMENT ON COLUMN idem_ring_registry.retention IS 'How long a key is retained, from its claim on.';
 SELECT pg_catalog.pg_extension_config_dump('idem_ring_registry', '');
@@ -25,11 +25,11 @@ CREATE TABLE idem_scope_places (
     through    bigint,
     PRIMARY KEY (scope, ring)
 );
-COMMENT ON TABLE idem_scope_places IS 'Where the keys of scopes are that live in a ring, or have left one. A scope without rows has all of its keys in idem_keys itself. Change it only by the functions.';
+COMMENT ON TABLE idem_scope_places IS 'The places of the keys of each scope that lives in a ring, or has left one. A scope without rows has all of its keys in idem_keys itself. Change it only by the functions.';
 COMMENT ON COLUMN idem_scope_places.scope IS 'The scope.';
 COMMENT ON COLUMN idem_scope_places.ring IS 'The id of a ring; 0: idem_keys itself.';
-COMMENT ON COLUMN idem_scope_places.is_current IS 'Whether new keys go there. If not, it may still have older ones, until the sweeper removes the row.';
-COMMENT ON COLUMN idem_scope_places.through IS 'Of a ring that the scope has left: the last generation of windows that may have its keys.';
+COMMENT ON COLUMN idem_scope_places.is_current IS 'Whether new keys go to this place. If not, the place may still have older ones, until the sweeper removes the row.';
+COMMENT ON COLUMN idem_scope_places.through IS 'The last generation of windows that may have keys of the scope; only for a ring that the scope has left.';
 SELECT pg_catalog.pg_extension_config_dump('idem_scope_places', '');
 
 CREATE TRIGGER idem_definitions_changed AFTER INSERT OR UPDATE OR DELETE ON idem_ring_registry
@@ -49,11 +49,11 @@ COMMENT ON TRIGGER idem_definitions_truncated ON idem_scope_places IS 'Makes eve
 
 CREATE FUNCTION idem_ring_row_arrived() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_row_arrived() IS
-'Internal: a trigger on the windows of rings. A row that comes other than by a claim (COPY, logical replication, INSERT) is not in the filter: from then on, claims look for every key in that window, until the next sweep has filled the filter again.';
+'Internal: a trigger on the windows of rings. A row that does not come from a claim (COPY, logical replication, INSERT) is not in the filter. From then on, claims look for every key in that window, until the next sweep has filled the filter again.';
 
 CREATE FUNCTION idem_ring_adopt(ring_id integer) RETURNS void LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_adopt(integer) IS
-'Internal: makes the ring''s tables depend on the extension, so that DROP EXTENSION takes them along. A dump loses that; the sweeper calls it again.';
+'Internal: makes the ring''s tables depend on the extension, so that DROP EXTENSION drops them. A dump loses that dependency; the sweeper calls the function again.';
 
 CREATE FUNCTION idem_ring_check() RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_check() IS 'Internal: raises 55000 unless the tables that rings need are those of the installation.';
@@ -108,7 +108,7 @@ BEGIN
         EXECUTE format('COMMENT ON TABLE %s_%s IS %L', map, number,
                        format('A window of ring "%s" of extension idem, a part of idem_keys. Change it only by the extension''s functions.', ring));
     END LOOP;
-    -- Whatever ALTER DEFAULT PRIVILEGES gave.
+    -- Revoke what ALTER DEFAULT PRIVILEGES granted.
     FOR created IN SELECT oid FROM pg_class WHERE relkind = 'r' AND (oid = map::regclass OR oid IN (SELECT to_regclass(map || '_' || n) FROM generate_series(0, 31) n)) LOOP
         FOR grantee IN SELECT DISTINCT a.grantee AS role FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = created AND a.grantee <> c.relowner LOOP
             EXECUTE format('REVOKE ALL ON %s FROM %s', created, CASE grantee.role WHEN 0 THEN 'PUBLIC' ELSE grantee.role::regrole::text END);
@@ -118,7 +118,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_ring_create(text, interval, integer) IS
-'Creates a ring: storage for keys that are all retained for the same time, whose claims cost the same however many there are, and which is emptied by whole windows. windows: how many tables share the retention, 3 to 32; NULL: 8. One takes new keys, each for retention / (windows - 2); the others keep what came before. Then: idem_scope_set(scope, ring => ring). The sweeper opens and empties the windows. Operators.
+'Creates a ring: storage for keys that all have the same retention. A claim costs the same however many keys the ring has, and expired keys are removed by whole windows. windows: how many tables share the retention, 3 to 32; NULL: 8. One window takes new keys, for retention / (windows - 2); the others keep the keys that came before. Then call idem_scope_set(scope, ring => ring). The sweeper opens and empties the windows. Operators.
 Errors: 22004 ring or retention is null; 22023 ring not of 1 to 255 bytes, retention not positive, windows not from 3 to 32; 22008 retention beyond the range of timestamps; 42710 the ring exists.';
 
 CREATE FUNCTION idem_ring_drop(ring text)
@@ -136,7 +136,7 @@ BEGIN
     IF ring IS NULL THEN
         RAISE EXCEPTION 'ring must not be null' USING ERRCODE = 'null_value_not_allowed';
     ELSIF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        -- An older snapshot does not see who uses the ring by now.
+        -- An older snapshot may not see the scopes that use the ring by now.
         RAISE EXCEPTION 'idem_ring_drop() needs the isolation level READ COMMITTED' USING ERRCODE = 'invalid_transaction_state';
     END IF;
     EXECUTE format('SELECT %s.idem_ring_check()', home);
@@ -152,7 +152,7 @@ BEGIN
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', map);
         EXECUTE format('SELECT array_agg(w.number ORDER BY w.number) FROM ONLY %s w WHERE w.state IN (''open'', ''sealed'')', map) INTO numbers;
     END IF;
-    -- Without a map, or with an empty one as after the restore of a schema without its data, no window can have a key.
+    -- No window can have a key when the map is missing, or empty as after the restore of a schema without its data.
     IF numbers IS NOT NULL THEN
         EXECUTE format('SELECT p.scope FROM ONLY %s.idem_scope_places p WHERE p.ring = $1 AND p.is_current ORDER BY p.scope LIMIT 1', home) INTO scope USING id;
         IF scope IS NOT NULL THEN
@@ -184,11 +184,11 @@ END
 $$;
 COMMENT ON FUNCTION idem_ring_drop(text) IS
 'Drops a ring that no scope lives in and that holds no live key. Waits for transactions that have claimed keys of any scope. Operators.
-Errors: 22004 ring is null; 25000 in a transaction that is REPEATABLE READ or SERIALIZABLE; 42704 there is no such ring; 55006 a scope lives in it, or it holds live keys.';
+Errors: 22004 ring is null; 25000 the transaction is REPEATABLE READ or SERIALIZABLE; 42704 there is no such ring; 55006 a scope lives in it, or it holds live keys.';
 
 CREATE FUNCTION idem_ring_rebuild_filter(ring text) RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_rebuild_filter(text) IS
-'Fills the ring''s filter again from the keys in its sealed windows; a damaged filter is emptied, and the next sweep fills it. Needed after rows have come into a window other than by a claim while its trigger was disabled. Operators.
+'Fills the ring''s filter again from the keys in its sealed windows. A damaged filter is emptied, and the next sweep fills it. Needed after rows have come into a window other than by a claim while the window''s trigger was disabled. Operators.
 Errors: 22004 ring is null; 42704 there is no such ring; 55P03 another session is changing the ring; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_ring_windows(OUT ring text, OUT retention interval, OUT windows integer, OUT number integer, OUT state text, OUT opened_at timestamptz,
@@ -199,7 +199,7 @@ COMMENT ON FUNCTION idem_ring_windows() IS 'Internal: the rows of the view idem_
 
 CREATE FUNCTION idem_ring_filters(OUT ring text, OUT is_missing boolean, OUT damaged_pages bigint)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_ring_filters() IS 'Internal, for idem_health: of each ring, whether its filter is missing, and how many of its pages are damaged. Reads the whole filter.';
+COMMENT ON FUNCTION idem_ring_filters() IS 'Internal, for idem_health: for each ring, whether its filter is missing, and how many of the filter''s pages are damaged. Reads the whole filter.';
 
 CREATE VIEW idem_rings AS
     SELECT w.ring, w.retention, w.windows, w.number AS "window", w.state, w.opened_at, w.closed_at, w.until, w.keys, w.bytes, w.filter_bytes, w.false_positives
@@ -207,13 +207,13 @@ CREATE VIEW idem_rings AS
 COMMENT ON VIEW idem_rings IS 'The windows of each ring. Operators.';
 COMMENT ON COLUMN idem_rings.ring IS 'The ring.';
 COMMENT ON COLUMN idem_rings.retention IS 'How long its keys are retained, from their claim on.';
-COMMENT ON COLUMN idem_rings.windows IS 'How many windows it has.';
-COMMENT ON COLUMN idem_rings."window" IS 'The number of this one, from 0.';
-COMMENT ON COLUMN idem_rings.state IS 'open: takes new keys; sealed: is looked in; expired: waits to be emptied; empty.';
-COMMENT ON COLUMN idem_rings.opened_at IS 'When it was last opened.';
-COMMENT ON COLUMN idem_rings.closed_at IS 'When it was closed; NULL: it was not.';
-COMMENT ON COLUMN idem_rings.until IS 'When the retention of its last key ends; NULL: not known, or none.';
-COMMENT ON COLUMN idem_rings.keys IS 'How many keys it has: counted when its filter was filled, else estimated from its size.';
-COMMENT ON COLUMN idem_rings.bytes IS 'The size of its table and its index.';
+COMMENT ON COLUMN idem_rings.windows IS 'Number of windows of the ring.';
+COMMENT ON COLUMN idem_rings."window" IS 'Number of this window, from 0.';
+COMMENT ON COLUMN idem_rings.state IS 'open: takes new keys; sealed: claims look for keys in it; expired: waits to be emptied; empty.';
+COMMENT ON COLUMN idem_rings.opened_at IS 'When the window was last opened.';
+COMMENT ON COLUMN idem_rings.closed_at IS 'When the window was closed; NULL: it was not.';
+COMMENT ON COLUMN idem_rings.until IS 'When the retention of the window''s last key ends; NULL: not known, or none.';
+COMMENT ON COLUMN idem_rings.keys IS 'Number of keys in the window: counted when the filter was filled, else estimated from the window''s size.';
+COMMENT ON COLUMN idem_rings.bytes IS 'The size of the window''s table and its index.';
 COMMENT ON COLUMN idem_rings.filter_bytes IS 'The size of the ring''s filter, which all windows share.';
-COMMENT ON COLUMN idem_rings.false_positives IS 'Of keys that are not in it, the share that the filter says may be, measured when it was filled; NULL: the filter does not cover the window, so that claims look into its index.';
+COMMENT ON COLUMN idem_rings.false_positives IS 'Of the keys that are not in the window, the share that may be there according to the filter, measured when it was filled. NULL: the filter does not cover the window, so claims search its index.';

@@ -1,4 +1,4 @@
--- Sessions keep what tables of definitions say in memory. The triggers on those tables fire for each row: a subscriber of logical
+-- Sessions cache the tables of definitions. The triggers on those tables are row triggers, because a subscriber of logical
 -- replication fires no others.
 
 CREATE FUNCTION idem_definitions_changed() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME';
