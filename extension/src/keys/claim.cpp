@@ -239,11 +239,10 @@ void complete_claim(const KeyTable &table, const ClaimRequest &request, const Sc
 
 void raise_if_held(const Claimed &claimed, const text *key) {
     if (claimed.outcome == Outcome::in_doubt)
-        ereport(
-            ERROR,
-            (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in doubt", text_to_cstring(key)),
-             errdetail("Its holder's lease ran out before it completed, and the scope leaves it to an operator what to do."),
-             errhint("Settle it with idem_resolve or idem_forget.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in doubt", text_to_cstring(key)),
+                 errdetail("Its holder's lease ran out before it completed, and the scope leaves the decision to an operator."),
+                 errhint("Settle it with idem_resolve or idem_forget.")));
     if (claimed.outcome == Outcome::in_flight)
         ereport(ERROR, (errcode(ERRCODE_IDEM_UNDECIDED), errmsg("key \"%s\" is in flight", text_to_cstring(key)),
                         claimed.has_row ? errdetail("Its holder's lease ends at %s.",

@@ -229,7 +229,7 @@ ScopePlaces moved(const ScopePlaces &from, int ring, int64 through, const text *
             ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
                             errmsg("scope \"%s\" still has keys in too many places", text_to_cstring(scope)),
                             errdetail("It has left %d rings and cannot leave another one.", ScopePlaces::kMax - 1),
-                            errhint("Try again when keys have expired there and the sweeper has come by.")));
+                            errhint("Try again when keys have expired there and the sweeper has run.")));
         ScopePlace left = from.places[i];
         left.through = left.is_current ? through : left.through;
         left.is_current = false;

@@ -37,7 +37,7 @@ NumberColumn number_column(Relation table, AttrNumber number) {
         ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                         errmsg("column \"%s\" of table \"%s\" is of type %s", NameStr(column->attname),
                                RelationGetRelationName(table), format_type_be(column->atttypid)),
-                        errdetail("What is adjusted must be a number."), errtablecol(table, number)));
+                        errdetail("Only a number can be adjusted."), errtablecol(table, number)));
     return {type, typmod};
 }
 

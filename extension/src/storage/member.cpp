@@ -185,8 +185,7 @@ void check_secrets(Relation table, const MemberLayout &layout) {
     if (RelationGetIndexList(table) != NIL)
         raise_not_as_installed(layout.name, "It has an index.");
     if (table->rd_rel->relreplident == REPLICA_IDENTITY_FULL)
-        raise_not_as_installed(layout.name,
-                               "Its replica identity is full, so logical replication would carry what is deleted.");
+        raise_not_as_installed(layout.name, "Its replica identity is full, so logical replication would carry deleted rows.");
 }
 
 void check(Relation relation, const MemberLayout &layout) {

@@ -272,7 +272,7 @@ CREATE FUNCTION _idem_raise_if_held(claimed _idem_claimed, key text) RETURNS voi
 BEGIN
     IF claimed.outcome = 'in_doubt' THEN
         RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in doubt', key),
-            DETAIL = 'Its holder''s lease ran out before it completed, and the scope leaves it to an operator what to do.',
+            DETAIL = 'Its holder''s lease ran out before it completed, and the scope leaves the decision to an operator.',
             HINT = 'Settle it with idem_resolve or idem_forget.';
     ELSIF claimed.outcome = 'in_flight' THEN
         RAISE EXCEPTION USING ERRCODE = 'ID005', MESSAGE = format('key "%s" is in flight', key),

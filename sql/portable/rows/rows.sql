@@ -700,7 +700,7 @@ BEGIN
     IF base.type <> ALL ('{smallint,integer,bigint,numeric,real,double precision}'::regtype[]) THEN
         RAISE datatype_mismatch
             USING MESSAGE = format('column "%s" of table "%s" is of type %s', column_name, t.relation, format_type(entry.atttypid, NULL)),
-            DETAIL = 'What is adjusted must be a number.';
+            DETAIL = 'Only a number can be adjusted.';
     ELSIF delta::text IN ('NaN', 'Infinity', '-Infinity') THEN
         PERFORM _idem_invalid('delta must be finite');
     ELSIF calc = 'pg_catalog.numeric' AND NOT (base.type = 'numeric'::regtype AND base.typmod < 0)
