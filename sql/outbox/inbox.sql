@@ -3,6 +3,6 @@
 CREATE FUNCTION idem_consume(consumer text, message_id text, ttl interval DEFAULT NULL, scope text DEFAULT 'inbox')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_consume(text, text, interval, text) IS
-'True: this message is new to this consumer; have its effect in this transaction. False: its effect has committed before. Either way it may be acknowledged, once this transaction has committed. A rollback makes the message new again. Waits for a transaction that has the same message in hand.
-It is the claim of the key idem_key(consumer, message_id) in the scope, whose policy and owner apply (NULL: ''inbox''); ttl: how long the message is remembered, longer than the broker may redeliver it.
-Errors: 22004 consumer or message_id is null; 22023 one is empty, or both together have over 1024 bytes; the others as idem_claim.';
+'Claims a message for a consumer, in this transaction; true if the message is new to this consumer. True: process the message in this transaction. False: it was processed before, and that has committed. In both cases it may be acknowledged to the broker, once this transaction has committed. A rollback makes the message new again. Waits for a transaction that is processing the same message.
+Claims the key idem_key(consumer, message_id) in the scope, whose policy and owner apply (NULL: ''inbox''). ttl: how long the message is remembered; longer than the broker may redeliver it.
+Errors: 22004 consumer or message_id is null; 22023 one is empty, or both together are over 1024 bytes; the others as idem_claim.';
