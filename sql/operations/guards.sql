@@ -1,16 +1,16 @@
--- The guards of versions and states, for a question at an application's start: test suites, schema tools and migrations that make
--- a table again drop its triggers without a word.
+-- The guards of versions and states, for applications to check when they start: test suites, schema tools and migrations that
+-- recreate a table drop its triggers without a warning.
 
 CREATE VIEW idem_guards AS
     WITH RECURSIVE guards AS (
-        -- A trigger with one of the functions that was made by hand, and does not fire for every row, is no guard.
+        -- A trigger that was created by hand with one of these functions, and does not fire for every row, is not a guard.
         SELECT t.oid, t.tgrelid, CASE WHEN t.tgnargs = 1 THEN 'version' ELSE 'state' END AS kind,
                pg_catalog.string_to_array(pg_catalog.regexp_replace(pg_catalog.encode(t.tgargs, 'hex'), '(..)', '\1 ', 'g'), '00 ') AS arguments
           FROM pg_catalog.pg_trigger t
          WHERE t.tgparentid = 0 AND t.tgqual IS NULL AND t.tgattr = ''
            AND (t.tgfoid = 'idem_version_guard'::pg_catalog.regproc AND t.tgnargs = 1 AND t.tgtype & 83 = 19
                 OR t.tgfoid = 'idem_state_guard'::pg_catalog.regproc AND t.tgnargs = 4 AND t.tgtype & 87 = 21)),
-    -- With their copies on partitions.
+    -- Guards with their copies on partitions.
     copies AS (
         SELECT g.oid AS guard, t.oid, t.tgenabled FROM guards g JOIN pg_catalog.pg_trigger t ON t.oid = g.oid
         UNION ALL
@@ -23,10 +23,10 @@ CREATE VIEW idem_guards AS
            g.kind = 'version' OR pg_catalog.decode(g.arguments[4], 'hex') = 'valid'::pg_catalog.bytea AS is_valid
       FROM guards g;
 COMMENT ON VIEW idem_guards IS
-'The guards of this database: one row for each version column (optimistic_enable) and each state column (idem_machine_attach). A partitioned table is one row, its partitions are none.';
+'The guards of this database: one row for each version column (optimistic_enable) and each state column (idem_machine_attach). A partitioned table has one row; its partitions have none.';
 COMMENT ON COLUMN idem_guards.target IS 'The table.';
 COMMENT ON COLUMN idem_guards.kind IS 'version or state.';
-COMMENT ON COLUMN idem_guards.column_name IS 'The column that is guarded, as it was called when the guard was made.';
-COMMENT ON COLUMN idem_guards.machine IS 'The state machine; null for a version.';
-COMMENT ON COLUMN idem_guards.is_enabled IS 'Whether the guard fires, also on every partition. Of the portable edition on Citus: false for a distributed table, where only idem_transition and optimistic_update go by it.';
-COMMENT ON COLUMN idem_guards.is_valid IS 'Whether the rows that were there before the guard are known to obey it: false after idem_machine_attach with validate => false, until idem_machine_validate.';
+COMMENT ON COLUMN idem_guards.column_name IS 'The guarded column, by the name that it had when the guard was created.';
+COMMENT ON COLUMN idem_guards.machine IS 'The state machine; NULL for a version.';
+COMMENT ON COLUMN idem_guards.is_enabled IS 'Whether the guard fires, also on every partition. In the portable edition on Citus: false for a distributed table, where only idem_transition and optimistic_update check it.';
+COMMENT ON COLUMN idem_guards.is_valid IS 'Whether the rows that are older than the guard are known to obey it: false after idem_machine_attach with validate => false, until idem_machine_validate.';

@@ -1,9 +1,9 @@
--- What an operator would want to know before a night's sleep.
+-- Checks for operators, each with a level to alert on.
 
 CREATE FUNCTION idem_health_library(OUT version text, OUT source text, OUT is_preloaded boolean, OUT trouble text)
 RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_health_library() IS
-'Internal, for idem_health: the version of the library, the commit that it was built from (NULL: not known), whether it was preloaded, and what it finds changed on the extension''s tables.';
+'Internal, for idem_health: the version of the library, the commit that it was built from (NULL: unknown), whether it was preloaded, and what it finds changed on the extension''s tables.';
 
 CREATE FUNCTION idem_health(OUT check_name text, OUT level text, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -11,7 +11,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     most_expired CONSTANT bigint := 10000;
-    most_pages CONSTANT bigint := 10000; -- of each table of keys; more are sampled
+    most_pages CONSTANT bigint := 10000; -- of each table of keys; larger tables are sampled
     library   record;
     installed text := (SELECT extversion FROM pg_extension WHERE extname = 'idem');
     home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
@@ -95,7 +95,7 @@ BEGIN
                coalesce(', the first since ' || min(prepared), ''))
         FROM pg_prepared_xacts WHERE database = current_database();
 
-    -- The tables of others
+    -- The application's tables
     RETURN QUERY SELECT 'guards', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'critical' END,
         CASE WHEN count(*) = 0 THEN 'No guard of a version or a state is disabled.'
              ELSE format('%s disabled guards let changes pass unchecked: %s', count(*),
@@ -106,7 +106,7 @@ BEGIN
                WHERE d.refclassid = 'pg_proc'::regclass AND t.tgenabled IN ('D', 'R')
                  AND d.refobjid IN (to_regproc(home || '.idem_state_guard'), to_regproc(home || '.idem_version_guard'))) disabled;
 
-    -- What is in the tables, if they are those
+    -- The contents of the tables, if these are as they were installed
     IF library.trouble IS NOT NULL THEN
         RETURN;
     END IF;
@@ -120,7 +120,7 @@ BEGIN
     RETURN QUERY SELECT 'statistics', CASE WHEN shared = 0 THEN 'ok' ELSE 'notice' END,
         CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'
              ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END;
-    -- After a large sweep there are many until autovacuum comes.
+    -- After a large sweep there are many until autovacuum runs.
     RETURN QUERY SELECT 'dead_rows',
         CASE WHEN bool_or(dead > 10000 + 0.2 * live AND vacuumed <= clock_timestamp() - interval '1 hour') THEN 'warning'
              WHEN bool_or(dead > 10000 + 0.2 * live) THEN 'notice' ELSE 'ok' END,
@@ -129,8 +129,8 @@ BEGIN
                      coalesce(greatest(pg_stat_get_last_vacuum_time(relation), pg_stat_get_last_autovacuum_time(relation)),
                               pg_postmaster_start_time()) AS vacuumed
                 FROM unnest(ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates', 'idem_counters']) AS name, to_regclass(home || '.' || name) AS relation) counts;
-    -- Of each topic, the first message that can be given out: it is due, and no earlier message of its key has a delay. Beside it the
-    -- first that never had a delay and never failed, which may have been due for longer. Neither reads the whole outbox.
+    -- Two candidates for each topic: the first message that can be given out (it is due, and no earlier message of its key has a delay),
+    -- and the first one that never had a delay and never failed, which may have been due for longer. Neither search reads the whole outbox.
     EXECUTE format('WITH RECURSIVE topics AS ((SELECT topic FROM %1$s.idem_outbox ORDER BY topic LIMIT 1) UNION ALL '
                    'SELECT n.topic FROM topics t, LATERAL (SELECT topic FROM %1$s.idem_outbox o WHERE o.topic > t.topic '
                    'ORDER BY o.topic LIMIT 1) n), '
@@ -171,7 +171,7 @@ BEGIN
                     ELSE 'ONLY %1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
             ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
             INTO sample USING 100 * share, clock_timestamp();
-        -- Sweeps come at intervals; nobody sweeps if none has come to its end for a day.
+        -- Sweeps run at intervals: if none has finished for a day, they do not work.
         EXECUTE format('SELECT max(complete_from) FROM %s.idem_sweeps WHERE swept = $1', home) INTO since USING to_regclass(home || '.' || space);
         RETURN QUERY SELECT 'sweep_lag_of_' || space,
             CASE WHEN sample.expired / share <= greatest(most_expired, 0.2 * sample.live_rows / share) THEN 'ok'
@@ -189,4 +189,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_health() IS
-'What an operator would want to know: one row per check, with its level (ok, notice, warning, critical) and the figures it rests on. A supported set-up shows nothing above notice: alert on warning and critical. docs/monitoring.md says what each means and what to do. Reads some 10,000 pages of each table of keys at most; of larger tables, the figures are estimates. Counts all scopes and names no key. Operators.';
+'Checks the installation, the server and the tables: one row per check, with its level (ok, notice, warning, critical) and the figures on which the level is based. A supported set-up shows nothing above notice: alert on warning and critical. docs/monitoring.md says what each check means and what to do. Reads at most about 10,000 pages of each table of keys; for larger tables, the figures are estimates. Examines all scopes and names no key. Operators.';

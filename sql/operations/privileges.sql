@@ -1,7 +1,7 @@
--- Which role may use which object. Nothing that touches idem's tables is for PUBLIC; applications and operators are two grants.
+-- Which roles may use which objects. Nothing that touches idem's tables is for PUBLIC; applications and operators have separate grants.
 
--- The one list that says which object is for whom. A function that it does not name is for applications, a relation for nobody but the owner.
--- From 17 on the types of rows and arrays are members, too; they have no privileges of their own.
+-- The only list of audiences. A function that it does not name is for applications, a relation that it does not name is for the owner alone.
+-- From PostgreSQL 17 on, the types of rows and arrays are members, too; they have no privileges of their own.
 CREATE FUNCTION idem_members(OUT objid oid, OUT kind text, OUT name text, OUT audience text, OUT privilege text, OUT owner oid, OUT acl aclitem[],
                              OUT is_new boolean)
 RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE ROWS 150
@@ -16,7 +16,7 @@ SET search_path = pg_catalog, pg_temp AS $$
                 WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                                  'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
                                  'idem_http_key', 'idem_version') THEN 'public'
-                -- Guards are put on the callers' own tables.
+                -- Guards are created on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
                   OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
                                  'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
@@ -45,7 +45,7 @@ SET search_path = pg_catalog, pg_temp AS $$
        AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c')
 $$;
 COMMENT ON FUNCTION idem_members() IS
-'Internal: each object of the extension that has privileges, and the audience that one of them (EXECUTE, SELECT, USAGE) is for: public; application and operator, by idem_grant; named, the roles that somebody names in a GRANT; owner, nobody else. is_new: it was made by the installation or by the last update.';
+'Internal: each object of the extension that has privileges, and the audience of its privilege (EXECUTE, SELECT or USAGE). public: every role; application and operator: roles with idem_grant; named: roles that a GRANT names; owner: no other role. is_new: the object was created by the installation or by the last update.';
 
 CREATE FUNCTION idem_set_privileges()
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -67,7 +67,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_set_privileges() IS
-'Internal: gives the objects that the running script has made the privileges of an installation, whatever ALTER DEFAULT PRIVILEGES gave them. The last statement of the installation and of every update; these scripts have no GRANT and no REVOKE of their own. Older objects keep the grants of roles.';
+'Internal: gives the objects that the running script has created the privileges of an installation, whatever ALTER DEFAULT PRIVILEGES gave them. It is the last statement of the installation and of every update; these scripts have no GRANT and no REVOKE of their own. Older objects keep the grants of roles.';
 
 CREATE FUNCTION idem_unintended_privileges()
 RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -90,7 +90,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_unintended_privileges() IS
-'Internal, for idem_health: privileges on objects of the extension that neither the installation nor idem_grant gives, nor a GRANT of one of theirs to a role.';
+'Internal, for idem_health: privileges on objects of the extension that come neither from the installation, nor from idem_grant, nor from a GRANT of such a privilege to a role.';
 
 CREATE FUNCTION idem_grant(role regrole, operator boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -116,7 +116,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_grant(regrole, boolean) IS
-'Lets a role use idem: the functions and the view for applications, and with operator => true also those for operators. Grants USAGE on the extension''s schema where it is missing. To be called by the extension''s owner or a superuser.';
+'Lets a role use idem: it grants the functions and views for applications, and with operator => true also those for operators. Grants USAGE on the extension''s schema if it is missing. For the extension''s owner and superusers.';
 
 CREATE FUNCTION idem_revoke(role regrole)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -141,6 +141,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_revoke(regrole) IS
-'Takes back all privileges that a role has on functions, views, tables, sequences and types of idem, by idem_grant or by GRANT; not USAGE on the schema. To be called by the extension''s owner or a superuser.';
+'Revokes all privileges that a role has on functions, views, tables, sequences and types of idem, whether by idem_grant or by GRANT. USAGE on the schema stays. For the extension''s owner and superusers.';
 
 SELECT idem_set_privileges();
