@@ -149,7 +149,7 @@ std::string path_patterns(const CLI::App &app, const std::string &path) {
 }
 
 constexpr std::string_view kScript =
-    R"(# Completion of idem, made by `idem completion`. Works in bash, and in zsh by way of bashcompinit.
+    R"(# Completion of idem, made by `idem completion`. Works in bash, and in zsh through bashcompinit.
 _idem() {
     local word path='' previous='' words='' i=1
     local current=${COMP_WORDS[COMP_CWORD]}
@@ -159,7 +159,7 @@ _idem() {
         i=$((i + 1))
         case $path in
         run | lock | step)
-            # What follows is another command.
+            # The rest is another command.
             if [ "$word" = -- ]; then
                 COMPREPLY=($(compgen -c -f -- "$current"))
                 return 0
@@ -195,20 +195,19 @@ std::string man_page(const CLI::App &tree) {
         ".SH SYNOPSIS\n.B idem\n[\\fIOPTION\\fR...] \\fISUBCOMMAND\\fR ...\n"
         ".SH DESCRIPTION\n" +
         troff(tree.get_description()) +
-        "\nThe database must have the extension \\fBidem\\fR or its portable edition. Durations are numbers with units, added "
-        "up: 500ms, 30s, "
-        "\"5 min\", 1h30m, 7d, 2w; a day has 24 hours. Results go to standard output, everything else to standard "
+        "\nThe database must have the extension \\fBidem\\fR or its portable edition. A duration is one or more "
+        "numbers with units, which are added up: 500ms, 30s, "
+        "\"5 min\", 1h30m, 7d, 2w. A day has 24 hours. Results go to standard output, everything else to standard "
         "error.\n";
     out += ".SH OPTIONS\nThese may also follow the subcommand.\n" + option_items(tree);
     out += ".SH SUBCOMMANDS\n";
     append_subcommands(out, tree, "");
-    out +=
-        ".SH ENVIRONMENT\n"
-        "The variables of libpq (PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVICE, PGPASSFILE, ...) say where the database is.\n"
-        ".PP\nSet for the command of \\fBrun\\fR and \\fBlock\\fR:\n" +
-        item("IDEM_FENCE", "", "The fencing token: greater than that of every earlier holder.") +
-        item("IDEM_KEY, IDEM_ATTEMPT", "", "run: the key, and which attempt this is, from 1.") +
-        item("IDEM_LOCK", "", "lock: the lock's name.") + item("IDEM_SCOPE", "", "The scope.");
+    out += ".SH ENVIRONMENT\n"
+           "The variables of libpq (PGHOST, PGPORT, PGDATABASE, PGUSER, PGSERVICE, PGPASSFILE, ...) locate the database.\n"
+           ".PP\nSet for the command of \\fBrun\\fR and \\fBlock\\fR:\n" +
+           item("IDEM_FENCE", "", "The fencing token: greater than that of every earlier holder.") +
+           item("IDEM_KEY, IDEM_ATTEMPT", "", "run: the key, and the number of this attempt, from 1.") +
+           item("IDEM_LOCK", "", "lock: the lock's name.") + item("IDEM_SCOPE", "", "The scope.");
     out += ".SH EXIT STATUS\n";
     for (const exit_meaning &each : exit_meanings())
         out += item(each.code, "", each.meaning);

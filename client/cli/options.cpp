@@ -26,7 +26,7 @@ class help_format : public CLI::Formatter {
     }
 };
 
-// From 2.5 on CLI11 reflows footers as paragraphs; these have lists and examples.
+// From version 2.5 on, CLI11 reflows footers as paragraphs; these have lists and examples.
 template <typename Format> void keep_lines_of_footers(Format &format) {
     if constexpr (requires { format.enable_footer_formatting(false); })
         format.enable_footer_formatting(false);
@@ -50,12 +50,12 @@ void add_wait(CLI::App *app, patience &to) {
     app->add_option_function<std::string>(
            "--wait",
            [&to](const std::string &text) { to = text == "forever" ? patience::forever() : patience(parse_duration(text)); },
-           "How long to wait for another holder, or \"forever\"; without it: not at all")
+           "How long to wait for another holder, or \"forever\" (default: not at all)")
         ->type_name("DURATION");
 }
 
 void add_scope(CLI::App *app, settings &given) {
-    app->add_option("--scope", given.scope, "The space in which the name is unique; without it: the empty one")
+    app->add_option("--scope", given.scope, "The space in which the name is unique (default: the empty scope)")
         ->type_name("SCOPE");
 }
 
@@ -70,31 +70,32 @@ CLI::App *add(CLI::App &root, const char *name, const char *description, setting
 }
 
 void add_run(CLI::App &root, settings &given) {
-    CLI::App *app = add(root, "run", "Run a command once per key, on whichever host comes first", given, run_once,
+    CLI::App *app = add(root, "run", "Run a command once per key, on the first host that claims the key", given, run_once,
                         "  idem run --key report-$(date +%F) -- make-report\n"
                         "  idem run --key bill-7 --ttl 90d --lease 1min --store-output -- bill --customer 7\n"
                         "  idem run --key import --wait 10min --on-failure complete -- import.sh\n");
     app->add_option("--key", given.key, "The command's idempotency key")->required()->type_name("KEY");
     add_scope(app, given);
-    add_ttl(app, given, "How long the key is kept once the command has ended; without it: as the scope says");
-    add_duration(app, "--lease", given.lease,
-                 "How long this host may be silent before others take over (renewed every third of it while the command runs)");
+    add_ttl(app, given, "How long the key is kept after the command has ended (default: the scope's, else idem.default_ttl)");
+    add_duration(
+        app, "--lease", given.lease,
+        "How long this host may be silent before others take over; renewed after each third of it while the command runs "
+        "(default: the scope's, else idem.default_lease)");
     add_wait(app, given.wait);
-    app->add_flag("--store-output", given.store_output,
-                  "Also store what the command writes, and replay it to those who come again");
+    app->add_flag("--store-output", given.store_output, "Also store the output of the command, and replay it to later callers");
     app->add_option("--max-output", given.max_output,
-                    "Bytes of stdout, and of stderr, that are stored at most; over it, nothing of that stream is (262144)")
+                    "Limit of stdout, and of stderr, in bytes; nothing of a stream over the limit is stored (default: 262144)")
         ->type_name("BYTES");
     app->add_option_function<std::string>(
            "--on-failure", [&given](const std::string &text) { given.complete_failures = text == "complete"; },
-           "When the command fails: \"release\" the key, so that it can be run again (the default), or \"complete\" it: the "
-           "failure is the result")
+           "If the command fails: \"release\" the key, so that the command can run again (default), or \"complete\" it, so "
+           "that the failure is the result")
         ->type_name("POLICY")
         ->check(CLI::IsMember({"release", "complete"}));
     app->add_flag("--any-command", given.any_command,
                   "Do not compare the command with the one that the key was first used for");
     add_duration(app, "--grace", given.grace,
-                 "Between TERM and KILL, when the command is to stop because the lease is lost (10s)");
+                 "Time between TERM and KILL when the command must stop because the lease is lost (default: 10s)");
 }
 
 void add_lock(CLI::App &root, settings &given) {
@@ -103,44 +104,42 @@ void add_lock(CLI::App &root, settings &given) {
                         "  idem lock deploy --ttl 1min --wait 15min -- sh -c 'deploy --fence \"$IDEM_FENCE\"'\n");
     app->add_option("NAME", given.key, "The lock's name")->required();
     add_scope(app, given);
-    add_ttl(app, given, "How long this host may be silent before others may take the lock (renewed every third of it)");
+    add_ttl(app, given,
+            "How long this host may be silent before others may take the lock; renewed after each third of it (default: 30s)");
     add_wait(app, given.wait);
     add_duration(app, "--grace", given.grace,
-                 "Between TERM and KILL, when the command is to stop because the lock is lost (10s)");
+                 "Time between TERM and KILL when the command must stop because the lock is lost (default: 10s)");
 }
 
 void add_step(CLI::App &root, settings &given) {
-    CLI::App *app =
-        add(root, "step", "Run a command once over all attempts at an \"idem run\", whose command this is a part of", given,
-            take_step,
-            "  idem run --key bill-7 -- sh -ec '\n"
-            "      idem step charge --reconcile \"charged bill-7\" -- charge bill-7\n"
-            "      idem step mail -- send-mail bill-7'\n");
+    CLI::App *app = add(root, "step", "Run a part of the command of an \"idem run\" once over all attempts", given, take_step,
+                        "  idem run --key bill-7 -- sh -ec '\n"
+                        "      idem step charge --reconcile \"charged bill-7\" -- charge bill-7\n"
+                        "      idem step mail -- send-mail bill-7'\n");
     app->add_option("NAME", given.key, "The step's name")->required();
-    app->add_option(
-           "--reconcile", given.reconcile,
-           "Shell command that says whether the step happened, when an earlier attempt began it: exit code 0, it did (what the "
-           "command writes is the step's output); 1, it did not; anything else, nobody can tell")
+    app->add_option("--reconcile", given.reconcile,
+                    "Shell command that finds out whether a step that an earlier attempt began has happened. Exit code 0: it "
+                    "has, and the output of the shell command is the step's output; 1: it has not; any other: unknown")
         ->type_name("COMMAND");
     app->add_option("--max-output", given.max_output,
-                    "Bytes of stdout, and of stderr, that are stored at most; over it, nothing of that stream is (262144)")
+                    "Limit of stdout, and of stderr, in bytes; nothing of a stream over the limit is stored (default: 262144)")
         ->type_name("BYTES");
-    add_duration(app, "--grace", given.grace, "Between TERM and KILL, when the command is to stop (10s)");
+    add_duration(app, "--grace", given.grace, "Time between TERM and KILL when the command must stop (default: 10s)");
 }
 
 void add_keys(CLI::App &root, settings &given) {
     CLI::App *claim =
         add(root, "claim",
-            "Claim a key, for work that follows at most once: acquired (0) for the first, completed (1) for all others", given,
-            claim_key,
+            "Claim a key, for work that follows at most once: acquired (0) for the first caller, completed (1) for later ones",
+            given, claim_key,
             "  idem claim mail-7f3a && send-mail 7f3a\n"
             "  idem claim --ttl 7d --scope import row-17\n");
     claim->add_option("KEY", given.key, "The key")->required();
     add_scope(claim, given);
-    add_ttl(claim, given, "How long the key stays unique; without it: as the scope says");
+    add_ttl(claim, given, "How long the key stays unique (default: the scope's, else idem.default_ttl)");
     add_wait(claim, given.wait);
 
-    CLI::App *lookup = add(root, "lookup", "Show what became of a key", given, lookup_key,
+    CLI::App *lookup = add(root, "lookup", "Show the state, the response and the times of a key", given, lookup_key,
                            "  idem lookup report-2026-01-31\n"
                            "  idem lookup --json --scope payments pay-7f3a\n");
     lookup->add_option("KEY", given.key, "The key")->required();
@@ -159,29 +158,31 @@ void add_tokens(CLI::App &root, settings &given) {
     token->footer("Examples:\n  idem token issue --subject alice --ttl 10min\n");
     CLI::App *issue = add(*token, "issue", "Print a token that can be redeemed once", given, issue_token,
                           "  idem token issue --subject alice --ttl 10min\n");
-    CLI::App *redeem = add(*token, "redeem", "Redeem a token: accepted (0), or why not (1)", given, redeem_token,
+    CLI::App *redeem = add(*token, "redeem", "Redeem a token: accepted (0), or the reason why not (1)", given, redeem_token,
                            "  idem token redeem --subject alice \"$TOKEN\"\n");
     redeem->add_option("TOKEN", given.key, "The token")->required();
     for (CLI::App *each : {issue, redeem}) {
-        each->add_option("--subject", given.subject, "Whom it is for: a user, a session, a form")->type_name("TEXT");
+        each->add_option("--subject", given.subject, "The subject of the token: a user, a session, a form")->type_name("TEXT");
         add_scope(each, given);
     }
-    add_ttl(issue, given, "How long it can be redeemed, at most 7 days; without it: 30 minutes");
+    add_ttl(issue, given, "How long the token can be redeemed, at most 7 days (default: 30 minutes)");
 }
 
 void add_rest(CLI::App &root, settings &given) {
     CLI::App *id =
         add(root, "next-id", "Print numbers that never repeat", given, next_ids, "  idem next-id\n  idem next-id --count 10\n");
-    id->add_option("-n,--count", given.count, "How many (1)")->type_name("N")->check(CLI::Range(1, 1'000'000));
+    id->add_option("-n,--count", given.count, "How many numbers (default: 1)")->type_name("N")->check(CLI::Range(1, 1'000'000));
 
     CLI::App *move =
-        add(root, "transition", "Move a row of a state machine on: moved, already (0), or why not (1)", given, move_row,
+        add(root, "transition", "Move a row to another state of its machine: moved or already (0), or the reason why not (1)",
+            given, move_row,
             "  idem transition orders '{\"id\": 7}' paid\n"
             "  idem transition shop.orders '{\"id\": 7}' shipped --from paid\n");
-    move->add_option("TABLE", given.key, "The table, with its schema where the search_path lacks it")->required();
+    move->add_option("TABLE", given.key, "The table, with its schema if the search_path does not have it")->required();
     move->add_option("ROW", given.row_key, "The row's key as a JSON object")->required();
     move->add_option("STATE", given.to_state, "The state to move to")->required();
-    move->add_option("--from", given.from_state, "Only from this state; else the answer is conflict")->type_name("STATE");
+    move->add_option("--from", given.from_state, "Move only from this state; otherwise the result is conflict")
+        ->type_name("STATE");
 
     CLI::App *machine = root.add_subcommand("machine", "State machines");
     machine->fallthrough();
@@ -193,16 +194,16 @@ void add_rest(CLI::App &root, settings &given) {
 }
 
 void add_operations(CLI::App &root, settings &given) {
-    CLI::App *clean = add(root, "sweep", "Delete what has expired, in short batches", given, sweep,
+    CLI::App *clean = add(root, "sweep", "Delete expired rows, in short batches", given, sweep,
                           "  idem sweep\n  idem sweep --batch 1000 --pause 100ms\n");
-    clean->add_option("--batch", given.batch, "Rows a transaction deletes at most (10000)")
+    clean->add_option("--batch", given.batch, "The most rows that a transaction deletes (default: 10000)")
         ->type_name("ROWS")
         ->check(CLI::Range(1, 1 << 30));
-    add_duration(clean, "--pause", given.pause, "Between two batches (0)");
-    add(root, "stats", "Show what was answered, scope by scope", given, show_stats, "  idem stats\n  idem stats --json\n");
-    add(root, "in-flight", "Show the keys that somebody is working on", given, show_in_flight, "  idem in-flight\n");
+    add_duration(clean, "--pause", given.pause, "Pause between two batches (default: 0)");
+    add(root, "stats", "Show the counts of outcomes, by scope", given, show_stats, "  idem stats\n  idem stats --json\n");
+    add(root, "in-flight", "Show the keys whose work is in progress", given, show_in_flight, "  idem in-flight\n");
     add(root, "backlog", "Show how many messages wait in the outbox, by topic", given, show_backlog, "  idem backlog\n");
-    add(root, "health", "Show checks of the extension; 1 when one of them failed", given, show_health,
+    add(root, "health", "Show the checks of the extension; exit code 1 if one of them failed", given, show_health,
         "  idem health\n  idem health --quiet || mail -s 'idem' ops < /dev/null\n");
     CLI::App *completion = add(root, "completion", "Print the completion script for a shell", given, print_completion,
                                "  idem completion bash > /etc/bash_completion.d/idem\n"
@@ -226,10 +227,10 @@ std::unique_ptr<CLI::App> make_tree(settings &given) {
     root->set_help_flag("-h,--help", "Print this and exit");
     root->set_version_flag("--version", IDEM_VERSION, "Print the version and exit");
     root->add_option("--dsn", given.dsn,
-                     "Connection string or URI; without it, libpq's environment: PGHOST, PGDATABASE, PGSERVICE …")
+                     "Connection string or URI (default: libpq's environment: PGHOST, PGDATABASE, PGSERVICE …)")
         ->type_name("DSN");
-    root->add_flag("-q,--quiet", given.quiet, "No notes on stderr, only errors");
-    root->add_flag("--json", given.json, "The result as JSON");
+    root->add_flag("-q,--quiet", given.quiet, "Leave out notes on stderr, and keep errors");
+    root->add_flag("--json", given.json, "Print the result as JSON");
     root->require_subcommand(1);
     add_run(*root, given);
     add_lock(*root, given);
@@ -240,8 +241,9 @@ std::unique_ptr<CLI::App> make_tree(settings &given) {
     add_operations(*root, given);
 
     std::string footer =
-        "Durations are numbers with units, added up: 500ms, 30s, \"5 min\", 1h30m, 7d, 2w; a day has 24 hours.\n"
-        "Results go to stdout, everything else to stderr. --dsn, --quiet and --json may also follow the subcommand.\n\n"
+        "A duration is one or more numbers with units, which are added up: 500ms, 30s, \"5 min\", 1h30m, 7d, 2w.\n"
+        "A day has 24 hours. Results go to stdout, everything else to stderr.\n"
+        "--dsn, --quiet and --json may also follow the subcommand.\n\n"
         "Exit codes:\n";
     for (const exit_meaning &each : exit_meanings())
         footer +=
