@@ -77,7 +77,7 @@ std::vector<std::string> consume_many(client &db, const std::string &consumer, c
             if (new_ids.empty()) {
                 run.cancel();
             } else {
-                run.earlier_attempts_rolled_back(); // had one committed, no id would be new
+                run.earlier_attempts_rolled_back(); // if one had committed, no id would be new
                 work(run.tx(), new_ids);
                 run.commit();
             }

@@ -28,7 +28,8 @@ struct http_request {
     std::string body{};
     /// How long key and response are kept. Nothing: the scope's ttl.
     std::optional<duration> ttl{};
-    /// How long to wait while another request with this key is in flight, before 409 is the answer. The default is not to wait.
+    /// How long to wait while another request with this key is in flight; after that the answer is 409. The default is not to
+    /// wait.
     patience wait{};
 };
 
@@ -53,7 +54,8 @@ struct http_answer {
     http_response response{};
     /// Reject: key_missing, key_malformed, mismatch, in_flight or in_doubt.
     std::string code{};
-    /// Run in leased mode: for http_complete. This client neither renews nor releases such a key: idem_renew, idem_release.
+    /// Run in leased mode: pass it to http_complete. This client neither renews nor releases such a key; the SQL functions
+    /// idem_renew and idem_release do.
     std::optional<std::int64_t> fence{};
 };
 
@@ -88,7 +90,7 @@ command http_complete_step(const http_request &request, const http_response &res
 /// of the handler; one where it does not run.
 ///
 /// When the reply to COMMIT is lost, the request begins again on a new connection. A committed response is replayed (with its
-/// stored headers), else the handler runs again. outcome_unknown is thrown when the retries are used up, and at once for a
+/// stored headers); otherwise the handler runs again. outcome_unknown is thrown when the retries are used up, and at once for a
 /// request without a key. Otherwise throws the same errors as http_begin and http_complete.
 ///
 ///     idem::http_response response = idem::handle_http(db, request, [&](idem::transaction &tx) {
@@ -114,7 +116,7 @@ http_response handle_http(client &db, const http_request &request, const flow_op
             try {
                 run.commit({detail::http_complete_step(request, response, std::nullopt)});
             } catch (const response_unstored &error) {
-                if (error.key().empty()) // not of the step, but of COMMIT: of a deferred trigger
+                if (error.key().empty()) // raised by a deferred trigger at COMMIT, not by the step
                     throw;
                 run.cancel();
             }

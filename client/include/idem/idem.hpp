@@ -1,6 +1,6 @@
-// All of the library but the adaptors to others (idem/nlohmann.hpp).
+// All of the library except the adaptors to other libraries (idem/nlohmann.hpp).
 //
-// In every flow the callable is the last parameter, and the options, which may be left out, come before it.
+// In every flow the callable is the last parameter. The options come before it, and may be left out.
 #pragma once
 
 #include <idem/client.hpp>

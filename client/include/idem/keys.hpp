@@ -74,7 +74,7 @@ std::int64_t hit(const target &at, const std::string &key, const std::optional<d
                  const std::string &scope = "");
 /// Reads that number without counting. Returns nothing if the key was never used, or its ttl is over.
 std::optional<hit_count> hits(const target &at, const std::string &key, const std::string &scope = "");
-/// Returns nothing if there is no live committed key. Its holder may be at work and not have committed.
+/// Returns nothing if there is no live committed key. A holder that has not committed is not visible: the key may not be free.
 std::optional<key_info> lookup(const target &at, const std::string &key, const std::string &scope = "");
 /// Whether the live committed key was claimed with this owner: the answer after a COMMIT whose reply was lost.
 bool is_owner(const target &at, const std::string &key, const std::string &owner, const std::string &scope = "");

@@ -17,14 +17,14 @@
 
 namespace idem {
 
-/// What became of a step that an earlier attempt intended, as somebody says who can know: the gateway that was to be called.
+/// The fate of a step that an earlier attempt intended, according to a system that knows it: the gateway that the step calls.
 class step_fate {
   public:
     /// It happened. `output` is JSON text, but not null.
     static step_fate done(std::string output = "{}") { return step_fate(kind::done, std::move(output)); }
-    /// It did not happen, and will not any more.
+    /// It did not happen, and no longer can.
     static step_fate not_done() { return step_fate(kind::not_done, {}); }
-    /// Nobody can tell now.
+    /// It cannot be determined now.
     static step_fate unknown() { return step_fate(kind::unknown, {}); }
 
     bool is_done() const noexcept { return kind_ == kind::done; }
@@ -47,8 +47,8 @@ struct leased_options {
     };
     on_exception exception = on_exception::release;
     /// For the statements before and after the work; the work itself runs once per call. Nothing: the client's policy. After
-    /// the work, completion is retried for one length of the lease, however few attempts the policy allows; its deadline, if
-    /// set, counts instead.
+    /// the work, completion is retried for one length of the lease, however few attempts the policy allows. If the policy has a
+    /// deadline, that applies instead.
     std::optional<retry_policy> retry;
 };
 
@@ -59,8 +59,8 @@ class leased_flow;
 
 /// The lease under which the work runs. It is renewed in the background, after each third of its length.
 ///
-/// A lease is lost when the server says so, or when its length has passed since the last successful renewal was sent: the
-/// process or the network slept, and others may be doing the work by now.
+/// A lease is lost when the server says so, or when its length has passed since the last successful renewal was sent: then the
+/// process or the network paused, and others may be doing the work.
 ///
 /// Thread-safe, except for complete(): one thread at a time. Valid until the callable that received it returns.
 class lease {
@@ -71,18 +71,19 @@ class lease {
     std::int64_t fence() const noexcept;
     /// 1 + how often the key had been taken over or released before.
     int attempt() const noexcept;
-    /// The steps of the attempts before, as a JSON object: {"charge": {"id": 7}, "mail": null}. Null: the step was intended,
-    /// and nobody stored that it was done. Nothing: no steps.
+    /// The steps of earlier attempts, as a JSON object: {"charge": {"id": 7}, "mail": null}. Null: the step was intended, and
+    /// its end was not stored. Nothing: there are no steps.
     const std::optional<std::string> &steps() const noexcept;
 
     /// Takes a step of the work and returns its output, JSON text as jsonb spells it. A step that this or an earlier attempt
-    /// has done is not taken again: its stored output is returned. Otherwise `act()` runs between two statements, which store
-    /// that the step is intended, and its output. `act` returns what `work` may return, or nothing, which is stored as {}.
+    /// has done is not taken again: its stored output is returned. Otherwise `act()` runs between two statements: the first
+    /// stores that the step is intended, the second stores its output. `act` returns what `work` may return, or nothing, which
+    /// is stored as {}.
     ///
-    /// When an earlier attempt intended the step and its output is not stored, it may have happened. With `reconcile()`, which
-    /// returns a step_fate, that is asked first: `act` runs only for not_done, and for unknown step() throws in_doubt; the key
-    /// is then kept, so that after the lease's end others ask again, or an operator decides. Without it `act` runs again, so it
-    /// must be safe to repeat, for example by a key of the gateway's own.
+    /// When an earlier attempt intended the step and its output is not stored, it may have happened. `reconcile()`, if given,
+    /// then runs first, and returns a step_fate. `act` runs only for not_done. For unknown, step() throws in_doubt, and the key
+    /// is kept: after the end of the lease others reconcile again, or an operator decides. Without `reconcile`, `act` runs
+    /// again, so it must be safe to repeat, for example through an idempotency key of the gateway.
     ///
     /// Throws lease_lost; in_doubt; error with SQLSTATE 54000 when the steps are over the scope's limit for responses; and what
     /// `act` and `reconcile` throw, with the step still intended.
@@ -113,7 +114,7 @@ class lease {
     void complete(const target &in, const response &outcome);
 
   private:
-    /// What is known before a step is taken; `output`: it is done.
+    /// What is known before a step is taken; `output` is set if the step is done.
     struct step_before {
         bool intended_earlier;
         std::optional<std::string> output;

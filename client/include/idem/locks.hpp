@@ -61,8 +61,8 @@ class held_lock {
 
     /// Frees the lock. False: it was no longer held, so another holder may have worked meanwhile. Waits for transactions that
     /// asserted the fence: end them first. Throws when the server cannot be reached or reports an error; the lock then becomes
-    /// free when its lease ends. So it does when a connection broke while the lock was acquired, and the server executes the
-    /// statement sent there only after unlock(): the lock stays orphaned until that statement's lease ends.
+    /// free when its lease ends. The same happens when a connection broke while the lock was acquired, and the server executes
+    /// the statement that was sent on it only after unlock(): the lock stays orphaned until that statement's lease ends.
     bool unlock();
     bool is_held() const noexcept { return state_ != nullptr; }
 

@@ -32,7 +32,7 @@ struct transition_result {
     explicit operator bool() const noexcept { return outcome == transition_outcome::moved; }
 };
 
-/// Moves one row from one state to another, in one round trip. `from` = std::nullopt: whatever state it is in. REQUIRES:
+/// Moves one row from one state to another, in one round trip. `from` = std::nullopt: from any state. REQUIRES:
 /// exactly one column of the table has a machine attached (else 55000, 42702).
 transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
                              const std::string &to);

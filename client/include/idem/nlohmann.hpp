@@ -19,7 +19,7 @@ template <> struct response_from<nlohmann::json> {
 
 inline response json_response(int status_code, const nlohmann::json &body) { return {status_code, body.dump()}; }
 
-/// Parses JSON text of the library's: answer.response, row_result.row, the row of a callable. Nothing becomes null.
+/// Parses JSON text from the library: answer.response, row_result.row, the row of a callable. Nothing becomes null.
 inline nlohmann::json parsed(const std::optional<std::string> &text) {
     return text ? nlohmann::json::parse(*text) : nlohmann::json();
 }

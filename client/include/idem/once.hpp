@@ -19,10 +19,10 @@ using once_options = flow_options;
 
 /// What try_once returns.
 struct once_result {
-    /// acquired, taken_over: this call did the work. completed: another call did it before. Else the work did not run:
-    /// in_flight, mismatch, in_doubt.
+    /// acquired, taken_over: this call did the work. completed: another call did it before. in_flight, mismatch, in_doubt: the
+    /// work did not run.
     key_outcome outcome;
-    /// Of the work that is done; nothing: the work did not run.
+    /// The answer of the work that is done; nothing: the work did not run.
     std::optional<idem::answer> answer{};
     /// in_flight: the rest of the holder's lease; nothing: unknown, or the holder has none (its transaction is open).
     std::optional<duration> retry_after{};
@@ -108,8 +108,8 @@ template <typename F> answer once(client &db, const request &about, F &&work) {
     return once(db, about, once_options{}, std::forward<F>(work));
 }
 
-/// The same, but returns in_flight, mismatch and in_doubt as outcomes, for callers to whom they are no errors. The work did not
-/// run then. Throws all other errors of `once`, and everything that `work` throws.
+/// The same, but returns in_flight, mismatch and in_doubt as outcomes, for callers that do not treat them as errors. The work
+/// does not run then. Throws all other errors of `once`, and everything that `work` throws.
 ///
 ///     const idem::once_result paid = idem::try_once(db, about, [&](idem::transaction &tx) { … });
 ///     if (paid.outcome == idem::key_outcome::in_flight)

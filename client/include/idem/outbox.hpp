@@ -69,8 +69,8 @@ struct batch {
 /// trip; retried after a lost reply, whose messages are redelivered when their lease is over.
 batch take(const target &at, const std::string &topic, int max_messages = 100, duration lease = std::chrono::seconds(30));
 
-/// Deletes delivered messages. Returns how many of them the lease still held; another relay has taken or delivered the others.
-/// One round trip; retried after a lost reply, and then the number may be too low.
+/// Deletes delivered messages. Returns how many of them the lease still held; the others were acknowledged or returned before,
+/// or another relay has taken them. One round trip; retried after a lost reply, and then the number may be too low.
 int ack(const target &at, const std::vector<std::int64_t> &ids, std::int64_t fence);
 
 /// Returns undelivered messages to the outbox. They are redelivered after `retry_after`; nothing: 1 s, doubled with each
@@ -95,7 +95,7 @@ struct topic_backlog {
     std::optional<time> oldest; ///< when the oldest message that is not parked was published, by the server's clock
 };
 
-/// What waits in the outbox, by topic. Reads the whole outbox. For operators. One round trip.
+/// Counts the waiting messages of each topic. Reads the whole outbox. For operators. One round trip.
 std::vector<topic_backlog> backlog(const target &at);
 
 } // namespace idem

@@ -41,7 +41,7 @@ class adopted_connection final : public pqxx::connection_base {
     ~adopted_connection() noexcept { close(); }
 
     pqxx::connection_base &get() noexcept { return *this; }
-    /// The caller closed it, and libpq's connection is freed: libpqxx 6 leaves that to its owner.
+    /// Whether the caller closed it, which frees libpq's connection. Never here: libpqxx 6 leaves that to the owner.
     bool freed() const noexcept { return false; }
 
   private:
@@ -77,7 +77,7 @@ class adopted_connection final {
     adopted_connection &operator=(const adopted_connection &) = delete;
 
     pqxx::connection &get() noexcept { return connection_; }
-    /// The caller closed it, and libpq's connection is freed.
+    /// Whether the caller closed it, which frees libpq's connection.
     bool freed() const noexcept { return connection_.username() == nullptr; }
 
   private:
@@ -95,7 +95,7 @@ class managed_transaction : public pqxx::dbtransaction {
     explicit managed_transaction(connection &on) : pqxx::internal::namedclass("transaction"), pqxx::dbtransaction(on) {
         Begin();
     }
-    /// To be called first in the destructor of the derived class: ends an open libpqxx transaction.
+    /// The destructor of the derived class must call it first: ends an open libpqxx transaction.
     void shut() noexcept { End(); }
 
   private:
@@ -223,7 +223,7 @@ inline std::string sqlstate_of(const std::exception &problem) {
 } // namespace detail
 
 #if PQXX_VERSION_MAJOR < 7
-/// Use this one: libpqxx 6's own sets its savepoint only at the first exec(), and forgets it for statements with parameters.
+/// Use this class: libpqxx 6's own sets its savepoint only at the first exec(), and forgets it for statements with parameters.
 class subtransaction final : public pqxx::subtransaction {
   public:
     explicit subtransaction(pqxx::dbtransaction &outer, const std::string &name = {})

@@ -43,8 +43,8 @@ class retry_loop {
     explicit retry_loop(const retry_policy &policy);
 
     /// Pauses and returns when the error may be retried and attempts and time are left; else rethrows it. REQUIRES: no
-    /// transaction is open. `can_verify_commit`: the flow finds out by itself whether a commit took effect whose answer was
-    /// lost, so that such a commit is retried.
+    /// transaction is open. `can_verify_commit`: the flow finds out by itself whether a commit whose reply was lost took
+    /// effect, so such a commit is retried.
     void failed(const std::exception_ptr &error, bool can_verify_commit = false);
     /// The same for a conflict that is not an exception; throws `give_up` when attempts or time are used up.
     void conflicted(const std::string &sqlstate, const std::string &message, const std::exception_ptr &give_up);

@@ -15,7 +15,7 @@
 
 namespace idem {
 
-/// Text that is JSON already, for example of a JSON library. The server checks it: it throws bad_input if it is not JSON.
+/// Text that is JSON already, for example from a JSON library. The server checks it: it throws bad_input if it is not JSON.
 struct json_text {
     explicit json_text(std::string json) : text(std::move(json)) {}
 
@@ -25,8 +25,8 @@ struct json_text {
 /// The value of a column, as JSON. Implicitly constructed from
 ///
 ///  - bool, and numbers of any integral or floating-point type. A floating-point number has the fewest digits that restore it.
-///    Throws bad_input (22023) for infinity and NaN, which JSON lacks. Exact decimals: a string, which the server converts to
-///    the type of the column;
+///    Throws bad_input (22023) for infinity and NaN, which JSON lacks. For exact decimals pass a string, which the server
+///    converts to the type of the column;
 ///  - strings in the client's encoding; they are escaped;
 ///  - std::nullopt and nullptr, which are SQL's NULL, and std::optional of all these types;
 ///  - json_text, which is used as it is: an array or an object for a column of type jsonb.

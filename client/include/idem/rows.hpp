@@ -7,7 +7,7 @@
 //    looked up in the session's search_path.
 //  - `key`, `changes`, `expected` and `new_row` are columns with values (idem/row.hpp). The key's columns are those of the
 //    primary key or of a usable unique index.
-//  - rows are returned as JSON text, and the callables receive them so. Its numbers are exact; a JSON parser may round them.
+//  - rows are JSON text, in results and as arguments of callables. Its numbers are exact; a JSON parser may round them.
 //  - everything runs with the privileges, the row-level security and the triggers of the connection's user.
 //  - several threads may call any function at once on one client.
 //
@@ -93,7 +93,7 @@ row_result pessimistic_lock(const target &at, const std::string &table, const ro
 std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
                                               const patience &wait = patience::forever());
 /// Inserts the row unless one with the same conflict columns (empty: the primary key) exists. inserted; duplicate, with the
-/// existing row. Waits for another transaction that is inserting the same.
+/// existing row. Waits for another transaction that is inserting the same row.
 row_result unique_insert(const target &at, const std::string &table, const row &new_row,
                          const std::vector<std::string> &conflict_columns = {});
 /// The same for a table that cannot have the unique index; it needs an ordinary index that begins with the match columns.
@@ -137,9 +137,9 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 
 } // namespace detail
 
-/// Reads the row, calls `change` with it, and writes the changes if no other caller changed the row meanwhile; else repeats.
-/// `change` returns the changes (a row, or json_text), or std::nullopt to leave the row as it is. REQUIRES: optimistic_enable
-/// was called for the table.
+/// Reads the row, calls `change` with it, and writes the changes if no other caller changed the row meanwhile; otherwise
+/// repeats. `change` returns the changes (a row, or json_text), or std::nullopt to leave the row as it is. REQUIRES:
+/// optimistic_enable was called for the table.
 ///
 ///  - `change(const std::string &row)`: no transaction is open while it runs, so it may take long. One round trip to read, one
 ///    to write; a conflict returns the new row and costs one more. REQUIRES: `change` has no side effects.
@@ -221,7 +221,7 @@ row_result conditional(client &db, const std::string &table, const row &key, con
 }
 
 /// Runs unique_insert and, if the row is new, `work(transaction &, const std::string &row)` in the same transaction. inserted;
-/// duplicate, with the existing row, which is a committed one.
+/// duplicate, with the existing row, which is committed.
 template <typename F>
 row_result unique(client &db, const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns,
                   const flow_options &options, F &&work) {

@@ -53,9 +53,9 @@ parameter wait_text(const patience &wait);
 std::string array_text(const std::vector<parameter> &elements);
 /// Throws error (XX000) when the answer is not an integer.
 std::int64_t to_integer(const parameter &answer);
-/// Throws bad_input (22021) when a parameter contains a zero byte: PostgreSQL's text cannot, and libpq would cut the parameter
-/// there. Throws bad_input (54000) when the parameters are larger than one message may be: the server would close the
-/// connection, which is not worth a retry.
+/// Throws bad_input (22021) when a parameter contains a zero byte: PostgreSQL's text cannot contain one, and libpq would
+/// truncate the parameter there. Throws bad_input (54000) when the parameters are larger than one message may be: the server
+/// would close the connection, and a retry would not help.
 void reject_unsendable(const command &command);
 /// 128 random bits as 32 hexadecimal digits: a call's owner.
 std::string make_nonce();

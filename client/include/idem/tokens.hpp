@@ -49,8 +49,8 @@ token_outcome redeemed(const rows &answer);
 ///
 /// Two round trips in addition to those of the work; one where the token is not accepted. Retries are those of `transact`. When
 /// the reply to COMMIT was lost, the token is redeemed once more. `accepted` then means that nothing had been committed, and
-/// the work runs. `duplicate` means that the work is done: by this call, or (if this call did not commit) by another one that
-/// came in between. outcome_unknown is thrown when the token has expired or was revoked meanwhile.
+/// the work runs. `duplicate` means that the work is done: by this call, or (if this call did not commit) by another one
+/// meanwhile. outcome_unknown is thrown when the token has expired or was revoked meanwhile.
 template <typename F>
 token_outcome with_token(client &db, const std::string &token, const std::string &subject, const token_options &options,
                          F &&work) {

@@ -19,7 +19,7 @@ struct flow_options {
     isolation level = isolation::read_committed;
     /// Nothing: the client's policy.
     std::optional<retry_policy> retry;
-    /// The least wait for other holders after a connection broke: the server needs time to notice it and to release what its
+    /// The minimum wait for other holders after a connection broke: the server needs time to notice it and to release what its
     /// transaction held.
     duration recovery_wait{30'000};
 };
@@ -52,7 +52,7 @@ class flow {
     }
 
     /// Rolls back. Returns after a pause when the attempt is to be repeated, else throws. `can_verify_commit`: the next
-    /// attempt's first step finds out whether a commit took effect whose answer was lost, so that such a commit is retried;
+    /// attempt's first step finds out whether a commit whose reply was lost took effect, so such a commit is retried;
     /// outcome_unknown is thrown when no attempt can find it out.
     void failed(const std::exception_ptr &problem, bool can_verify_commit = false);
     /// The same for an outcome that is not an exception; throws `give_up` when attempts or time are used up.
@@ -123,7 +123,7 @@ auto step_flow(client &db, const flow_options &options, const command &step, Rea
 /// Two round trips in addition to those of the work.
 ///
 /// Throws outcome_unknown when the connection broke during COMMIT: a plain transaction leaves nothing that shows its outcome.
-/// Where that matters use `once`. Throws rolled_back when COMMIT was answered with ROLLBACK, transient or connection_lost (or
+/// If that matters, use `once`. Throws rolled_back when COMMIT was answered with ROLLBACK, transient or connection_lost (or
 /// libpqxx's exception for them) when the attempts are used up, and everything that `work` throws.
 ///
 ///     std::string total = idem::transact(db, [&](idem::transaction &tx) {

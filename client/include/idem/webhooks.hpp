@@ -1,4 +1,4 @@
-// Webhooks: is it genuine, fresh and new (docs/webhooks.md)?
+// Webhooks: verifies that a webhook is genuine, fresh and new (docs/webhooks.md).
 #pragma once
 
 #include <string>
@@ -30,10 +30,10 @@ struct webhook_answer {
     std::string message_id{}; ///< names the webhook among those of its source; empty when invalid
 };
 
-/// Verifies a webhook and claims its id, which a rollback frees again. Waits for another transaction that has the same webhook
-/// in hand. Call it in the transaction that does the work: on a client the claim commits alone, and the webhook takes effect at
-/// most once. One round trip; on a client a lost reply throws outcome_unknown. Nothing in the headers and the body makes it
-/// throw; fields with bytes that are not printable ASCII are left out.
+/// Verifies a webhook and claims its id, which a rollback frees again. Waits for another transaction that is processing the
+/// same webhook. Call it in the transaction that does the work: on a client the claim commits alone, and the webhook takes
+/// effect at most once. One round trip; on a client a lost reply throws outcome_unknown. Nothing in the headers and the body
+/// makes it throw; fields with bytes that are not printable ASCII are left out.
 webhook_answer receive_webhook(const target &at, const webhook &received);
 
 } // namespace idem
