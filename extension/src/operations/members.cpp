@@ -33,9 +33,9 @@ void check_member(Member &member) {
 void check_rings() {
     ListCell *cell;
     foreach (cell, ring_entries()) {
-        Ring &ring = ring_now(static_cast<RingEntry *>(lfirst(cell))->id);
-        for (int i = 0; i < ring.windows; i++)
-            check_member(ring.window[i].table);
+        Ring *ring = ring_if_there(static_cast<RingEntry *>(lfirst(cell))->id);
+        for (int i = 0; ring != nullptr && i < ring->windows; i++)
+            check_member(ring->window[i].table);
     }
 }
 

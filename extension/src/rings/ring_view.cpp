@@ -105,10 +105,12 @@ SQL_FUNCTION(idem_ring_windows) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
         const auto *entry = static_cast<const RingEntry *>(lfirst(cell));
-        Ring &ring = ring_now(entry->id);
-        const Filter filter = read(ring);
-        for (int number = 0; number < ring.windows; number++)
-            put_window(rows, ring, filter, number, *entry);
+        Ring *ring = ring_if_there(entry->id);
+        if (ring == nullptr)
+            continue;
+        const Filter filter = read(*ring);
+        for (int number = 0; number < ring->windows; number++)
+            put_window(rows, *ring, filter, number, *entry);
     }
     return Datum{0};
 }
@@ -119,14 +121,16 @@ SQL_FUNCTION(idem_ring_filters) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
         const auto *entry = static_cast<const RingEntry *>(lfirst(cell));
-        const Ring &ring = ring_now(entry->id);
+        const Ring *ring = ring_if_there(entry->id);
+        if (ring == nullptr)
+            continue;
         int64 damaged = 0;
-        if (OidIsValid(ring.filter)) {
-            Relation filter = index_open(ring.filter, AccessShareLock);
+        if (OidIsValid(ring->filter)) {
+            Relation filter = index_open(ring->filter, AccessShareLock);
             damaged = count_damaged_pages(filter);
             index_close(filter, AccessShareLock);
         }
-        const Datum values[] = {CStringGetTextDatum(entry->name), BoolGetDatum(!OidIsValid(ring.filter)),
+        const Datum values[] = {CStringGetTextDatum(entry->name), BoolGetDatum(!OidIsValid(ring->filter)),
                                 Int64GetDatum(damaged)};
         const bool nulls[lengthof(values)] = {};
         put_answer_row(rows, values, nulls);

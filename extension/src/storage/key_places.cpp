@@ -7,6 +7,12 @@ namespace {
 // Each window of each place, and the open one once more, if it was opened for reading first.
 int most_opened(const KeyPlaces &places) { return places.of_scope.count * (kMaxWindows + 1); }
 
+void make_room(KeyPlaces *places) {
+    places->room = places->count + most_opened(*places);
+    const Size bytes = sizeof(OpenedWindow) * places->room;
+    places->opened = static_cast<OpenedWindow *>(places->opened == nullptr ? palloc(bytes) : repalloc(places->opened, bytes));
+}
+
 // Runs `work` with the resource owner of open_places.
 template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
     const ResourceOwner owner = CurrentResourceOwner;
@@ -15,10 +21,17 @@ template <typename Work> void as_opener(const KeyPlaces &places, Work work) {
     CurrentResourceOwner = owner; // after an error, the end of the (sub)transaction sets it
 }
 
-// The order is that of the ids, as in a move of a scope.
-void lock_maps(KeyPlaces *places) {
+void unlock_maps(KeyPlaces *places) {
+    for (int i = 0; i < places->of_scope.count; i++) {
+        if (places->rings[i] != nullptr)
+            unlock_ring(*places->rings[i]);
+        places->rings[i] = nullptr;
+    }
+}
+
+// The order is that of the ids, as in a move of a scope. Returns the id of a ring that was dropped, or 0.
+int try_lock_maps(KeyPlaces *places) {
     const ScopePlaces &of_scope = places->of_scope;
-    places->times_locked++;
     for (int locked = 0, last = kInIdemKeys; locked < of_scope.count; locked++) {
         int next = -1;
         for (int i = 0; i < of_scope.count; i++)
@@ -27,14 +40,26 @@ void lock_maps(KeyPlaces *places) {
         if (next < 0)
             break;
         last = of_scope.places[next].ring;
-        places->rings[next] = &lock_ring(last);
+        places->rings[next] = lock_ring_if_there(last);
+        if (places->rings[next] == nullptr)
+            return last;
     }
+    return 0;
 }
 
-void unlock_maps(const KeyPlaces &places) {
-    for (int i = 0; i < places.of_scope.count; i++)
-        if (places.rings[i] != nullptr)
-            unlock_ring(*places.rings[i]);
+// The drop of a ring waits for claims, but not for look-ups. So one of these may wait for the map until it is gone.
+void lock_maps(KeyPlaces *places) {
+    places->times_locked++;
+    while (const int dropped = try_lock_maps(places)) {
+        check_for_interrupts();
+        unlock_maps(places);
+        const ScopePlaces *now = places_of(places->scope);
+        places->of_scope = now != nullptr ? *now : ScopePlaces{{{kInIdemKeys, true, 0}}, 1};
+        for (int i = 0; i < places->of_scope.count; i++)
+            if (places->of_scope.places[i].ring == dropped)
+                (void)lock_ring(dropped); // 55000
+        make_room(places);
+    }
 }
 
 HeapTable open_heap_of(RingWindow &window, LOCKMODE lock) {
@@ -49,10 +74,11 @@ KeyPlaces *open_places(const text *scope, bool is_writing) {
     if (of_scope == nullptr)
         return nullptr;
     auto *places = static_cast<KeyPlaces *>(palloc0(sizeof(KeyPlaces)));
+    places->scope = scope;
     places->of_scope = *of_scope;
     places->owner = CurrentResourceOwner;
     places->is_writing = is_writing;
-    places->opened = static_cast<OpenedWindow *>(palloc(sizeof(OpenedWindow) * most_opened(*places)));
+    make_room(places);
     return places;
 }
 
@@ -70,7 +96,7 @@ void begin_look(KeyPlaces *places) {
 
 void end_look(KeyPlaces *places) {
     if (--places->looks == 0)
-        as_opener(*places, [&] { unlock_maps(*places); });
+        as_opener(*places, [&] { unlock_maps(places); });
 }
 
 core::Micros ring_retention(KeyPlaces *places) {
@@ -95,7 +121,7 @@ int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock) 
             return i + 1;
         }
     }
-    if (places->count == most_opened(*places))
+    if (places->count == places->room)
         elog(ERROR, "too many windows of ring %d were opened", ring.id);
     auto &table = const_cast<RingWindow &>(ring.window[window]);
     HeapTable heap{};
@@ -111,7 +137,7 @@ int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock) 
 
 void await_window(KeyPlaces *places) {
     as_opener(*places, [&] {
-        unlock_maps(*places);
+        unlock_maps(places);
         // The lock stays until the transaction ends, so the next attempt finds it.
         relation_close(open_member(places->awaited->table, places->awaited_lock), NoLock);
         lock_maps(places);

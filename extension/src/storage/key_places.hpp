@@ -23,6 +23,7 @@ struct OpenedWindow {
 };
 
 struct KeyPlaces {
+    const text *scope;
     ScopePlaces of_scope;
     ResourceOwner owner;
     bool is_writing;
@@ -33,9 +34,10 @@ struct KeyPlaces {
     Ring *rings[ScopePlaces::kMax]; // by place; nullptr: idem_keys. Valid during a look
     OpenedWindow *opened;
     int count;
+    int room; // for so many
 };
 
-// Reads the places of a scope. nullptr: idem_keys alone. REQUIRES: idem_keys is locked.
+// Reads the places of a scope, which has to stay in memory. nullptr: idem_keys alone. REQUIRES: idem_keys is locked.
 KeyPlaces *open_places(const text *scope, bool is_writing);
 void close_places(KeyPlaces *places);
 

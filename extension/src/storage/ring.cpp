@@ -270,24 +270,34 @@ char *map_name(int ring) { return psprintf("idem_ring_%d", ring); }
 char *window_name(int ring, int window) { return psprintf("idem_ring_%d_%d", ring, window); }
 char *filter_name(int ring) { return psprintf("idem_ring_%d_filter", ring); }
 
-Ring &lock_ring(int id, LOCKMODE lock) {
+Ring *lock_ring_if_there(int id, LOCKMODE lock) {
     Ring &ring = remembered(id);
     for (;; check_for_interrupts()) {
         if (!ring.is_current)
             ring.map = get_relname_relid(map_name(id), extension().schema);
-        if (!OidIsValid(ring.map))
-            raise_not_as_created(id, "The relation does not exist.");
+        if (!OidIsValid(ring.map)) {
+            if (is_registered(id))
+                raise_not_as_created(id, "The relation does not exist.");
+            return nullptr;
+        }
         const Oid map = ring.map;
         LockRelationOid(map, lock);
         AcceptInvalidationMessages(); // a lock that is already held receives none
         if (ring.is_current)
-            return ring;
+            return &ring;
         if (get_relname_relid(map_name(id), extension().schema) == map) {
             read_ring(&ring);
-            return ring; // what is reported from here on is for the next call
+            return &ring; // what is reported from here on is for the next call
         }
         UnlockRelationOid(map, lock);
     }
+}
+
+Ring &lock_ring(int id, LOCKMODE lock) {
+    Ring *ring = lock_ring_if_there(id, lock);
+    if (ring == nullptr)
+        raise_not_as_created(id, "The relation does not exist.");
+    return *ring;
 }
 
 void unlock_ring(const Ring &ring, LOCKMODE lock) { UnlockRelationOid(ring.map, lock); }
@@ -295,6 +305,13 @@ void unlock_ring(const Ring &ring, LOCKMODE lock) { UnlockRelationOid(ring.map, 
 Ring &ring_now(int id) {
     Ring &ring = lock_ring(id);
     unlock_ring(ring);
+    return ring;
+}
+
+Ring *ring_if_there(int id) {
+    Ring *ring = lock_ring_if_there(id);
+    if (ring != nullptr)
+        unlock_ring(*ring);
     return ring;
 }
 

@@ -56,10 +56,13 @@ struct Ring {
 // Locks the map and returns the ring as it is then. 55000: it is not as idem_ring_create made it. The lock belongs to the
 // current resource owner.
 Ring &lock_ring(int id, LOCKMODE lock = RowExclusiveLock);
+// nullptr: the ring was dropped since the caller has read of it.
+Ring *lock_ring_if_there(int id, LOCKMODE lock = RowExclusiveLock);
 void unlock_ring(const Ring &ring, LOCKMODE lock = RowExclusiveLock);
 
 // The ring as it is at this moment, without its lock.
 Ring &ring_now(int id);
+Ring *ring_if_there(int id);
 
 // Whether a window that claims look in, and that was opened in this generation or an earlier one, may have keys.
 bool may_have_keys_through(const Ring &ring, int64 generation);
@@ -89,10 +92,10 @@ List *ring_entries();
 template <typename Visit> void for_each_window_looked_in(Visit visit) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
-        Ring &ring = ring_now(static_cast<RingEntry *>(lfirst(cell))->id);
-        for (int i = 0; i < ring.windows; i++)
-            if (core::is_looked_in(ring.window[i].state.state))
-                visit(ring.window[i]);
+        Ring *ring = ring_if_there(static_cast<RingEntry *>(lfirst(cell))->id);
+        for (int i = 0; ring != nullptr && i < ring->windows; i++)
+            if (core::is_looked_in(ring->window[i].state.state))
+                visit(ring->window[i]);
     }
 }
 
