@@ -7,8 +7,8 @@ BEGIN { FS = OFS = "\t" }
 !/^#/ && $1 == "rings" { read_sample(); if (!($3 in seen)) { seen[$3]; size[++sizes] = $3 } }
 
 END {
-    split("ring no_ring raw_on_conflict raw_partitioned", of, " ")
-    row("" OFS "keys" OFS "ring" OFS "idem without one" OFS "raw" OFS "raw, by day")
+    split("ring empty_ring no_ring raw_on_conflict raw_partitioned", of, " ")
+    row("" OFS "keys" OFS "ring" OFS "empty ring" OFS "idem without one" OFS "raw" OFS "raw, by day")
     line("µs for a new key", "fresh claims/s, 1 client, one processor", 1e6, "%.0f")
     line("µs for a new key, the open window half full", "fresh claims/s, open window half full, 1 client, one processor", 1e6, "%.0f")
     line("µs for a new key in batches of 10,000", "fresh keys/s, 10000 keys a call", 1e6, "%.1f")
@@ -27,7 +27,7 @@ function line(name, measure, unit, format,    s, c, cells, key) {
     for (s = 1; s <= sizes; s++) {
         cells = (s == 1 ? name : "") OFS size[s]
         sub(/ keys$/, "", cells)
-        for (c = 1; c <= 4; c++) {
+        for (c = 1; c <= 5; c++) {
             key = "rings" FS measure FS size[s] FS of[c]
             if (!(key in rounds)) { cells = cells OFS; continue }
             collect(key, "")

@@ -6,7 +6,8 @@
 #   make bench ONLY=claim,batch      some groups; prints only
 #   make bench ONLY=contention       about eight minutes; the group's plots and figures in docs are made anew, QUICK=1 leaves them
 #   make bench GROWTH=50             the group growth goes on to that many million keys: minutes more, and some 35 GB of disk
-#   make bench RINGS=50              the group rings goes on to that many million keys: the better part of an hour, and some 60 GB of disk; at most 100
+#   make bench ONLY=rings RINGS=1,50 the group rings with so many million keys, at most 100; replaces these sizes in docs/rings.md. 50 take half an hour
+#                                    and some 50 GB of disk
 #   ROUNDS=9 and RUN_SECONDS=3       replace the number of rounds and the length of a run
 #   SWEEP=5000000                    so many expired keys for the group sweep
 #

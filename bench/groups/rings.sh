@@ -1,4 +1,4 @@
-# A ring whose sealed windows hold so many keys (`RINGS=100`: 1, 10, 50 and 100 million), beside a ring that has only the keys of these calls
+# A ring whose sealed windows hold so many keys (`RINGS=1,50`: 1 and 50 million), beside a ring that has only the keys of these calls
 # (`empty_ring`), idem without a ring, raw ON CONFLICT, and raw ON CONFLICT on a table that is partitioned by day, with a look into each partition.
 # The ring has 8 windows and the table 8 partitions: seven are full, one takes new keys. The other tables hold the same keys. A key is the hash of a
 # number, as a UUID's 36 characters; the clients make it in their statement. Fresh claims begin when the last window has just been opened. Later it is
@@ -7,8 +7,8 @@
 # and 8 clients claim meanwhile: a claim counts as `beside_an_emptying` when it overlaps with one, and as `quiet` in the half second before.
 # `beside_a_busy_session`: one that counts numbers for about as long, and touches no table.
 # Before each run of claims shared_buffers (512 MB) is filled with what the contender would keep there if it were the only one (warm.sql): together they
-# are larger than memory, and each would begin with what the one before has left. Above 50 million keys the raw tables are left out: four tables of
-# that size do not fit on a usual disk.
+# are larger than that, and each would begin with what the one before has left. The tables are in the machine's memory, which 24 GB suffice for: with
+# more than 10 million keys the raw tables are left out, and with more than 50 million the table without a ring as well.
 # shellcheck shell=bash
 
 rings_sealed=7
@@ -16,12 +16,13 @@ rings_sealed=7
 run_rings() {
     local sizes=(0.2 2) size case keys old rings_filled rings_all rounds=${ROUNDS:-3} lookups=100000 PGOPTIONS='-c synchronous_commit=off'
     if [ -n "$QUICK" ]; then sizes=(0.2) rounds=${ROUNDS:-2} lookups=50000; fi
-    if [ -n "${RINGS:-}" ]; then read -r -a sizes < <(rings_sizes "$RINGS"); fi
+    if [ -n "${RINGS:-}" ]; then IFS=, read -r -a sizes <<<"$RINGS"; fi
     export PGOPTIONS
     sql -f bench/contenders/rings/schema.sql >/dev/null
     for size in "${sizes[@]}"; do
         case="$size M keys" rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
-        if [ "${size%.*}" -gt 50 ]; then rings_filled=(ring no_ring); fi
+        if [ "${size%.*}" -gt 10 ]; then rings_filled=(ring no_ring); fi
+        if [ "${size%.*}" -gt 50 ]; then rings_filled=(ring); fi
         rings_all=(ring empty_ring "${rings_filled[@]:1}")
         fill_rings "$(awk -v size="$size" 'BEGIN {printf "%d", size * 1000000}')"
         rings_space
@@ -43,32 +44,42 @@ run_rings() {
     sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
 }
 
-# The figures, the plot, and what stands between the two marks in docs/rings.md.
+# The samples of each size, of its last run; and made from all of them, the plot and what stands between the two marks in docs/rings.md.
 publish_rings() {
-    make_figures
-    mkdir -p docs/plots
-    cp "$figures" docs/plots/rings-growth.tsv
+    local kept=docs/plots/rings.tsv scratch_of_all=$scratch/rings figures=$scratch/rings/figures.tsv
+    mkdir -p docs/plots "$scratch_of_all"
+    touch "$kept"
+    {
+        awk -F '\t' 'FILENAME == ARGV[1] {if ($1 == "rings") measured[$3]; next} !($3 in measured)' "$samples" "$kept"
+        awk -F '\t' -v day="$(date --utc +%F)" '$1 == "rings" {print $0 "\t" day}' "$samples"
+    } >"$scratch_of_all/samples.tsv"
+    LC_ALL=C sort --field-separator=$'\t' --stable --key=3,3n "$scratch_of_all/samples.tsv" >"$kept"
     if command -v gnuplot >/dev/null || scripts/deps.sh gnuplot-nox >&2; then
+        awk -f bench/samples.awk -f bench/figures.awk "$kept" >"$figures"
         draw_panels rings lines '/s(,|$)|WAL' 'live keys' docs/plots/rings-growth.svg
     fi
     {
         sed '/^<!-- figures/q' docs/rings.md
-        printf '\nMade by `%s` on %s, in %s min:\n\n' "$command_line" "$(date --utc +%F)" $((SECONDS / 60))
-        awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$samples"
-        printf '\nThe targets:\n\n'
-        tables ''
+        printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of %s:\n\n' "$(rings_days "$kept")"
+        awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$kept"
+        rings_targets "$kept"
         echo
         sed -n '/^<!-- end of figures/,$p' docs/rings.md
-    } >"$scratch/rings.md"
-    cp "$scratch/rings.md" docs/rings.md
+    } >"$scratch_of_all/rings.md"
+    cp "$scratch_of_all/rings.md" docs/rings.md
 }
 
-# rings_sizes MILLIONS: the sizes up to it.
-rings_sizes() {
-    local size
-    for size in 1 10 50 100; do if [ "$size" -lt "$1" ]; then printf '%s ' "$size"; fi; done
-    echo "$1"
+# rings_targets SAMPLES: those of the sizes that are there, if there are any.
+rings_targets() {
+    local summary
+    grep '^rings' bench/targets.tsv >"$scratch/rings/targets.tsv"
+    summary=$(awk -v list='' -f bench/samples.awk -f bench/table.awk -f bench/report.awk "$scratch/rings/targets.tsv" bench/reasons.tsv "$1")
+    if ! grep --quiet '^| rings' <<<"$summary"; then return; fi
+    printf '\nThe targets:\n\n%s\n' "$summary"
 }
+
+# rings_days SAMPLES: 1 M keys on ..., 10 M keys on ...
+rings_days() { awk -F '\t' '!($3 in seen) {seen[$3]; text = text (text ? ", " : "") $7 " (" $3 ")"} END {print text}' "$1"; }
 
 # fill_rings KEYS: they are numbered from 1. Nothing else is left in the tables. The ring comes first: the sweeps that turn it read idem_keys as well.
 fill_rings() {
@@ -144,6 +155,9 @@ settle_rings() {
     sql -c "SELECT format('VACUUM (ANALYZE) %s;', relid::regclass) FROM pg_stat_user_tables
         WHERE (relname ~ '^(idem_keys|raw_keys|idem_ring_|partitioned_keys_)') AND pg_relation_size(relid) > 0" | sql
     sql -c CHECKPOINT
+    # What was filled first may have left the system's cache.
+    sql -c "SELECT sum(pg_prewarm(c.oid, 'read')) FROM pg_class c
+        WHERE c.relname ~ '^(idem_keys|raw_keys|idem_ring_|partitioned_keys_)' AND c.relkind IN ('r', 'i') AND pg_relation_size(c.oid) > 0" >/dev/null
 }
 
 # rings_bytes CONTENDER
@@ -272,7 +286,7 @@ wal_position() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 
 expect_rings() {
     expect "$keys" 'keys in the ring' "SELECT count(*) FROM idem_keys WHERE scope = 'f'"
-    expect "$keys" 'keys without a ring' "SELECT count(*) FROM ONLY idem_keys"
+    if is_filled no_ring; then expect "$keys" 'keys without a ring' "SELECT count(*) FROM ONLY idem_keys"; fi
     if is_filled raw_on_conflict; then expect "$keys" 'keys of raw_on_conflict' 'SELECT count(*) FROM raw_keys'; fi
     if is_filled raw_partitioned; then expect "$keys" 'keys of raw_partitioned' 'SELECT count(*) FROM partitioned_keys'; fi
 }
@@ -331,23 +345,25 @@ sweeper() {
 # note_time KIND START END
 note_time() { printf '%s\t%s\t%s\n' "$@" >>"$claims/times"; }
 
-# The time is that of all sweeps that it takes: one that meets a claim in the window leaves it for the next.
+# By the first sweep that does not find the window locked: one that meets an autovacuum there leaves it for the next.
 empty_window() {
-    local start middle end ms=0 sweeps=0 map
+    local start ready middle end ms=0 sweeps=0 map
     map=$(sweeper "SELECT format('idem_ring_%s', id) FROM idem_ring_registry WHERE ring = 'full';")
     sweeper '\i bench/contenders/rings/expire.sql' >/dev/null
     sleep 0.1
     start=$EPOCHREALTIME
     sleep 0.5
-    middle=$EPOCHREALTIME end=$EPOCHREALTIME
+    ready=$EPOCHREALTIME
     until [ "$(sweeper "SELECT count(*) FROM $map WHERE state = 'empty';")" -eq "$number" ]; do
-        [ $((++sweeps)) -le 100 ] || die 'the window is not emptied'
+        if [ $((++sweeps)) -gt 1 ]; then sleep 0.5; fi
+        [ $sweeps -le 240 ] || die 'the window is not emptied'
+        middle=$EPOCHREALTIME
         ms=$(sweeper '\timing on
 CALL idem_sweep();
-\timing off' | awk -v before="$ms" '/^Time: / {print before + $2}')
+\timing off' | awk '/^Time: / {print $2}')
         end=$EPOCHREALTIME
     done
-    note_time quiet "$start" "$middle"
+    note_time quiet "$start" "$ready"
     note_time beside_an_emptying "$middle" "$end"
     sample 's until a full window is empty' "$case" ring "$number" "$(awk -v ms="$ms" 'BEGIN {printf "%.4f", ms / 1000}')"
 }
