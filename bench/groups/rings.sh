@@ -214,6 +214,14 @@ lookup_time() {
 # warm CONTENDER
 warm() { sql -v contender="$1" -f bench/contenders/rings/warm.sql >/dev/null; }
 
+# in_turn ROUND CONTENDER ...: every second round begins with the last, since each finds in shared_buffers what the one before it has left to write.
+in_turn() {
+    local round=$1 contender order=
+    shift
+    for contender in "$@"; do if [ $((round % 2)) -eq 1 ]; then order="$order $contender"; else order="$contender $order"; fi; done
+    echo "$order"
+}
+
 # rings_calls CONTENDER KEYS_FILE LAST_KEY
 rings_calls() {
     warm "$1"
@@ -228,7 +236,7 @@ rings_fresh() {
     shift 3
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
-        for contender in "$@"; do
+        for contender in $(in_turn "$round" "$@"); do
             rings_calls "$contender" numbered_fresh "$keys"
             sample "$measure, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
@@ -241,7 +249,7 @@ rings_duplicates() {
     local load=$1 calls=$2 round contender
     place "$load"
     for ((round = 1; round <= rounds; round++)); do
-        for contender in "${rings_filled[@]}"; do
+        for contender in $(in_turn "$round" "${rings_filled[@]}"); do
             rings_calls "$contender" numbered_present "$old"
             sample "duplicate claims/s, $load" "$case" "$contender" "$round" "$(awk '/^tps = / {print $3}' "$scratch/pgbench.out")"
         done
@@ -256,7 +264,7 @@ rings_batches() {
     for ((round = 1; round <= rounds; round++)); do
         sql -c 'TRUNCATE key_batches' -c "INSERT INTO key_batches SELECT array_agg(md5(n::text)::uuid::text ORDER BY random())
             FROM generate_series($keys + 1, $keys + 2 * $size) AS n GROUP BY n % 2" -c 'ANALYZE key_batches'
-        for contender in "${rings_all[@]}"; do
+        for contender in $(in_turn "$round" "${rings_all[@]}"); do
             warm "$contender"
             sample "fresh keys/s, $size keys a call" "$case" "$contender" "$round" "$(sql -c '\timing on' -f "bench/contenders/rings/batch_$contender.sql" |
                 awk -v n=$((2 * size)) '/^Time: / {ms = $2; printf "%.0f\n", n / (ms / 1000)} END {exit !ms}')"
