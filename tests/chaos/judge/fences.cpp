@@ -1,5 +1,5 @@
-// Fences come from one generator per database: they strictly grow in real time, and each has one holder. In the portable edition
-// each name has a generator of its own.
+// Fences come from one generator per database: they strictly grow in real time, and each has one holder. In the portable
+// edition each name has a generator of its own.
 #include <algorithm>
 #include <tuple>
 

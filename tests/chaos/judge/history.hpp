@@ -111,7 +111,8 @@ struct FinalState {
 // What the run was set up with, so that the checker needs no knowledge of the clients.
 struct Setup {
     std::uint64_t seed = 0;
-    bool fences_by_name = false; // the portable edition: each name draws its own from the clock, and two names may be given the same
+    bool fences_by_name =
+        false; // the portable edition: each name draws its own from the clock, and two names may be given the same
     std::vector<std::pair<std::string, std::int64_t>> stock;      // article, what there was
     std::vector<std::pair<std::string, std::string>> transitions; // allowed moves; from "" = initial
 };
