@@ -66,9 +66,9 @@ bench:       ## measure against raw SQL; QUICK=1 for a shorter run
 	@bench/run.sh
 lint-english: ## look for English that readers stumble over: documents, comments of sql/, --help
 	@scripts/lint-english.sh
-psql:        ## a shell on the throw-away cluster "dev", which has the extension in its schema "idem"
+psql:        ## a shell on the throw-away cluster "dev" (PSQL_CLUSTER=NAME: another), which has the extension in its schema "idem"
 	@scripts/psql.sh
-down:        ## remove the throw-away clusters
+down:        ## remove this user's throw-away clusters, of all checkouts: dev, demo and checkout
 	@scripts/cluster.sh stop dev
 	@scripts/cluster.sh stop demo
 	@scripts/cluster.sh stop checkout
@@ -120,7 +120,8 @@ DATA        = $(wildcard sql/idem--*--*.sql)
 # The server's headers are not ours to warn about. The server loads modules with RTLD_GLOBAL: calls inside this one are not
 # to be looked up among everybody's symbols.
 PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' -Iextension/src -isystem $(includedir_server)
-PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden
+PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden \
+              -ffile-prefix-map=$(CURDIR)=.
 SHLIB_LINK  = -Wl,-Bsymbolic-functions -lstdc++
 
 REGRESS       := $(patsubst tests/regress/sql/%.sql,%,$(sort $(wildcard tests/regress/sql/*.sql)))
