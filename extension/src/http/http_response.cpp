@@ -42,10 +42,13 @@ class Object {
         }
         add(name, &value);
     }
-    Jsonb *finish() { return JsonbValueToJsonb(pushJsonbValue(&state_, WJB_END_OBJECT, nullptr)); }
+    Jsonb *finish() {
+        pushJsonbValue(&state_, WJB_END_OBJECT, nullptr);
+        return JsonbValueToJsonb(state_.result);
+    }
 
   private:
-    JsonbParseState *state_ = nullptr;
+    JsonbInState state_{};
 };
 
 [[noreturn]] void raise_malformed(const char *detail) {
@@ -108,14 +111,15 @@ void add_field(Object *stored, std::string_view name, const JsonbValue &field) {
         });
         return;
     }
-    JsonbParseState *state = nullptr;
+    JsonbInState state{};
     pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
     for_each_value(field, [&](const JsonbValue &value) {
         JsonbValue text = field_text(value);
         pushJsonbValue(&state, WJB_ELEM, &text);
         return true;
     });
-    stored->add(name, pushJsonbValue(&state, WJB_END_ARRAY, nullptr));
+    pushJsonbValue(&state, WJB_END_ARRAY, nullptr);
+    stored->add(name, state.result);
 }
 
 Jsonb *stored_headers(const Jsonb *headers, const char *fields) {

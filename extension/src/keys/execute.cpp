@@ -3,6 +3,7 @@
 #include "keys/holder.hpp"
 #include "keys/ticket.hpp"
 #include "server/arguments.hpp"
+#include "server/compat.hpp"
 #include "server/json_value.hpp"
 #include "server/row_writer.hpp"
 #include "server/statement_cache.hpp"
@@ -96,7 +97,7 @@ void check_column_names(TupleDesc columns) {
 
 // The rows of the last statement as a jsonb array of objects; [] when it returned none.
 Jsonb *rows_as_jsonb() {
-    JsonbParseState *state = nullptr;
+    JsonbInState state{};
     pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
     if (SPI_tuptable != nullptr) {
         TupleDesc columns = SPI_tuptable->tupdesc;
@@ -110,7 +111,8 @@ Jsonb *rows_as_jsonb() {
             push_row(&state, writer, values, nulls);
         }
     }
-    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, nullptr));
+    pushJsonbValue(&state, WJB_END_ARRAY, nullptr);
+    return JsonbValueToJsonb(state.result);
 }
 
 // Runs the statement as the caller, and returns its rows in the caller's memory context.

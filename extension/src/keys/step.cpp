@@ -2,6 +2,7 @@
 #include "keys/step.hpp"
 
 #include "server/arguments.hpp"
+#include "server/compat.hpp"
 
 namespace idem {
 
@@ -33,12 +34,13 @@ JsonbValue value_of(const Jsonb *document) {
 }
 
 const Jsonb *object_of(const Step &step) {
-    JsonbParseState *state = nullptr;
+    JsonbInState state{};
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
     JsonbValue name = name_of(step), value = value_of(step.output);
     pushJsonbValue(&state, WJB_KEY, &name);
     pushJsonbValue(&state, WJB_VALUE, &value);
-    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+    pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
+    return JsonbValueToJsonb(state.result);
 }
 
 Datum with_step(const KeyRow &row, const Step &step) {

@@ -1,6 +1,7 @@
 #include "machines/state_column.hpp"
 
 #include "rows/target.hpp"
+#include "server/compat.hpp"
 
 #include <algorithm>
 
@@ -98,7 +99,7 @@ void find_unknown_states(Relation table, const StateColumn &column, const KnownS
     const MemoryContext caller = CurrentMemoryContext;
     MemoryContext row = AllocSetContextCreate(caller, "idem state of a row", ALLOCSET_SMALL_SIZES);
     TupleTableSlot *slot = table_slot_create(table, nullptr);
-    TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+    TableScanDesc scan = compat_table_beginscan(table, snapshot);
     while (!unknown->has_more && table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
         bool is_null;
         const Datum value = slot_getattr(slot, column.number, &is_null);

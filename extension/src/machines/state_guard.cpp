@@ -176,5 +176,5 @@ SQL_FUNCTION(idem_state_guard) {
         guard_insert(call);
     else if (TRIGGER_FIRED_BY_DELETE(event))
         guard_delete(call);
-    return PointerGetDatum(nullptr);
+    return Datum{0};
 }

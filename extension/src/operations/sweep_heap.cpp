@@ -2,6 +2,7 @@
 
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
+#include "server/compat.hpp"
 #include "statistics/stats.hpp"
 #include "storage/key_store.hpp"
 #include "storage/page_rows.hpp"
@@ -143,7 +144,7 @@ void sweep_page(const SweptTable &table, Relation relation, HeapPosition *positi
                 core::Micros response_ttl, Batch *batch, BufferAccessStrategy strategy) {
     const core::Micros now = clock_now();
     Buffer buffer = ReadBufferExtended(relation, MAIN_FORKNUM, position->block, RBM_NORMAL, strategy);
-    heap_page_prune_opt(relation, buffer); // as any scan does
+    compat_heap_page_prune_opt(relation, buffer); // as any scan does
     Candidates found;
     found.count = 0;
     found.held = 0;

@@ -29,7 +29,7 @@ text *plain_text(HeapTuple row, AttrNumber column, TupleDesc layout) {
 bool is_plain(HeapTuple row, TupleDesc layout) {
     bool is_null;
     for (const AttrNumber column : {KeyColumn::scope, KeyColumn::key}) {
-        const char *value = DatumGetPointer(heap_getattr(row, column, layout, &is_null));
+        const auto *value = DatumGetPointer(heap_getattr(row, column, layout, &is_null));
         if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
             return false;
     }

@@ -40,10 +40,10 @@ void table_changed(Datum, Oid table) {
 }
 
 // The text names schemas, operators, operator classes and collations. They rarely change.
-void names_changed(Datum, int, uint32) { table_changed(Datum{0}, InvalidOid); }
+void names_changed(Datum, SyscacheNumber, uint32) { table_changed(Datum{0}, InvalidOid); }
 
 // Each temporary table is a new type: only types that the text names count.
-void type_changed(Datum, int, uint32 hash) {
+void type_changed(Datum, SyscacheNumber, uint32 hash) {
     changes_seen++;
     invalidate_plans(PlanKind::row_flow, names_type, hash);
 }

@@ -52,11 +52,12 @@ inline core::Micros clock_now() { return GetCurrentTimestamp(); }
 // From 1970, where other clocks begin, to the time that is 0 here.
 inline constexpr core::Micros kMicrosFrom1970 = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
-// A clock in microseconds for durations within one process. A change of the system time does not affect it.
+// A clock in microseconds for durations within one process. A change of the system time does not affect it. It is not the
+// server's instr_time, which PostgreSQL 19 may read from another clock after a change of timing_clock_source.
 inline core::Micros monotonic_now() {
-    instr_time now;
-    INSTR_TIME_SET_CURRENT(now);
-    return static_cast<core::Micros>(INSTR_TIME_GET_MICROSEC(now));
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
 }
 
 // The microseconds that remain of a wait returned by wait_argument: core::kForever if it has no limit, 0 or less if it is over.

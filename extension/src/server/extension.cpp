@@ -1,6 +1,7 @@
 #include "server/extension.hpp"
 
 #include "core/version.hpp"
+#include "server/compat.hpp"
 #include "server/library.hpp"
 
 namespace idem {
@@ -11,7 +12,7 @@ constinit Extension cached{};
 constinit bool cached_is_valid = false;
 constinit uint64 generation = 1; // increases with each invalidation; an EnumType of another generation is stale
 
-void function_changed(Datum, int, uint32) {
+void function_changed(Datum, SyscacheNumber, uint32) {
     cached_is_valid = false;
     generation++;
 }

@@ -1,5 +1,6 @@
 #include "server/json_value.hpp"
 
+#include "server/compat.hpp"
 #include "server/type_of_call.hpp"
 
 namespace idem {
@@ -41,11 +42,12 @@ Jsonb *object_with(const JsonbValue &json) {
     name.val.string.val = const_cast<char *>(kColumn);
     name.val.string.len = sizeof kColumn - 1;
     JsonbValue value = json;
-    JsonbParseState *state = nullptr;
+    JsonbInState state{};
     pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
     pushJsonbValue(&state, WJB_KEY, &name);
     pushJsonbValue(&state, WJB_VALUE, &value);
-    return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+    pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
+    return JsonbValueToJsonb(state.result);
 }
 
 // jsonb_populate_record for a row of one column.

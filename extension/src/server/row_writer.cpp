@@ -170,17 +170,17 @@ static JsonbPair *members_of(const RowWriter &writer, const Datum *values, const
     return members;
 }
 
-static JsonbValue *push_members(JsonbParseState **state, JsonbPair *members, int count) {
+static void push_members(JsonbInState *state, JsonbPair *members, int count) {
     pushJsonbValue(state, WJB_BEGIN_OBJECT, nullptr);
     for (int i = 0; i < count; i++) {
         pushJsonbValue(state, WJB_KEY, &members[i].key);
         pushJsonbValue(state, WJB_VALUE, &members[i].value);
     }
-    return pushJsonbValue(state, WJB_END_OBJECT, nullptr);
+    pushJsonbValue(state, WJB_END_OBJECT, nullptr);
 }
 
-JsonbValue *push_row(JsonbParseState **state, const RowWriter &writer, const Datum *values, const bool *nulls) {
-    return push_members(state, members_of(writer, values, nulls), writer.count);
+void push_row(JsonbInState *state, const RowWriter &writer, const Datum *values, const bool *nulls) {
+    push_members(state, members_of(writer, values, nulls), writer.count);
 }
 
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
@@ -188,8 +188,9 @@ Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls
     // A member that is a whole document must be pushed. Scalar members, which are in order, form an object as they are.
     for (int i = 0; i < writer.count; i++)
         if (members[i].value.type == jbvBinary) {
-            JsonbParseState *state = nullptr;
-            return JsonbValueToJsonb(push_members(&state, members, writer.count));
+            JsonbInState state{};
+            push_members(&state, members, writer.count);
+            return JsonbValueToJsonb(state.result);
         }
     JsonbValue object;
     object.type = jbvObject;

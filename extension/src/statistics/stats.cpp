@@ -118,8 +118,8 @@ void start_up() {
     layout.entrysize = sizeof(Entry);
     layout.hash = hash_key;
     layout.match = compare_keys;
-    entries = ShmemInitHash("idem_stats scopes", Max(max_scopes, 1), Max(max_scopes, 1), &layout,
-                            HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_FIXED_SIZE);
+    entries = compat_shmem_init_hash("idem_stats scopes", Max(max_scopes, 1), &layout,
+                                     HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_FIXED_SIZE);
     shared = header;
     if (!found) {
         shared->lock = &GetNamedLWLockTranche(kName)->lock;

@@ -7,5 +7,5 @@ SQL_FUNCTION(idem_definitions_changed) {
         ereport(ERROR,
                 (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED), errmsg("function was not called by trigger manager")));
     CacheInvalidateRelcache(reinterpret_cast<TriggerData *>(fcinfo->context)->tg_relation);
-    return PointerGetDatum(nullptr);
+    return Datum{0};
 }

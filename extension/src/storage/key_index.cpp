@@ -112,7 +112,7 @@ bool descend_to_leaf(IndexCursor *cursor) {
     if (cursor->is_searchable)
         cursor->leaf = descend(cursor, 0);
     else
-        _bt_freestack(compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf));
+        compat_bt_search(cursor->table, cursor->index, &cursor->search, &cursor->leaf);
     return BufferIsValid(cursor->leaf);
 }
 

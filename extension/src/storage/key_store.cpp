@@ -251,7 +251,7 @@ bool fetch_version(Prober *prober, ItemPointerData entry) {
     const Buffer previous = prober->heap_page;
     prober->heap_page = ReleaseAndReadBuffer(previous, relation, ItemPointerGetBlockNumber(&entry));
     if (prober->heap_page != previous)
-        heap_page_prune_opt(relation, prober->heap_page);
+        compat_heap_page_prune_opt(relation, prober->heap_page);
     LockBuffer(prober->heap_page, BUFFER_LOCK_SHARE);
     const bool found = heap_hot_search_buffer(&entry, relation, prober->heap_page, &prober->dirty, &prober->row, nullptr, true);
     LockBuffer(prober->heap_page, BUFFER_LOCK_UNLOCK);

@@ -1,6 +1,7 @@
 #include "storage/ring_filter_method.hpp"
 
 #include "core/ring_filter.hpp"
+#include "server/compat.hpp"
 
 namespace {
 
@@ -65,22 +66,26 @@ IndexScanDesc begin_scan(Relation, int, int) { raise_not_searchable(); }
 void rescan(IndexScanDesc, ScanKey, int, ScanKey, int) { raise_not_searchable(); }
 void end_scan(IndexScanDesc) {}
 
+constexpr IndexAmRoutine filter_method() {
+    IndexAmRoutine method{};
+    method.type = T_IndexAmRoutine;
+    method.amkeytype = InvalidOid;
+    method.ambuild = build;
+    method.ambuildempty = build_empty;
+    method.aminsert = insert;
+    method.ambulkdelete = bulk_delete;
+    method.amvacuumcleanup = clean_up;
+    method.amcostestimate = estimate_cost;
+    method.amoptions = options;
+    method.amvalidate = validate;
+    method.ambeginscan = begin_scan;
+    method.amrescan = rescan;
+    method.amendscan = end_scan;
+    return method;
+}
+
+constexpr IndexAmRoutine kFilterMethod = filter_method();
+
 } // namespace
 
-SQL_FUNCTION(idem_filter_handler) {
-    IndexAmRoutine *method = makeNode(IndexAmRoutine);
-    method->amoptsprocnum = 0;
-    method->amkeytype = InvalidOid;
-    method->ambuild = build;
-    method->ambuildempty = build_empty;
-    method->aminsert = insert;
-    method->ambulkdelete = bulk_delete;
-    method->amvacuumcleanup = clean_up;
-    method->amcostestimate = estimate_cost;
-    method->amoptions = options;
-    method->amvalidate = validate;
-    method->ambeginscan = begin_scan;
-    method->amrescan = rescan;
-    method->amendscan = end_scan;
-    PG_RETURN_POINTER(method);
-}
+SQL_FUNCTION(idem_filter_handler) { PG_RETURN_POINTER(compat_index_method(kFilterMethod)); }

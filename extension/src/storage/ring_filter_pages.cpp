@@ -1,5 +1,6 @@
 #include "storage/ring_filter_pages.hpp"
 
+#include "server/compat.hpp"
 #include "server/random.hpp"
 #include "storage/ring_filter_method.hpp"
 
@@ -104,7 +105,7 @@ Buffer pin_page(Relation filter, BlockNumber block) {
     return ReadBufferExtended(filter, MAIN_FORKNUM, block, RBM_ZERO_ON_ERROR, nullptr);
 }
 
-Buffer lock_page(Relation filter, BlockNumber block, int mode) {
+Buffer lock_page(Relation filter, BlockNumber block, BufferLockMode mode) {
     Buffer buffer = pin_page(filter, block);
     LockBuffer(buffer, mode);
     return buffer;
