@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = start_server('rewrites', conf => "fsync = off\nautovacuum = off\n");
+my $node = start_server('rewrites', streaming => 1, conf => "fsync = off\nautovacuum = off\n");
 my $refused;
 
 # What it answers; what is refused with 55000 is counted.
@@ -68,6 +68,12 @@ rewrite('vacuum_full', @psql, 'VACUUM FULL idem_keys');
 rewrite('cluster', @psql, 'CLUSTER idem_keys USING idem_keys_pkey');
 rewrite('reindex', @psql, 'REINDEX TABLE idem_keys');
 rewrite('reindex_concurrently', @psql, 'REINDEX TABLE CONCURRENTLY idem_keys');
+
+SKIP:
+{
+    skip('REPACK came with PostgreSQL 19', 2) if $node->safe_psql('postgres', 'SHOW server_version_num') < 190000;
+    rewrite('repack_concurrently', @psql, 'REPACK (CONCURRENTLY) idem_keys');
+}
 
 SKIP:
 {

@@ -83,6 +83,9 @@ CREATE FUNCTION pg_temp.failed_values() RETURNS text LANGUAGE sql VOLATILE AS $$
 $$;
 SELECT is(pg_temp.failed_values(), NULL, 'values_are_stored_literally');
 TRUNCATE row_injection.stored, row_injection.keyed;
+\if :from_19
+SELECT throws_ok('SET standard_conforming_strings = off', '0A000', NULL, 'and_strings_are_always_standard_conforming');
+\else
 SET standard_conforming_strings = off;
 SET escape_string_warning = off;
 SET backslash_quote = on;
@@ -90,6 +93,7 @@ SELECT is(pg_temp.failed_values(), NULL, 'and_where_strings_are_not_standard_con
 RESET backslash_quote;
 RESET escape_string_warning;
 RESET standard_conforming_strings;
+\endif
 TRUNCATE row_injection.stored, row_injection.keyed;
 SET quote_all_identifiers = on;
 SET array_nulls = off;
@@ -191,11 +195,15 @@ CREATE FUNCTION pg_temp.failed_names() RETURNS text LANGUAGE sql VOLATILE AS $$
          AND result !~ '^inserted t, updated 2 2, updated 3, adjusted 4, locked t, locked, duplicate 4, 42P10( t| f)?, 55000$'
 $$;
 SELECT is(pg_temp.failed_names(), NULL, 'names_are_names');
+\if :from_19
+SELECT throws_ok('SET standard_conforming_strings = off', '0A000', NULL, 'and_strings_are_always_standard_conforming');
+\else
 SET standard_conforming_strings = off;
 SET escape_string_warning = off;
 SELECT is(pg_temp.failed_names(), NULL, 'and_where_strings_are_not_standard_conforming');
 RESET escape_string_warning;
 RESET standard_conforming_strings;
+\endif
 SELECT ok(pg_temp.canary_sings(), 'canary_after_the_names');
 
 -- Hints that contain a statement contain one that works.
