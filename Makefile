@@ -49,7 +49,7 @@ check-citus: ## the portable edition on a coordinator and three workers; CITUS=D
 	@CITUS="$(CITUS)" scripts/citus.sh
 check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matrix
 	@scripts/check.sh long
-matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky
+matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky, or next
 	@scripts/matrix.sh $(ONLY)
 check-sanitize: ## tests of extension and client under AddressSanitizer and UndefinedBehaviorSanitizer, the client's under ThreadSanitizer, too
 	@scripts/sanitize.sh

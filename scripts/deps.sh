@@ -57,9 +57,12 @@ packages=(
     "${examples[@]}" "$@"
 )
 
+# Debian builds extensions for a new server later than the server. What one of them is for is not tested until it is there.
+is_not_built() { [[ $1 == postgresql-$major-* ]] && apt-cache show "postgresql-$major" >/dev/null 2>&1 && ! apt-cache show "$1" >/dev/null 2>&1; }
+
 missing=()
 for package in "${packages[@]}"; do
-    is_installed "$package" || missing+=("$package")
+    is_installed "$package" || is_not_built "$package" || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 

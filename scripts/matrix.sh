@@ -4,6 +4,8 @@
 #   matrix.sh [--quick] [ENVIRONMENT,...]  all of them, or some; --quick: `make check`
 #   matrix.sh --clean                      remove the environments
 #
+# The environment `next` has PostgreSQL's next version, and runs only if it is named.
+#
 # The environments are kept in $IDEM_MATRIX (/var/cache/idem-matrix), some 3 GB each; what the tests need is installed there
 # once, by scripts/deps.sh, and ccache keeps there what was compiled. Debian's mirror is the one that this machine's apt is set to.
 # Logs are kept in build/matrix.
@@ -25,7 +27,9 @@ case ${1:-} in
     --*) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
 esac
 environments=()
-read_suites environments "${1:-}"
+supported=$(IFS=,; echo "${all[*]}")
+all+=(next)
+read_suites environments "${1:-$supported}"
 
 # --- Filling an environment ----------------------------------------------------------------------------------------------
 
@@ -55,6 +59,29 @@ add_server_of() {
         cp "$older/usr/share/postgresql/$major/extension"/idem* "$root/usr/share/postgresql/$major/extension/"
 }
 
+make_environment() {
+    if [ "$1" = next ]; then make_next; else make_root "$1"; fi
+}
+
+# Testing with the newest server of Debian experimental. Only that server's packages come from there. pgTAP, which is SQL, is that of
+# the server before.
+make_next() {
+    local root=$home/next mirror major
+    if [ -e "$root.ready" ]; then return; fi
+    make_root forky || return
+    rm -rf --one-file-system "$root"
+    cp -a --reflink=auto "$home/forky" "$root" && copy_sources next && enter next /idem/scripts/deps.sh ccache || return
+    mirror=$(mirror) || return
+    echo "deb $mirror experimental main" >"$root/etc/apt/sources.list.d/experimental.list"
+    apt_in next update || return
+    major=$(enter next apt-cache pkgnames postgresql-server-dev- | sed -n 's/^postgresql-server-dev-\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
+    if [ -e "$root/usr/lib/postgresql/$major/bin/postgres" ]; then echo 'Debian experimental has no newer server than testing'; return 1; fi
+    printf 'Package: src:postgresql-%s\nPin: release a=experimental\nPin-Priority: 990\n' "$major" >"$root/etc/apt/preferences.d/next"
+    # libpq.pc of 19~rc1 requires libcurl's, on which libpq-dev does not depend.
+    apt_in next install "postgresql-$major" "postgresql-server-dev-$major" libcurl4-openssl-dev || return
+    cp "$root/usr/share/postgresql/$((major - 1))/extension"/pgtap* "$root/usr/share/postgresql/$major/extension/" && touch "$root.ready"
+}
+
 # What a clean clone of it would have, with what is changed here.
 copy_sources() {
     local to=$home/$1/idem status package
@@ -72,7 +99,7 @@ copy_sources() {
 
 run_checks() {
     local environment=$1
-    make_root "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh ccache &&
+    make_environment "$environment" && copy_sources "$environment" && enter "$environment" /idem/scripts/deps.sh ccache &&
         add_older_servers "$environment" && enter "$environment" make -C /idem "$target"
 }
 
