@@ -28,7 +28,7 @@ VARYING = [re.compile(pattern) for pattern in (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*\+00",         # times
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",        # UUIDs
     r"[A-Za-z0-9_-]{64,}",                               # tokens
-    r"\d+\.\d+ \(Debian .*\)",                           # the server's version
+    r"\d+(?:\.\d+|beta\d+|rc\d+) \(Debian .*\)",         # the server's version
 )]
 
 
