@@ -13,10 +13,10 @@ in_flight::in_flight(std::string sqlstate, const std::string &message, subject a
 
 namespace {
 
-using thrower = void (*)(const std::string &, const std::string &, subject &&);
+using thrower = void (*)(const std::string &, const std::string &, const subject &);
 
-template <typename Error> void raise(const std::string &sqlstate, const std::string &message, subject &&about) {
-    throw Error(sqlstate, message, std::move(about));
+template <typename Error> void raise(const std::string &sqlstate, const std::string &message, const subject &about) {
+    throw Error(sqlstate, message, about);
 }
 
 struct entry {
@@ -62,7 +62,7 @@ constexpr entry table[] = {
 void throw_error(const std::string &sqlstate, const std::string &message, subject about) {
     for (const entry &each : table)
         if (sqlstate.compare(0, each.prefix.size(), each.prefix) == 0)
-            each.raise(sqlstate, message, std::move(about));
+            each.raise(sqlstate, message, about);
     throw error(sqlstate, message, std::move(about));
 }
 
