@@ -21,7 +21,7 @@ client::client(const std::string &dsn)
 const client_options &client::options() const noexcept { return state_->options(); }
 
 std::string client::schema() {
-    if (const std::string known = state_->schema(); !known.empty())
+    if (std::string known = state_->schema(); !known.empty())
         return known;
     return state_->schema(*state_->take());
 }

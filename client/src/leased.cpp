@@ -98,7 +98,7 @@ ticket lease_state::claim(granted_lease &lease) {
     const auto began = steady_clock::now();
     std::optional<steady_clock::time_point> lost_at;
     for (;;) {
-        const ticket claimed = repeat(detail::state_of(client_), retry_, [&](session &on) {
+        ticket claimed = repeat(detail::state_of(client_), retry_, [&](session &on) {
             patience wait = left_of(about_.wait(), began);
             if (lost_at && wait.bound)
                 wait.bound = std::max(*wait.bound, kRecoveryStep);

@@ -58,7 +58,7 @@ std::optional<answer> once_flow::begin() {
     return std::move(known->answer);
 }
 
-answer once_flow::complete(response outcome) {
+answer once_flow::complete(const response &outcome) {
     const std::vector<rows> stored = flow_.commit({complete_command(request_, outcome, std::nullopt)});
     answer known;
     known.response = stored.at(0).at(0).at(0);

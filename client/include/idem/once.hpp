@@ -46,7 +46,7 @@ class once_flow {
     key_outcome claimed() const noexcept { return claimed_; }
     transaction &tx() { return flow_.tx(); }
     /// Stores the response and commits.
-    answer complete(response outcome);
+    answer complete(const response &outcome);
     /// Commits; the key is completed without a response.
     void commit() { flow_.commit(); }
     /// Rolls back. Returns when the attempt is to be repeated, else throws.
