@@ -10,7 +10,6 @@ namespace idem {
 
 namespace {
 
-using detail::command;
 using detail::parameter;
 using detail::record;
 using detail::rows;

@@ -15,7 +15,6 @@ namespace {
 
 using core::Change;
 using core::ChangeDecision;
-using core::State;
 
 [[noreturn]] void raise_stale(const text *key, bool has_fence) {
     if (!has_fence)
