@@ -413,12 +413,13 @@ struct Remaining {
 // Looks at the remaining keys in one table.
 void look_at_remaining(Prober *prober, const text *scope, const Remaining &keys, bool takes_new_keys, core::Micros now,
                        Glance *glances) {
+    const int count = keys.count;
     Seen seen[kKeysPerGroup];
-    if (keys.count == 1)
+    if (count == 1)
         seen[0] = look_at(prober, scope, keys.keys[0], now);
-    else if (keys.count > 1)
-        look_at_group(prober, scope, keys.keys, keys.count, now, seen);
-    for (int i = 0; i < keys.count; i++)
+    else if (count > 1)
+        look_at_group(prober, scope, keys.keys, count, now, seen);
+    for (int i = 0; i < count; i++)
         glances[keys.indexes[i]] =
             takes_new_keys ? glance_of(seen[i]) : glance_elsewhere(*prober->table, scope, keys.keys[i], seen[i]);
 }
