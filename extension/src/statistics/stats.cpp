@@ -178,7 +178,7 @@ template <typename Item> Item *lock_with_items() {
     for (Size capacity = 0;;) {
         LWLockAcquire(shared->lock, LW_SHARED);
         const Size needed = static_cast<Size>(hash_get_num_entries(entries)) + kBuckets;
-        if (needed <= capacity)
+        if (items != nullptr && needed <= capacity)
             return items;
         LWLockRelease(shared->lock);
         if (items != nullptr)
