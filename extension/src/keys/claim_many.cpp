@@ -74,7 +74,7 @@ class BatchClaim {
     BatchClaim(const KeyTable &table, const ClaimRequest &request, int candidates, bool *is_new)
         : table_(table), request_(request), is_new_(is_new), max_run_(Max(kMaxRun, candidates / kMaxRuns)),
           memory_(AllocSetContextCreate(CurrentMemoryContext, "idem single claims", ALLOCSET_DEFAULT_SIZES)) {
-        run_ = static_cast<const Candidate **>(palloc(sizeof(Candidate *) * (Min(max_run_, candidates) + kMaxInsertedKeys)));
+        run_ = static_cast<const Candidate **>(palloc(sizeof *run_ * (Min(max_run_, candidates) + kMaxInsertedKeys)));
     }
 
     void claim(const Candidate *candidates, int count) {

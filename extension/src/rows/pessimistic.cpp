@@ -184,8 +184,8 @@ WantedRows wanted_rows(ArrayType *keys) {
 
 // Finds all of them, then locks them in order.
 void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until, MemoryContext memory) {
-    auto *ordered = static_cast<WantedRow **>(
-        MemoryContextAllocHuge(CurrentMemoryContext, sizeof(WantedRow *) * static_cast<Size>(Max(wanted.count, 1))));
+    WantedRow **ordered = static_cast<WantedRow **>(
+        MemoryContextAllocHuge(CurrentMemoryContext, sizeof *ordered * static_cast<Size>(Max(wanted.count, 1))));
     int found = 0;
     for (int i = 0; i < wanted.count; i++) {
         WantedRow *row = &wanted.rows[i];
@@ -195,7 +195,7 @@ void lock_all(const WantedRows &wanted, Relation table, core::Micros wait_until,
         if (find_row(row))
             ordered[found++] = row;
     }
-    qsort(ordered, found, sizeof(WantedRow *), compare_pointers);
+    qsort(ordered, found, sizeof *ordered, compare_pointers);
     for (int i = 0; i < found; i++)
         lock_wanted(ordered[i], wait_until);
 }
