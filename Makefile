@@ -13,7 +13,7 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
 PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
-                   lint lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site release-check help
+                   lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site release-check help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
@@ -82,6 +82,8 @@ install-command: ## build the command `idem` and install it with its man pages, 
 	@cmake --install build/command --component command $(if $(PREFIX),--prefix $(PREFIX))
 lint:        ## shellcheck, clang-format, codespell and lint-english
 	@scripts/lint.sh
+lint-tidy:   ## clang-tidy on the extension, the client and the command; FILES=keys/claim, a pattern of their paths
+	@scripts/tidy.sh $(FILES)
 dist:        ## source archives of the last commit, in build/dist
 	@scripts/dist.sh
 check-dist:  ## the same, and what they hold builds alone; by pgxnclient as well, where it is
