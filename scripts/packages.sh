@@ -84,9 +84,10 @@ package_test() { enter "$1.check" sh -c 'cd /idem && "debian/tests/$1"' sh "$2";
 
 # The package of this version with a higher one: a newer revision, with the extension's SQL of a version that tests/recovery has.
 make_next_package() {
-    local root=$home/$1.check major=$2 work=$home/$1.check/packages/next extensions current next=9.0.0
+    local root=$home/$1.check major=$2 work=$home/$1.check/packages/next extensions current next
     extensions=$work/usr/share/postgresql/$major/extension
     current=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
+    next=${current%%.*}.90.0 # a library serves the SQL of its own major version
     rm -rf "$work" && dpkg-deb --raw-extract "$root/packages/postgresql-$major-idem_$(version)"_*.deb "$work" &&
         sed -i "s/^Version: .*/&+next1/" "$work/DEBIAN/control" &&
         sed -i "s/^default_version.*/default_version = '$next'/" "$extensions/idem.control" &&
