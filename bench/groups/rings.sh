@@ -60,7 +60,7 @@ publish_rings() {
     fi
     {
         sed '/^<!-- figures/q' docs/rings.md
-        printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of %s:\n\n' "$(rings_days "$kept")"
+        printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of\n%s:\n\n' "$(rings_days "$kept")"
         awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$kept"
         rings_targets "$kept"
         echo
