@@ -6,7 +6,7 @@ plots=$scratch/plots
 make_plots() {
     mkdir -p "$plots"
     if [ -n "$ONLY" ]; then return; fi
-    if ! command -v gnuplot >/dev/null && ! scripts/deps.sh gnuplot-nox >&2; then
+    if ! has_gnuplot; then
         progress '  there is no gnuplot: no plots'
         return
     fi
@@ -17,6 +17,8 @@ make_plots() {
     draw_panels growth lines '/s(,|$)|p99' 'live keys' "$plots/growth.svg"
     draw_panels rings lines '/s(,|$)|WAL' 'live keys' "$plots/rings.svg"
 }
+
+has_gnuplot() { command -v gnuplot >/dev/null || scripts/deps.sh gnuplot-nox >&2; }
 
 # draw_panels GROUP bars|lines MEASURES AXIS FILE: a panel for each measure of the group that matches.
 draw_panels() {

@@ -150,3 +150,13 @@ publish() {
     rm -f docs/plots/{targets,claim,growth,rings}.svg
     if compgen -G "$plots/*.svg" >/dev/null; then cp "$plots"/*.svg docs/plots; fi
 }
+
+# replace_figures PAGE: what stands between its two marks becomes the standard input.
+replace_figures() {
+    {
+        sed '/^<!-- figures/q' "$1"
+        cat
+        sed -n '/^<!-- end of figures/,$p' "$1"
+    } >"$scratch/page.md"
+    cp "$scratch/page.md" "$1"
+}

@@ -21,7 +21,7 @@ run_contention() {
 
 # publish_contention NOTE: the medians, the plots, and the figures between the two marks in docs/choosing.md.
 publish_contention() {
-    if ! command -v gnuplot >/dev/null && ! scripts/deps.sh gnuplot-nox; then
+    if ! has_gnuplot; then
         progress '  there is no gnuplot: plots and figures in docs are left as they are'
         return
     fi
@@ -29,13 +29,10 @@ publish_contention() {
     cp "$scratch/contention.tsv" docs/plots/contention.tsv
     gnuplot -c bench/contention.gnuplot docs/plots/contention.tsv docs/plots
     {
-        sed '/^<!-- figures/q' docs/choosing.md
         echo "$1"
         tables_contention
         echo
-        sed -n '/^<!-- end of figures/,$p' docs/choosing.md
-    } >"$scratch/choosing.md"
-    cp "$scratch/choosing.md" docs/choosing.md
+    } | replace_figures docs/choosing.md
 }
 
 # For the report: these are no contenders with a target.

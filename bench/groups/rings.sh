@@ -46,27 +46,24 @@ run_rings() {
 
 # The samples of each size, of its last run; and made from all of them, the plot and what stands between the two marks in docs/rings.md.
 publish_rings() {
-    local kept=docs/plots/rings.tsv scratch_of_all=$scratch/rings figures=$scratch/rings/figures.tsv
-    mkdir -p docs/plots "$scratch_of_all"
+    local kept=docs/plots/rings.tsv figures=$scratch/rings/figures.tsv
+    mkdir -p docs/plots "$scratch/rings"
     touch "$kept"
     {
         awk -F '\t' 'FILENAME == ARGV[1] {if ($1 == "rings") measured[$3]; next} !($3 in measured)' "$samples" "$kept"
         awk -F '\t' -v day="$(date --utc +%F)" '$1 == "rings" {print $0 "\t" day}' "$samples"
-    } >"$scratch_of_all/samples.tsv"
-    LC_ALL=C sort --field-separator=$'\t' --stable --key=3,3n "$scratch_of_all/samples.tsv" >"$kept"
-    if command -v gnuplot >/dev/null || scripts/deps.sh gnuplot-nox >&2; then
+    } >"$scratch/rings/samples.tsv"
+    LC_ALL=C sort --field-separator=$'\t' --stable --key=3,3n "$scratch/rings/samples.tsv" >"$kept"
+    if has_gnuplot; then
         awk -f bench/samples.awk -f bench/figures.awk "$kept" >"$figures"
         draw_panels rings lines '/s(,|$)|WAL' 'live keys' docs/plots/rings-growth.svg
     fi
     {
-        sed '/^<!-- figures/q' docs/rings.md
         printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of\n%s:\n\n' "$(rings_days "$kept")"
         awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$kept"
         rings_targets "$kept"
         echo
-        sed -n '/^<!-- end of figures/,$p' docs/rings.md
-    } >"$scratch_of_all/rings.md"
-    cp "$scratch_of_all/rings.md" docs/rings.md
+    } | replace_figures docs/rings.md
 }
 
 # rings_targets SAMPLES: those of the sizes that are there, if there are any.

@@ -240,7 +240,7 @@ ScopePlaces moved(const ScopePlaces &from, int ring, int64 through, const text *
 
 ScopePlaces places_now(const text *scope) {
     const ScopePlaces places = read_places(scope);
-    return places.count > 0 ? places : ScopePlaces{{{kInIdemKeys, true, 0}}, 1};
+    return places.count > 0 ? places : kOnlyIdemKeys;
 }
 
 } // namespace

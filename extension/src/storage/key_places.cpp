@@ -54,7 +54,7 @@ void lock_maps(KeyPlaces *places) {
         check_for_interrupts();
         unlock_maps(places);
         const ScopePlaces *now = places_of(places->scope);
-        places->of_scope = now != nullptr ? *now : ScopePlaces{{{kInIdemKeys, true, 0}}, 1};
+        places->of_scope = now != nullptr ? *now : kOnlyIdemKeys;
         for (int i = 0; i < places->of_scope.count; i++)
             if (places->of_scope.places[i].ring == dropped)
                 (void)lock_ring(dropped); // 55000

@@ -28,6 +28,9 @@ struct ScopePlaces {
     int current() const { return places[0].ring; }
 };
 
+// Those of a scope without rows.
+inline constexpr ScopePlaces kOnlyIdemKeys{{{kInIdemKeys, true, 0}}, 1};
+
 // nullptr: all of the scope's keys are in idem_keys. Valid until the next call. REQUIRES: the changes of other sessions were
 // received, as open_member does.
 const ScopePlaces *places_of(const text *scope);
