@@ -100,6 +100,31 @@ EXCEPTION
 END
 $$;
 
+-- Raises 40001 if there is a committed row of the key or token that the transaction's snapshot cannot show. A transaction that may commit one is waited
+-- for until the time given; where the tables are distributed, to which no lock_timeout goes, only without end.
+CREATE FUNCTION _idem_require_in_snapshot(keys regclass, wanted_scope text, wanted_key text, wait_until timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('repeatable read', 'serializable') OR current_setting('transaction_read_only')::boolean
+       OR isfinite(wait_until) AND _idem_is_distributed() THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM _idem_limit_lock_wait(wait_until);
+        EXECUTE format('INSERT INTO %s (created_at, expires_at, attempt, state, scope, key) VALUES (now(), now(), 1, ''c'', $1, $2) '
+                       'ON CONFLICT (scope, key) DO NOTHING', keys) USING wanted_scope, wanted_key;
+        RAISE EXCEPTION USING ERRCODE = 'ID000';
+    EXCEPTION -- each undoes the setting, too
+        WHEN SQLSTATE 'ID000' THEN
+            NULL;
+        WHEN lock_not_available THEN
+            IF clock_timestamp() < wait_until THEN
+                RAISE;
+            END IF;
+    END;
+END
+$$;
+
 -- Takes the hints of keys that this transaction has claimed after it waited for their holders. A holder's row comes free a moment before its hint
 -- does. Anybody else who has a hint waits for this transaction, and so must not be waited for.
 CREATE FUNCTION _idem_take_hints(wanted_scope text, keys text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -154,6 +179,8 @@ BEGIN
             -- The holder of the hint may not have inserted its row yet. No call overtakes it: another one may have answered that the key is in flight.
             IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) THEN
                 IF NOT waits AND (wait_until IS NULL OR now >= wait_until) THEN
+                    -- Or it has found a row that neither this snapshot nor its own shows.
+                    PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, now);
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
                 PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), CASE WHEN waits THEN 'infinity' ELSE wait_until END);
@@ -508,22 +535,6 @@ BEGIN
 END
 $$;
 
--- Raises 40001 if there is a row of the key that the transaction's snapshot cannot show.
-CREATE FUNCTION _idem_require_in_snapshot(wanted_scope text, wanted_key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    IF current_setting('transaction_isolation') NOT IN ('repeatable read', 'serializable') OR current_setting('transaction_read_only')::boolean THEN
-        RETURN;
-    END IF;
-    BEGIN
-        INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key) VALUES (now(), now(), 1, 'c', wanted_scope, wanted_key)
-        ON CONFLICT (scope, key) DO NOTHING;
-        RAISE EXCEPTION USING ERRCODE = 'ID000';
-    EXCEPTION WHEN SQLSTATE 'ID000' THEN
-        NULL;
-    END;
-END
-$$;
-
 -- The scope and its policy, for a call with a key and its fence.
 CREATE FUNCTION _idem_holder_policy(key text, fence bigint, scope text) RETURNS record LANGUAGE plpgsql STABLE INNER AS $$
 DECLARE
@@ -553,7 +564,7 @@ BEGIN
     IF stored.fence = given AND stored.state = ANY (accepts) THEN
         RETURN stored;
     ELSIF stored.key IS NULL THEN
-        PERFORM _idem_require_in_snapshot(wanted_scope, wanted_key);
+        PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, 'infinity');
     END IF;
     PERFORM _idem_raise_stale(wanted_key, true);
 END
@@ -665,7 +676,7 @@ BEGIN
             NULL; -- held
         ELSE
             IF stored.key IS NULL THEN
-                PERFORM _idem_require_in_snapshot(policy_scope, wanted_key);
+                PERFORM _idem_require_in_snapshot('idem_keys', policy_scope, wanted_key, 'infinity');
             END IF;
             PERFORM _idem_raise_stale(wanted_key, true);
         END IF;
@@ -774,7 +785,7 @@ BEGIN
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
     END IF;
     IF stored.key IS NULL THEN
-        PERFORM _idem_require_in_snapshot(wanted_scope, wanted_key);
+        PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, 'infinity');
     END IF;
     RETURN stored;
 END
