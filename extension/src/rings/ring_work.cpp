@@ -94,10 +94,12 @@ bool expire(const Ring &ring, int window) {
     return true;
 }
 
-// Claims look in the window no more. A transaction that has claimed or read a key in it still has it locked.
+// Claims look in the window no more. A transaction that has claimed or read a key in it still has it locked, and a move of a
+// scope the map. Neither is waited for, so that nothing waits for the window meanwhile.
 bool empty(const Ring &ring, int window) {
     const Oid table = ring.window[window].table.relation;
-    if (!ConditionalLockRelationOid(table, AccessExclusiveLock))
+    if (!ConditionalLockRelationOid(map_of(ring.id), RowExclusiveLock) ||
+        !ConditionalLockRelationOid(table, AccessExclusiveLock))
         return false;
     if (OidIsValid(ring.filter)) {
         Relation filter = index_open(ring.filter, AccessShareLock);
