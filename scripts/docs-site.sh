@@ -16,7 +16,20 @@ fi
 # What a theme's settings would take from elsewhere, the pages must not.
 loads_nothing_else() { ! grep -rlE '<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//' --include='*.html' build/site; }
 
+# Mermaid draws the diagrams in the reader's browser: the version that the theme was made for, from npm. Without it, they stay text.
+fetch_mermaid() {
+    local version=8.13.3 archive=build/mermaid.tgz
+    [ -f "$archive" ] || (cd build && npm pack --silent "mermaid@$version" >/dev/null && mv "mermaid-$version.tgz" mermaid.tgz) || return
+    tar --extract --to-stdout --file="$archive" package/dist/mermaid.min.js >build/site-src/mermaid.min.js
+}
+
 tap 'the pages and the files that they link to' scripts/site.py stage build/site-src
+if fetch_mermaid; then
+    export IDEM_DIAGRAMS=mermaid
+else
+    : >build/site-src/mermaid.min.js
+    skip 'the diagrams are drawn' 'npm has no mermaid here'
+fi
 tap 'mkdocs' mkdocs build --strict --quiet --clean
 tap 'the search' scripts/site.py index build/site
 tap 'each link leads to a page, and to an anchor of it' scripts/site.py check build/site
