@@ -47,7 +47,7 @@ CREATE FUNCTION idem_complete(key text, response jsonb DEFAULT NULL, status_code
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_complete(text, jsonb, integer, bigint, text) IS
 'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. The retention starts again. A second, equal completion is a no-op. Returns true; false: the key is completed, but the response was over the limit and is not stored, with a warning.
-Errors: ID001 stale fence, or without a fence the key is not this transaction''s claim (is autocommit on?).';
+Errors: ID001 stale fence, the key is completed with another response or status_code, or without a fence the key is not this transaction''s claim (is autocommit on?).';
 
 CREATE FUNCTION idem_release(key text, fence bigint, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

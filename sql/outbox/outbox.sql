@@ -86,7 +86,7 @@ RETURNS bigint[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_publish_many(text, jsonb) IS
 'Publishes many messages of one topic as idem_publish does, in the order of the array, with one NOTIFY. Returns their ids, in the same order.
 messages: an array of objects with the members payload (required; any JSON value), key, headers, delay (a string, such as "5 min"), dedup_id. If a dedup_id occurs twice in one call, only the first of these messages is published.
-Errors: 22004 topic or messages is null; 22023 messages is not such an array, and as idem_publish; 22007 a delay that is not an interval. After an error nothing is published.';
+Errors: 22004 topic or messages is null; 22023 messages is not such an array, and as idem_publish; 22007 or 22008 a delay that is not an interval. After an error nothing is published.';
 
 CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,
                                  OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint)
