@@ -1,4 +1,4 @@
-# The walls inside the extension: two kinds of C++, and rooms that use only the rooms below them.
+# The walls inside the extension: two kinds of C++, and rooms that use only the rooms below them. What the portable edition must not do.
 
 setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 
@@ -16,4 +16,10 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 @test "the picture of the rooms in docs/architecture.md is the one that the includes give" {
     run diff <(scripts/rooms.sh draw) <(sed -n '/^```mermaid$/,/^```$/p' docs/architecture.md | sed '1d;$d' | sed -n '/^flowchart TD$/,$p')
     [ "$status" -eq 0 ] || { echo "$output"; false; }
+}
+
+# A cancel or a lock_timeout that comes as a lock of the session is granted leaves the lock to the session.
+@test "no function of the portable edition waits for an advisory lock of the session" {
+    run grep --line-number --recursive --extended-regexp '\bpg_advisory_lock(_shared)?\(' sql/portable
+    [ "$status" -eq 1 ] || { echo "$output"; false; }
 }

@@ -1,5 +1,6 @@
 -- Ids are numbers of a sequence that follows the clock: milliseconds since 2024-01-01 times 4096. Where it lags behind, one session moves it
--- ahead, and keeps the others from drawing meanwhile. Both locks end within the expression that takes them, where nothing can be cancelled.
+-- ahead, and keeps the others from drawing meanwhile. Both locks end within the expression that takes them, where nothing can be cancelled: the sequence
+-- is locked before.
 CREATE SEQUENCE idem_ids MINVALUE 0 START 0;
 COMMENT ON SEQUENCE idem_ids IS 'The last number of idem_next_id, without the node: milliseconds since 2024-01-01 UTC times 4096, and more if a millisecond was asked for more.';
 
@@ -10,7 +11,7 @@ DECLARE
     now    bigint;
     number bigint;
 BEGIN
-    PERFORM _idem_require_writable('idem_next_id()');
+    PERFORM _idem_require_writable('idem_next_id()'), pg_sequence_last_value('idem_ids');
     IF node NOT BETWEEN 0 AND 1023 THEN
         PERFORM _idem_invalid(format('%s is outside the valid range for parameter "idem.node_id" (0 .. 1023)', node));
     END IF;

@@ -60,18 +60,19 @@ END
 $$;
 
 -- Waits until nobody has the key's hint, or until the time given. Real waits for a lock: deadlocks are detected, and the caller's own lock_timeout
--- holds if it is shorter. The lock is given back at once, in the expression that took it.
+-- holds if it is shorter. The lock is given back with the subtransaction. A lock of the session would outlive a cancel that comes as it is granted.
 CREATE FUNCTION _idem_await(hash bigint, wait_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    own CONSTANT text := current_setting('lock_timeout');
 BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
-    PERFORM pg_advisory_lock(hash), pg_advisory_unlock(hash);
-    PERFORM set_config('lock_timeout', own, true);
-EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
-    IF clock_timestamp() < wait_until THEN
-        RAISE;
-    END IF;
+    PERFORM pg_advisory_xact_lock(hash);
+    RAISE EXCEPTION USING ERRCODE = 'ID000';
+EXCEPTION -- which undoes the setting, too
+    WHEN SQLSTATE 'ID000' THEN
+        NULL;
+    WHEN lock_not_available THEN
+        IF clock_timestamp() < wait_until THEN
+            RAISE;
+        END IF;
 END
 $$;
 
