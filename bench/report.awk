@@ -49,7 +49,7 @@ function summarize(    t, i, missed, reached) {
     printf "\n%d of %d targets reached.", reached, reached + missed
     if (targets > reached + missed) printf " %d more are not measured by this kind of run.", targets - reached - missed
     print ""
-    if (shown) print "\nWhat stands behind the misses ([performance-notes.md](performance-notes.md) says it at length):\n"
+    if (shown) print "\nThe reasons for the misses ([performance-notes.md](performance-notes.md) has the details):\n"
     for (i = 1; i <= shown; i++) printf "%d. %s\n", i, shown_text[i]
 }
 

@@ -72,7 +72,15 @@ rings_targets() {
     grep '^rings' bench/targets.tsv >"$scratch/rings/targets.tsv"
     summary=$(awk -v list='' -f bench/samples.awk -f bench/table.awk -f bench/report.awk "$scratch/rings/targets.tsv" bench/reasons.tsv "$1")
     if ! grep --quiet '^| rings' <<<"$summary"; then return; fi
-    printf '\nThe targets:\n\n%s\n' "$summary"
+    printf '\nThe targets:\n\n%s\n' "$summary" | wrap_list
+}
+
+# As the page around it, at 100 columns.
+wrap_list() {
+    awk '!/^[0-9]+\. / {print; next}
+        {line = $1
+         for (i = 2; i <= NF; i++) if (length(line $i) < 100) line = line " " $i; else {print line; line = "   " $i}
+         print line}'
 }
 
 # rings_days SAMPLES: 1 M keys on ..., 10 M keys on ...
