@@ -212,7 +212,7 @@ TEST(Heartbeat, ConnectionIsClosedWhenNothingIsHeld) {
     idem::client db = test::make_client(options);
     const auto connections = [] { return ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lonelyheart'"); };
     for (int i = 0; i < 2; ++i) {
-        idem::held_lock held = idem::lock(db, unique_key(), leased_for(300ms));
+        idem::held_lock held = idem::lock(db, unique_key(), leased_for(1500ms));
         EXPECT_TRUE(test::eventually([&] { return connections() == "2"; }));
         EXPECT_TRUE(held.unlock());
         EXPECT_TRUE(test::eventually([&] { return connections() == "1"; }));
