@@ -1,6 +1,5 @@
 -- Ids are numbers of a sequence that follows the clock: milliseconds since 2024-01-01 times 4096. Where it lags behind, one session moves it
--- ahead, and keeps the others from drawing meanwhile. Both locks end within the expression that takes them, where nothing can be cancelled: the sequence
--- is locked before.
+-- ahead, and keeps the others from drawing meanwhile. Both locks end within the expression that takes them, or where its error is caught.
 CREATE SEQUENCE idem_ids MINVALUE 0 START 0;
 COMMENT ON SEQUENCE idem_ids IS 'The last number of idem_next_id, without the node: milliseconds since 2024-01-01 UTC times 4096, and more if a millisecond was asked for more.';
 
@@ -10,18 +9,26 @@ DECLARE
     node   bigint := _idem_setting('node_id', '0')::integer;
     now    bigint;
     number bigint;
+    moves  boolean; -- the sequence ahead, with the lock for it
 BEGIN
-    PERFORM _idem_require_writable('idem_next_id()'), pg_sequence_last_value('idem_ids');
+    PERFORM _idem_require_writable('idem_next_id()');
     IF node NOT BETWEEN 0 AND 1023 THEN
         PERFORM _idem_invalid(format('%s is outside the valid range for parameter "idem.node_id" (0 .. 1023)', node));
     END IF;
     LOOP
         now := floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1704067200000;
-        number := CASE WHEN pg_try_advisory_lock_shared(lock) THEN (ARRAY[nextval('idem_ids'), pg_advisory_unlock_shared(lock)::integer])[1] END;
-        IF number < now << 12 THEN
-            number := CASE WHEN pg_try_advisory_lock(lock)
-                           THEN (ARRAY[setval('idem_ids', greatest(nextval('idem_ids'), now << 12)), pg_advisory_unlock(lock)::integer])[1] END;
-        END IF;
+        BEGIN
+            moves := false;
+            number := CASE WHEN pg_try_advisory_lock_shared(lock) THEN (ARRAY[nextval('idem_ids'), pg_advisory_unlock_shared(lock)::integer])[1] END;
+            IF number < now << 12 THEN
+                moves := true;
+                number := CASE WHEN pg_try_advisory_lock(lock)
+                               THEN (ARRAY[setval('idem_ids', greatest(nextval('idem_ids'), now << 12)), pg_advisory_unlock(lock)::integer])[1] END;
+            END IF;
+        EXCEPTION WHEN OTHERS OR query_canceled THEN -- a full lock table, or no transaction ids
+            PERFORM CASE WHEN moves THEN pg_advisory_unlock(lock) ELSE pg_advisory_unlock_shared(lock) END;
+            RAISE;
+        END;
         EXIT WHEN number >= 0;
         PERFORM pg_sleep(0.0002);
     END LOOP;

@@ -60,11 +60,18 @@ END
 $$;
 
 -- Waits until nobody has the key's hint, or until the time given. Real waits for a lock: deadlocks are detected, and the caller's own lock_timeout
--- holds if it is shorter. The lock is given back with the subtransaction. A lock of the session would outlive a cancel that comes as it is granted.
-CREATE FUNCTION _idem_await(hash bigint, wait_until timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- holds if it is shorter. The hint is given back with the subtransaction, or kept, if the caller wants to insert a row and still sees none: of many that
+-- wait, the next gets it. A lock of the session would outlive a cancel that comes as it is granted.
+CREATE FUNCTION _idem_await(wanted_scope text, wanted_key text, wait_until timestamptz, inserts boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    own CONSTANT text := current_setting('lock_timeout');
 BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
-    PERFORM pg_advisory_xact_lock(hash);
+    PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+    IF inserts AND NOT EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
+        PERFORM set_config('lock_timeout', own, true);
+        RETURN;
+    END IF;
     RAISE EXCEPTION USING ERRCODE = 'ID000';
 EXCEPTION -- which undoes the setting, too
     WHEN SQLSTATE 'ID000' THEN
@@ -184,7 +191,7 @@ BEGIN
                     PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, now);
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
-                PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), CASE WHEN waits THEN 'infinity' ELSE wait_until END);
+                PERFORM _idem_await(wanted_scope, wanted_key, CASE WHEN waits THEN 'infinity' ELSE wait_until END, true);
                 CONTINUE;
             END IF;
             IF lease IS NOT NULL THEN
@@ -780,7 +787,7 @@ BEGIN
     IF NOT current_setting('transaction_read_only')::boolean THEN
         -- A holder that has not committed is not to be seen. It has the hint, unless it came by another way. The hint is not kept: a call that finds it
         -- taken answers that the key is in flight.
-        PERFORM _idem_await(_idem_hash(wanted_scope, wanted_key), 'infinity');
+        PERFORM _idem_await(wanted_scope, wanted_key, 'infinity', false);
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR UPDATE;
     ELSE
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
