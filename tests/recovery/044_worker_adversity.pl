@@ -65,6 +65,18 @@ ok(!is_swept('postgres', 2), 'a database with a sweep_start_delay of its own is 
 ask('ALTER DATABASE postgres RESET ALL');
 ok(is_swept('postgres'), 'and is when that is taken away');
 
+# As DROP EXTENSION does: the sweeper reads idem_sweeps when it has locked idem_keys.
+is(sqlstate($node, q{SET statement_timeout = '1min'; BEGIN; LOCK TABLE idem_sweeps;
+        DO $$
+        BEGIN
+            WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'idem_sweeps'::regclass
+                                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP
+                PERFORM pg_sleep(0.001);
+            END LOOP;
+            LOCK TABLE idem_keys;
+        END $$}), '00000', 'a session that locks the tables in another order is not the victim of a deadlock with a sweeper');
+ok(is_swept('postgres'), 'and the next sweep goes on');
+
 my $launcher = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'idem launcher'";
 for my $signal (qw(HUP USR1 USR2 INT TERM))
 {

@@ -16,6 +16,10 @@ constexpr int kBatchSize = 200;
 // Limited, because other databases wait for their sweep while a session keeps a table locked.
 constexpr const char *kMaxLockWait = "10s";
 
+// A command such as DROP EXTENSION locks the tables in another order. The sweeper looks for a deadlock earlier than a session
+// does, and so is the one that gives way: the next sweep goes on.
+constexpr const char *kDeadlockTimeout = "100ms";
+
 void next_transaction() {
     CommitTransactionCommand();
     pgstat_report_stat(false); // autovacuum counts the deleted rows
@@ -85,6 +89,7 @@ void idem_sweeper_main(Datum slot) {
     BackgroundWorkerInitializeConnectionByOid(task.database, InvalidOid, 0);
     if (LockTimeout == 0)
         SetConfigOption("lock_timeout", kMaxLockWait, PGC_SUSET, PGC_S_OVERRIDE);
+    SetConfigOption("deadlock_timeout", kDeadlockTimeout, PGC_SUSET, PGC_S_OVERRIDE);
     SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
     SweepReport report;
     PG_TRY();
