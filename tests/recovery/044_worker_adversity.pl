@@ -65,16 +65,14 @@ ok(!is_swept('postgres', 2), 'a database with a sweep_start_delay of its own is 
 ask('ALTER DATABASE postgres RESET ALL');
 ok(is_swept('postgres'), 'and is when that is taken away');
 
-# As DROP EXTENSION does: the sweeper reads idem_sweeps when it has locked idem_keys.
-is(sqlstate($node, q{SET statement_timeout = '1min'; BEGIN; LOCK TABLE idem_sweeps;
-        DO $$
-        BEGIN
-            WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'idem_sweeps'::regclass
-                                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP
-                PERFORM pg_sleep(0.001);
-            END LOOP;
-            LOCK TABLE idem_keys;
-        END $$}), '00000', 'a session that locks the tables in another order is not the victim of a deadlock with a sweeper');
+# As DROP EXTENSION does. A sweeper that has locked idem_keys waits for idem_sweeps, until the session waits for idem_keys; then it wants idem_scopes.
+sub waits_for { my ($table) = @_; return "EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = '$table'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = 'postgres'))" }
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE idem_sweeps');
+$node->poll_query_until('postgres', 'SELECT ' . waits_for('idem_sweeps')) or die 'no sweeper came';
+$holder->query_until(qr/waiting/, "\\echo waiting\nDO \$\$ BEGIN WHILE NOT " . waits_for('idem_keys') . " LOOP PERFORM pg_sleep(0.01); END LOOP; PERFORM pg_sleep(0.2); END \$\$;\nCOMMIT;\n");
+is(sqlstate($node, 'BEGIN; LOCK TABLE idem_scopes; LOCK TABLE idem_keys'), '00000', 'a session in a deadlock with a sweeper is not the victim');
+$holder->quit;
 ok(is_swept('postgres'), 'and the next sweep goes on');
 
 my $launcher = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'idem launcher'";
