@@ -61,13 +61,15 @@ $$;
 
 -- Waits until nobody has the key's hint, or until the time given. Real waits for a lock: deadlocks are detected, and the caller's own lock_timeout
 -- holds if it is shorter. The hint is given back with the subtransaction, or kept, if the caller wants to insert a row and still sees none: of many that
--- wait, the next gets it. A lock of the session would outlive a cancel that comes as it is granted.
+-- wait, the next gets it. A caller that does not insert shares the lock with others of its kind (_idem_is_claimed). A lock of the session would outlive
+-- a cancel that comes as it is granted.
 CREATE FUNCTION _idem_await(wanted_scope text, wanted_key text, wait_until timestamptz, inserts boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     own CONSTANT text := current_setting('lock_timeout');
 BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
-    PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+    PERFORM CASE WHEN inserts THEN pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
+                 ELSE pg_advisory_xact_lock_shared(_idem_hash(wanted_scope, wanted_key)) END;
     IF inserts AND NOT EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
         PERFORM set_config('lock_timeout', own, true);
         RETURN;
@@ -80,6 +82,18 @@ EXCEPTION -- which undoes the setting, too
         IF clock_timestamp() < wait_until THEN
             RAISE;
         END IF;
+END
+$$;
+
+-- Whether the hint, which the caller tried for in vain, is that of a session that claims the key. False: sessions that only wait for such a one had it.
+CREATE FUNCTION _idem_is_claimed(hash bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    is_shared boolean;
+BEGIN
+    is_shared := pg_try_advisory_xact_lock_shared(hash);
+    RAISE EXCEPTION USING ERRCODE = 'ID000';
+EXCEPTION WHEN SQLSTATE 'ID000' THEN -- which gives the lock back
+    RETURN NOT is_shared;
 END
 $$;
 
@@ -175,6 +189,7 @@ DECLARE
     is_live   boolean;
     is_mine   boolean;
     pause     float8 := 0.005;
+    looks     integer := 0;
 BEGIN
     LOOP
         IF NOT is_locked THEN
@@ -187,6 +202,11 @@ BEGIN
             -- The holder of the hint may not have inserted its row yet. No call overtakes it: another one may have answered that the key is in flight.
             IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) THEN
                 IF NOT waits AND (wait_until IS NULL OR now >= wait_until) THEN
+                    IF looks < 4 AND NOT _idem_is_claimed(_idem_hash(wanted_scope, wanted_key)) THEN
+                        looks := looks + 1;
+                        PERFORM pg_sleep(0.001 * looks);
+                        CONTINUE;
+                    END IF;
                     -- Or it has found a row that neither this snapshot nor its own shows.
                     PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, now);
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
