@@ -70,7 +70,8 @@ BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
     PERFORM CASE WHEN inserts THEN pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
                  ELSE pg_advisory_xact_lock_shared(_idem_hash(wanted_scope, wanted_key)) END;
-    IF inserts AND NOT EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
+    PERFORM FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    IF inserts AND NOT FOUND THEN
         PERFORM set_config('lock_timeout', own, true);
         RETURN;
     END IF;
