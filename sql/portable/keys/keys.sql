@@ -68,12 +68,15 @@ DECLARE
     own CONSTANT text := current_setting('lock_timeout');
 BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
-    PERFORM CASE WHEN inserts THEN pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
-                 ELSE pg_advisory_xact_lock_shared(_idem_hash(wanted_scope, wanted_key)) END;
-    PERFORM FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
-    IF inserts AND NOT FOUND THEN
-        PERFORM set_config('lock_timeout', own, true);
-        RETURN;
+    IF inserts THEN
+        PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key));
+        PERFORM FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+        IF NOT FOUND THEN
+            PERFORM set_config('lock_timeout', own, true);
+            RETURN;
+        END IF;
+    ELSE
+        PERFORM pg_advisory_xact_lock_shared(_idem_hash(wanted_scope, wanted_key));
     END IF;
     RAISE EXCEPTION USING ERRCODE = 'ID000';
 EXCEPTION -- which undoes the setting, too
