@@ -37,7 +37,6 @@ build_in() {
     source=$directory/idem-$(upstream)
     keep_root "$1" build add_builder "$1" || return
     rm -rf "${root:?}$directory" && mkdir -p "$root$source" && copy_tree "$root$source" || return
-    scripts/source-id.sh >"$root$source/scripts/source-id"
     tar --create --gzip --sort=name --owner=0 --group=0 --mtime="@$(dpkg-parsechangelog --show-field Timestamp)" --exclude=debian \
         --directory="$root$directory" --file="$root$directory/idem_$(upstream).orig.tar.gz" "idem-$(upstream)" || return
     apt_in "$1.build" install postgresql-server-dev-all &&

@@ -74,10 +74,11 @@ enter() {
 
 # --- Filling it ----------------------------------------------------------------------------------------------------------
 
-# copy_tree DIRECTORY: what a clean clone would have, with what is changed here.
+# copy_tree DIRECTORY: what a clean clone would have, with what is changed here. It knows its commit, as an archive does.
 copy_tree() {
     git ls-files -z | while IFS= read -r -d '' file; do if [ -e "$file" ]; then printf '%s\0' "$file"; fi; done |
-        tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$1"
+        tar --create --null --files-from=- | tar --extract --no-same-owner --directory="$1" &&
+        scripts/source-id.sh >"$1/scripts/source-id"
 }
 
 # apt_in ROOT COMMAND ...
