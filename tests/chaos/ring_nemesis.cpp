@@ -1,6 +1,7 @@
 #include "ring_nemesis.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace chaos {
 namespace {
 
 constexpr std::uint64_t kRotations = 1'000'004, kMoves = 1'000'005;
-constexpr Nanoseconds kPause = 10 * kMillisecond;
+// For the clients that come late. The longest is shorter than the sweep's patience for a map that a paused session has locked.
+constexpr Nanoseconds kPause = 8 * kMillisecond, kLongestPause = 40 * kMillisecond;
 // What the opening needs before its rush: the updates that make it due, and the list of sessions.
 constexpr Nanoseconds kNotice = 10 * kMillisecond;
 constexpr const char *kRotator = "chaos-nemesis-rings", *kMover = "chaos-nemesis-moves";
@@ -42,11 +44,14 @@ std::vector<pid_t> sessions_of_clients(Connection &connection) {
     return found;
 }
 
-// A session that is paused may have read the map and not yet inserted its keys.
-void pause_for(Nanoseconds span, const std::vector<pid_t> &sessions) {
+// A session that is paused may have read the map and not yet inserted its keys. It goes on when the window has been open for a
+// while, however long a busy machine takes to open it.
+void pause(const std::vector<pid_t> &sessions, const std::atomic<bool> &is_open) {
     for (const pid_t each : sessions)
         ::kill(each, SIGSTOP);
-    sleep_for(span);
+    for (const Nanoseconds until = now() + kLongestPause - kPause; !is_open && now() < until;)
+        sleep_for(200 * kMicrosecond);
+    sleep_for(kPause);
     for (const pid_t each : sessions)
         ::kill(each, SIGCONT);
 }
@@ -98,10 +103,12 @@ void RingNemesis::rotate_once(Connection &connection, Random &random) {
     std::vector<pid_t> sessions = sessions_of_clients(connection);
     std::erase_if(sessions, [&](pid_t) { return random.chance(0.5); });
     sleep_until(rush + random.between(300, 1300) * kMicrosecond);
-    std::thread pause([sessions] { pause_for(kPause, sessions); });
+    std::atomic<bool> is_open = false;
+    std::thread pausing([&] { pause(sessions, is_open); });
     if (ask(connection, kRotator, "CALL idem_sweep()"))
         round_.figures.rotations++;
-    pause.join();
+    is_open = true;
+    pausing.join();
 }
 
 void RingNemesis::rotate() {

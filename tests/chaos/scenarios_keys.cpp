@@ -129,7 +129,7 @@ void rush_a_batch(Client &client, std::int64_t number) {
             names.push_back(shared + std::to_string(i));
     Recorder tx(client);
     // The nemesis opens a window between the early clients and the late ones.
-    const std::int64_t delay = client.random.chance(0.5) ? client.random.between(0, 800) : client.random.between(2500, 5000);
+    const std::int64_t delay = client.random.chance(0.5) ? client.random.between(0, 800) : client.random.between(2500, 15000);
     const Nanoseconds at = number * kRush + delay * kMicrosecond;
     sleep_for(std::max<Nanoseconds>(at - now(), 0));
     claim_batch_in(tx, client, rushed_scope(number), names);
