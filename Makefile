@@ -13,7 +13,7 @@ SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
                 operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
 
 PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
-                   lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site release-check help
+                   lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site dashboard release-check help
 
 # The portable edition has two files more than the extension.
 PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
@@ -100,6 +100,8 @@ check-images: ## what container/Containerfile does, and the image volume, in roo
 	@scripts/images.sh check
 docs-site:   ## a site with a search from the documents, in build/site; dead links are errors
 	@scripts/docs-site.sh
+dashboard:   ## draw monitoring/dashboard.json with Grafana's panels into build/dashboard.png, after MINUTES=10 of calls
+	@scripts/dashboard.sh $(if $(MINUTES),--minutes $(MINUTES))
 release-check: ## what can be run of the release checklist in CONTRIBUTING.md
 	@scripts/release-check.sh
 help:        ## this list

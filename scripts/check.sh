@@ -270,6 +270,9 @@ all_integrations() {
 
 webhooks_long() { IDEM_WEBHOOKS=10000 scripts/examples.sh tests/examples/webhooks.bats; }
 
+# Grafana's panels on figures of ten minutes.
+dashboard_long() { scripts/dashboard.sh; }
+
 packages_long() { scripts/packages.sh build bookworm,trixie,forky && scripts/packages.sh check && scripts/images.sh check; }
 
 matrix_long() { scripts/matrix.sh; }
@@ -408,7 +411,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long; do
+for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_13 portable_14_long portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long dashboard_long; do
     counters[$name]=count_tap
 done
 
@@ -422,7 +425,7 @@ case ${1:-quick} in
     rest) plan=("${rest[@]}") build=build_rest ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long cuts_long portable_cuts_long faults_long packages_long matrix_long") ;;
+    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -76,10 +76,10 @@ give_up() {
 # Debian starts the services that it installs, now and with the machine. The tests start servers of their own, and nobody asked for
 # others: of those that come with this, none is to run.
 services=()
-for service in nginx rabbitmq-server; do
+for service in nginx rabbitmq-server prometheus prometheus-postgres-exporter; do
     if [[ " ${missing[*]} " == *" $service "* ]]; then services+=("$service"); fi
 done
-if [ ${#services[@]} -gt 0 ]; then services+=(epmd); fi
+if [[ " ${services[*]} " == *" rabbitmq-server "* ]]; then services+=(epmd); fi
 
 policy=/usr/sbin/policy-rc.d
 keep_services_down() {
@@ -89,7 +89,7 @@ keep_services_down() {
     as_root sh -c "cat >$policy && chmod 755 $policy" <<'EOF'
 #!/bin/sh
 case $1 in
-    nginx* | rabbitmq-server* | epmd*) exit 101 ;;
+    nginx* | rabbitmq-server* | epmd* | prometheus*) exit 101 ;;
 esac
 exit 0
 EOF
