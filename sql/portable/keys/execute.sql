@@ -1,17 +1,6 @@
--- The session keeps the statement prepared, so the next execution need not parse it. Where it fits into a WITH query, the prepared query makes one
--- jsonb value of its rows. Other statements are read row by row: those that have a data-modifying WITH of their own, and MERGE.
-
--- A prepared statement of this session.
-CREATE TYPE _idem_plan AS (
-    name       text,
-    types      regtype[], -- of its parameters
-    is_wrapped boolean    -- it makes one value of the rows
-);
-
--- The names that a statement's plan can have: wrapped or not.
-CREATE FUNCTION _idem_plan_name(statement text, is_wrapped boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN is_wrapped THEN '_idem_rows_' ELSE '_idem_plain_' END || md5(statement)
-$$;
+-- The statement is prepared again for each call, under a name that nobody knows before: what the session had prepared could be a role's that this caller
+-- does not trust, and its parameters would keep the types that they had then. Where it fits into a WITH query, the prepared query makes one jsonb value
+-- of its rows. Other statements are read row by row: those that have a data-modifying WITH of their own, and MERGE.
 
 CREATE FUNCTION _idem_check_execute(key text, statement text, args jsonb) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -24,61 +13,56 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_execute_plan(statement text) RETURNS _idem_plan LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    wrapped CONSTANT text := _idem_plan_name(statement, true);
-    plain   CONSTANT text := _idem_plan_name(statement, false);
-    plan    _idem_plan;
-BEGIN
-    SELECT p.name, p.parameter_types, p.name = wrapped INTO plan FROM pg_prepared_statements p WHERE p.name IN (wrapped, plain) LIMIT 1;
-    RETURN plan;
-END
+CREATE FUNCTION _idem_execute_name() RETURNS text LANGUAGE sql VOLATILE PINNED AS $$ SELECT '_idem_' || replace(gen_random_uuid()::text, '-', '') $$;
+
+CREATE FUNCTION _idem_execute_types(name text) RETURNS regtype[] LANGUAGE sql VOLATILE PINNED AS $$
+    SELECT p.parameter_types FROM pg_prepared_statements p WHERE p.name = $1
 $$;
 
--- What has to be executed before the statement can be prepared: at most 32 are kept.
-CREATE FUNCTION _idem_execute_make_room(statement text) RETURNS SETOF text LANGUAGE sql VOLATILE PINNED AS $$
+-- What an error has left behind: at most 32, as a statement may call idem_execute itself.
+CREATE FUNCTION _idem_execute_make_room() RETURNS SETOF text LANGUAGE sql VOLATILE PINNED AS $$
     SELECT format('DEALLOCATE %I', p.name)
       FROM (SELECT s.name, row_number() OVER (ORDER BY s.prepare_time DESC) AS age FROM pg_prepared_statements s WHERE s.name LIKE '\_idem\_%') p
-     WHERE p.age >= 32 OR p.name IN (_idem_plan_name($1, true), _idem_plan_name($1, false))
+     WHERE p.age >= 32
 $$;
 
--- original: what the statement was before its end was cut off.
-CREATE FUNCTION _idem_execute_definition(statement text, is_wrapped boolean, original text) RETURNS text LANGUAGE sql STABLE PINNED AS $$
+CREATE FUNCTION _idem_execute_definition(name text, statement text, is_wrapped boolean) RETURNS text LANGUAGE sql STABLE PINNED AS $$
     SELECT format(CASE WHEN NOT is_wrapped THEN 'PREPARE %I AS %s'
                        ELSE E'PREPARE %I AS WITH _idem_rows AS (\n%s\n) SELECT (SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(_idem_row)), ''[]'') '
                             'FROM _idem_rows _idem_row), (SELECT pg_catalog.to_json(_idem_row) FROM (SELECT _idem_row.* FROM (SELECT) _idem_one '
                             'LEFT JOIN _idem_rows _idem_row ON true LIMIT 1) _idem_row)' END,
-                  _idem_plan_name(coalesce(original, statement), is_wrapped), statement)
+                  name, statement)
 $$;
 
--- Without the semicolon at the end, and comments behind it.
-CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT regexp_replace(statement, ';(\s|--[^\n]*(\n|$))*$', '') $$;
+-- Without semicolons at the end, and comments behind them.
+CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT regexp_replace(statement, ';(\s|;|--[^\n]*(\n|$))*$', '') $$;
 
--- The statement that runs the plan: each parameter is a literal that the server reads as the parameter's type.
-CREATE FUNCTION _idem_execute_call(plan _idem_plan, args jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $$
+-- The statement that runs it: each parameter is a literal that the server reads as the parameter's type.
+CREATE FUNCTION _idem_execute_call(name text, args jsonb) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    types   CONSTANT regtype[] := _idem_execute_types(name);
     given   integer := coalesce(jsonb_array_length(args), 0);
     element jsonb;
     literal text;
     list    text := '';
 BEGIN
-    IF cardinality(plan.types) <> given THEN
-        PERFORM _idem_invalid(format('statement has %s parameters, but %s args were given', cardinality(plan.types), given));
+    IF cardinality(types) <> given THEN
+        PERFORM _idem_invalid(format('statement has %s parameters, but %s args were given', cardinality(types), given));
     END IF;
     FOR i IN 1..given LOOP
         element := args -> (i - 1);
         IF jsonb_typeof(element) = 'null' THEN
             literal := NULL;
-        ELSIF plan.types[i] IN ('jsonb'::regtype, 'json'::regtype) THEN
+        ELSIF types[i] IN ('jsonb'::regtype, 'json'::regtype) THEN
             literal := element::text;
         ELSIF jsonb_typeof(element) IN ('array', 'object') THEN
-            EXECUTE format('SELECT r.v::text FROM jsonb_to_record($1) AS r (v %s)', plan.types[i]) INTO literal USING jsonb_build_object('v', element);
+            EXECUTE format('SELECT r.v::text FROM jsonb_to_record($1) AS r (v %s)', types[i]) INTO literal USING jsonb_build_object('v', element);
         ELSE
             literal := element #>> '{}';
         END IF;
         list := list || CASE WHEN i > 1 THEN ', ' ELSE '' END || quote_nullable(literal);
     END LOOP;
-    RETURN format(CASE WHEN given = 0 THEN 'EXECUTE %I' ELSE 'EXECUTE %I (%s)' END, plan.name, list);
+    RETURN format(CASE WHEN given = 0 THEN 'EXECUTE %I' ELSE 'EXECUTE %I (%s)' END, name, list);
 END
 $$;
 
@@ -98,36 +82,46 @@ BEGIN
 END
 $$;
 
--- Prepares the statement with the caller's search_path. Names here are qualified, and there is no operator.
-CREATE FUNCTION _idem_execute_prepare(statement text, original text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+-- 42601 unless the text can be parsed. None of it is executed, because PREPARE is nothing that a cursor can be opened for.
+CREATE FUNCTION _idem_check_syntax(query text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
-    deallocation pg_catalog.text;
+    result pg_catalog.record;
 BEGIN
-    FOR deallocation IN SELECT d.statement FROM @extschema@._idem_execute_make_room(coalesce(original, statement)) AS d (statement) LOOP
-        EXECUTE deallocation;
+    FOR result IN EXECUTE query LOOP
     END LOOP;
-    BEGIN
-        EXECUTE @extschema@._idem_execute_definition(statement, true, original);
-    EXCEPTION
-        WHEN feature_not_supported THEN -- no rows, or not within WITH
-            EXECUTE @extschema@._idem_execute_definition(statement, false, original);
-        WHEN syntax_error THEN
-            IF original IS NOT NULL THEN
-                RAISE;
-            END IF;
-            PERFORM @extschema@._idem_execute_prepare(@extschema@._idem_execute_trim(statement), statement);
-    END;
+EXCEPTION WHEN invalid_cursor_definition THEN
+END
+$$;
+
+-- Prepares the statement with the caller's search_path, and returns whether it makes one value of the rows. Names here are qualified, and there is no
+-- operator. What can be parsed both by itself and in parentheses is one statement: by itself it closes no parenthesis that it has not opened, and in
+-- parentheses there is no semicolon.
+CREATE FUNCTION _idem_execute_prepare(name text, statement text, is_trimmed boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+BEGIN
+    PERFORM @extschema@._idem_check_syntax(@extschema@._idem_execute_definition(name, statement, false)),
+            @extschema@._idem_check_syntax(@extschema@._idem_execute_definition(name, statement, true));
+    EXECUTE @extschema@._idem_execute_definition(name, statement, true);
+    RETURN true;
+EXCEPTION
+    WHEN feature_not_supported THEN -- no rows, or not within WITH
+        EXECUTE @extschema@._idem_execute_definition(name, statement, false);
+        RETURN false;
+    WHEN syntax_error THEN
+        IF is_trimmed THEN
+            RAISE;
+        END IF;
+        RETURN @extschema@._idem_execute_prepare(name, @extschema@._idem_execute_trim(statement), true);
 END
 $$;
 
 -- Runs it, with the caller's search_path.
-CREATE FUNCTION _idem_execute_run(plan _idem_plan, args jsonb, OUT rows jsonb, OUT first json) LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+CREATE FUNCTION _idem_execute_run(name text, is_wrapped boolean, args jsonb, OUT rows jsonb, OUT first json) LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
-    call   pg_catalog.text := @extschema@._idem_execute_call(plan, args);
+    call   pg_catalog.text := @extschema@._idem_execute_call(name, args);
     result pg_catalog.record;
     list   pg_catalog.jsonb[] := '{}';
 BEGIN
-    IF plan.is_wrapped THEN
+    IF is_wrapped THEN
         EXECUTE call INTO rows, first;
         RETURN;
     END IF;
@@ -143,28 +137,25 @@ BEGIN
 END
 $$;
 
--- A statement that was prepared before may not be what it was: a table was altered, and its parameters have other types now.
+-- Whether the work is the caller's. Written where the caller's operators are not seen.
+CREATE FUNCTION _idem_is_granted(ticket idem_ticket) RETURNS boolean LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT ticket.outcome IN ('acquired', 'taken_over') $$;
+
 CREATE FUNCTION idem_execute LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     ticket @extschema@.idem_ticket;
-    plan   @extschema@._idem_plan;
+    name   pg_catalog.text;
+    unused pg_catalog.text;
     result pg_catalog.record;
 BEGIN
-    PERFORM @extschema@._idem_check_execute(key, statement, args);
+    PERFORM @extschema@._idem_check_execute(key, $2, args);
     ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
-    IF ticket.outcome IN ('acquired', 'taken_over') THEN
-        plan := @extschema@._idem_execute_plan(statement);
-        IF plan.name IS NOT NULL THEN
-            BEGIN
-                result := @extschema@._idem_execute_run(plan, args);
-            EXCEPTION WHEN data_exception OR syntax_error_or_access_rule_violation OR feature_not_supported THEN
-                plan := NULL;
-            END;
-        END IF;
-        IF plan.name IS NULL THEN
-            PERFORM @extschema@._idem_execute_prepare(statement, NULL);
-            result := @extschema@._idem_execute_run(@extschema@._idem_execute_plan(statement), args);
-        END IF;
+    IF @extschema@._idem_is_granted(ticket) THEN
+        FOR unused IN SELECT d.d FROM @extschema@._idem_execute_make_room() AS d (d) LOOP
+            EXECUTE unused;
+        END LOOP;
+        name := @extschema@._idem_execute_name();
+        result := @extschema@._idem_execute_run(name, @extschema@._idem_execute_prepare(name, $2, false), args);
+        EXECUTE pg_catalog.format('DEALLOCATE %I', name);
         ticket := @extschema@._idem_execute_end(ticket, key, result.rows, result.first, scope);
     END IF;
     RETURN ticket;

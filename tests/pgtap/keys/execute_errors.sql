@@ -45,7 +45,13 @@ SELECT is(
            ('SELECT 1 AS a, 2 AS a WHERE false', '42701'),
            ('SELECT x.id, y.id FROM tap_failing.t x, tap_failing.t y', '42701'),
            ('SELECT 1 AS a; SELECT 2 AS a', '42601'),
-           ('INSERT INTO tap_failing.t VALUES (50); INSERT INTO tap_failing.t VALUES (51)', '42601')
+           ('INSERT INTO tap_failing.t VALUES (50); INSERT INTO tap_failing.t VALUES (51)', '42601'),
+           -- Texts that fit into parentheses of somebody else's.
+           ('SELECT 1 AS a), _other AS (SELECT 2', '42601'),
+           ('SELECT 1 AS a) SELECT 2 AS b', '42601'),
+           ('SELECT 1 AS a) SELECT NULL::jsonb, NULL::json; INSERT INTO tap_failing.t VALUES (52); WITH _idem_rows AS (SELECT 1 AS a', '42601'),
+           ('SELECT 1 AS a) SELECT 2; INSERT INTO tap_failing.t VALUES (53); --', '42601'),
+           ('SELECT 1 AS a; /*', '42601')
        ) AS failing (statement, code), pg_temp.executed(statement) AS state
       WHERE state <> code),
     NULL, 'errors_keep_their_sqlstate');
