@@ -215,6 +215,14 @@ FOUND_OTHERWISE = [
 ]
 
 
+LITERALS = re.compile(r"""--[^\n]*|"[^"]*"|\b[Ee]'(?:[^'\\]|\\.|'')*'(?:\s*\n\s*'(?:[^'\\]|\\.|'')*')*|(?P<plain>'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*)""")
+
+
+def with_escapes(body):
+    """A body whose literals mean the same whatever standard_conforming_strings is."""
+    return LITERALS.sub(lambda found: 'E' + found[0].replace('\\', '\\\\') if found['plain'] and '\\' in found['plain'] else found[0], body)
+
+
 def define(function, rest):
     """A function with a body that every supported server takes."""
     for pattern, replacement in FOUND_OTHERWISE:
@@ -228,7 +236,8 @@ def define(function, rest):
     rest = re.sub(r' ((UN)?PINNED|INNER)', '', rest, count=1)
     if is_pinned:
         rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
-    return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {rest}'
+    attributes, dollar, body = rest.partition(' AS $')
+    return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {attributes}{dollar}{with_escapes(body)}'
 
 
 HEAD = r'''-- idem {version}, the portable edition: for servers where no C library can be loaded. Made by the build; do not edit.
@@ -284,7 +293,8 @@ def filled(text, version, edition):
     """The text with what the build knows in it."""
     text = text.replace('@version@', version)
     for name, members in objects(edition).items():
-        text = text.replace(f'@{name}@', '{' + ','.join('"' + member.replace('"', '\\"') + '"' for member in members) + '}')
+        array = '{' + ','.join('"' + member.replace('"', '\\"') + '"' for member in members) + '}'
+        text = text.replace(f"'@{name}@'", with_escapes(f"'{array}'"))
     return text
 
 
