@@ -961,9 +961,11 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_machine_store(name text, definition jsonb, is_checked boolean) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+-- For idem_machine_define, which has looked at the rows as its caller.
+CREATE FUNCTION _idem_machine_store(name text, definition jsonb) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
+    PERFORM _idem_check_machine($1), _idem_check_definition($2), _idem_states($2);
     INSERT INTO idem_machines AS m (name, definition) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition;
 END
 $$;
@@ -992,7 +994,7 @@ BEGIN
                   GROUP BY 1, 2 ORDER BY 1, 2 LOOP
         PERFORM _idem_check_attached(guard.relation, guard.column_name, guard.is_valid, $1, states, loses);
     END LOOP;
-    PERFORM _idem_machine_store($1, $2, true);
+    PERFORM _idem_machine_store($1, $2);
 END
 $$;
 

@@ -120,9 +120,22 @@ $$;
 -- A setting that is a span of time, and is set: `unit` is that of a number alone.
 CREATE FUNCTION _idem_span_setting(name text, unit text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    value text := current_setting('idem.' || name);
+    setting CONSTANT text := 'idem.' || name;
+    value   CONSTANT text := current_setting(setting);
+    span    interval;
 BEGIN
-    RETURN _idem_span(CASE WHEN value ~ '^[0-9]+$' THEN value || ' ' || unit ELSE value END::interval, 'idem.' || name);
+    BEGIN
+        span := CASE WHEN value ~ '^[0-9]+$' THEN value || ' ' || unit ELSE value END::interval;
+    EXCEPTION WHEN data_exception THEN
+        PERFORM _idem_invalid(format('invalid value for setting "%s": "%s"', setting, value));
+    END;
+    RETURN _idem_span(span, setting);
+END
+$$;
+
+CREATE FUNCTION _idem_positive_setting(name text, unit text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN _idem_positive_span(_idem_span_setting(name, unit), 'idem.' || name);
 END
 $$;
 
@@ -130,7 +143,7 @@ $$;
 CREATE FUNCTION _idem_lease(span interval, name text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
 DECLARE
     lease interval := _idem_positive_span(span, name);
-    most  interval := CASE WHEN current_setting('idem.max_lease', true) <> '' THEN _idem_span_setting('max_lease', 's') ELSE interval '24 hours' END;
+    most  interval := CASE WHEN current_setting('idem.max_lease', true) <> '' THEN _idem_positive_setting('max_lease', 's') ELSE interval '24 hours' END;
 BEGIN
     IF extract(epoch FROM lease) > extract(epoch FROM most) THEN
         PERFORM _idem_invalid(name || ' is longer than idem.max_lease', format('It is %s; idem.max_lease is %s.', span, _idem_setting('max_lease', '1d')),
@@ -201,7 +214,7 @@ CREATE FUNCTION _idem_scope_ttl(keep_forever boolean, ttl interval) RETURNS inte
 BEGIN
     RETURN CASE WHEN keep_forever THEN NULL
                 WHEN ttl IS NOT NULL THEN _idem_span(ttl, 'ttl')
-                WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_span_setting('default_ttl', 's')
+                WHEN current_setting('idem.default_ttl', true) <> '' THEN _idem_positive_setting('default_ttl', 's')
                 ELSE interval '24 hours' END;
 END
 $$;
@@ -247,7 +260,7 @@ BEGIN
     -- One statement is cheaper than several expressions. PL/pgSQL prepares every expression again in each transaction.
     SELECT w.scope, coalesce(s.keep_forever, false), _idem_scope_ttl(s.keep_forever, s.ttl),
            CASE WHEN s.lease IS NOT NULL THEN _idem_span(s.lease, 'lease')
-                WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_span_setting('default_lease', 'ms')
+                WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_positive_setting('default_lease', 'ms')
                 ELSE interval '30 s' END,
            coalesce(s.on_lease_expiry = 'manual', false),
            _idem_scope_max_response_size(s.max_response_size),
