@@ -20,7 +20,7 @@ SQL_FUNCTION(idem_begin) {
     request.key = key_argument(fcinfo, Argument::key);
     request.scope = scope_argument(fcinfo, Argument::scope);
     request.fingerprint = fingerprint_argument(fcinfo, Argument::fingerprint);
-    request.owner = optional_text(fcinfo, Argument::owner);
+    request.owner = owner_argument(fcinfo, Argument::owner);
     apply_policy(&request, scope_policy(request.scope), optional_interval(fcinfo, Argument::ttl));
     if (!PG_ARGISNULL(Argument::lease))
         request.lease = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");

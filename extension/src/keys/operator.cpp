@@ -119,6 +119,8 @@ SQL_FUNCTION(idem_resolve) {
     const text *key = key_argument(fcinfo, 0);
     const Resolution resolution = resolution_argument(fcinfo, 1);
     const text *scope = scope_argument(fcinfo, 4);
+    if (resolution == Resolution::released && !(PG_ARGISNULL(2) && PG_ARGISNULL(3)))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a released key has no response and no status code")));
     resolve(scope, key, scope_policy(scope), resolution, response_arguments(fcinfo, 2, 3));
     PG_RETURN_VOID();
 }

@@ -113,7 +113,7 @@ SQL_FUNCTION(idem_lock) {
     request.function = "idem_lock()";
     request.space = KeySpace::locks;
     request.key = key_argument(fcinfo, 0, "name");
-    request.owner = optional_text(fcinfo, 2);
+    request.owner = owner_argument(fcinfo, 2);
     request.wait_until = wait_argument(fcinfo, 3);
     request.scope = scope_argument(fcinfo, 4);
     request.lease = lease_argument(fcinfo, 1, scope_policy(request.scope));

@@ -43,6 +43,14 @@ const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name) {
     return key;
 }
 
+const text *owner_argument(FunctionCallInfo fcinfo, int arg) {
+    const text *owner = optional_text(fcinfo, arg);
+    if (owner != nullptr && VARSIZE_ANY_EXHDR(owner) == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("owner must not be empty"),
+                        errhint("Leave it out, or give a name that no other caller gives.")));
+    return owner;
+}
+
 const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
         return nullptr;

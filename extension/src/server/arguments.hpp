@@ -27,6 +27,9 @@ const text *required_text(FunctionCallInfo fcinfo, int arg, const char *name);
 const text *key_argument(FunctionCallInfo fcinfo, int arg, const char *name = "key");
 void check_key(const text *key, const char *name = "key");
 
+// The optional owner `arg`, or nullptr: 22023 when empty, which would be the same owner for all who forgot theirs.
+const text *owner_argument(FunctionCallInfo fcinfo, int arg);
+
 // The optional fingerprint `arg`, or nullptr: 22023 when empty or over kMaxFingerprintBytes.
 const bytea *fingerprint_argument(FunctionCallInfo fcinfo, int arg);
 

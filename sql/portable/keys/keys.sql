@@ -521,6 +521,9 @@ BEGIN
     IF lease IS NOT NULL THEN
         given := _idem_lease(lease, 'lease');
     END IF;
+    IF owner IS NOT NULL THEN
+        PERFORM _idem_check_owner(owner);
+    END IF;
     IF wait IS NOT NULL THEN
         until := _idem_wait_until(wait);
     END IF;
@@ -850,6 +853,8 @@ BEGIN
         PERFORM _idem_null('resolution');
     ELSIF resolution NOT IN ('completed', 'released') THEN
         PERFORM _idem_invalid(format('unknown resolution "%s"', resolution), hint => 'Use ''completed'' or ''released''.');
+    ELSIF resolution = 'released' AND (response IS NOT NULL OR status_code IS NOT NULL) THEN
+        PERFORM _idem_invalid('a released key has no response and no status code');
     END IF;
     policy := _idem_policy(scope);
     stored := _idem_settled('idem_resolve()', policy.scope, key);

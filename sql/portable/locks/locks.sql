@@ -179,7 +179,7 @@ DECLARE
     taken      bigint;
     is_first   boolean; -- nobody waits for the lock, or it is the owner's that asks
 BEGIN
-    PERFORM _idem_check_key(name, 'name');
+    PERFORM _idem_check_key(name, 'name'), _idem_check_owner($3);
     policy := _idem_policy($5);
     wait_until := _idem_wait_until($4);
     length := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;

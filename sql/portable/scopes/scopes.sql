@@ -44,6 +44,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION _idem_check_owner(owner text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF owner = '' THEN
+        PERFORM _idem_invalid('owner must not be empty', hint => 'Leave it out, or give a name that no other caller gives.');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION _idem_check_fingerprint(fingerprint bytea) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF octet_length(fingerprint) NOT BETWEEN 1 AND 255 THEN

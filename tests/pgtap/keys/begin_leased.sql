@@ -1,6 +1,6 @@
 -- idem_begin with a lease, while the lease is live: in flight, re-entrance, mismatch.
 \ir ../include/helpers.psql
-SELECT plan(32);
+SELECT plan(33);
 CALL pg_temp.clean('lease:');
 
 SELECT is(pg_temp.ticket(t), '{"outcome": "acquired", "attempt": 1, "fence": "set", "lease_until": "set"}',
@@ -17,6 +17,7 @@ SELECT is((SELECT outcome FROM idem_begin('lease:hour', lease => '1 hour')), 'in
     'two_callers_without_owner_are_two');
 SELECT is((SELECT outcome FROM idem_begin('lease:hour', lease => '1 hour', owner => 'x')), 'in_flight',
     'owner_does_not_enter_a_lease_without_owner');
+SELECT throws_ok($$ SELECT idem_begin('lease:anybody', lease => '1 hour', owner => '') $$, '22023', 'owner must not be empty', 'owner_has_a_name');
 SELECT is((SELECT outcome FROM idem_begin('lease:hour', scope => 'lease:scope', lease => '1 hour')), 'acquired', 'another_scope');
 
 -- Re-entrance: the owner whose reply got lost asks again.

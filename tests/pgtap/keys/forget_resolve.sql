@@ -1,6 +1,6 @@
 -- The operator's functions on keys: idem_forget and idem_resolve.
 \ir ../include/helpers.psql
-SELECT plan(33);
+SELECT plan(35);
 CALL pg_temp.clean('operator:');
 SELECT idem_scope_set('operator:manual', on_lease_expiry => 'manual');
 
@@ -89,6 +89,8 @@ SELECT is(
        FROM unnest(ARRAY['', 'Completed', 'completed ', 'in_doubt', 'forgotten']) resolution),
     '22023 22023 22023 22023 22023', 'unknown_resolution');
 SELECT throws_ok($$ SELECT idem_resolve('operator:bad', NULL) $$, '22004', NULL, 'null_resolution');
+SELECT throws_ok($$ SELECT idem_resolve('operator:bad', 'released', '{}') $$, '22023', NULL, 'released_key_takes_no_response');
+SELECT throws_ok($$ SELECT idem_resolve('operator:bad', 'released', NULL, 200) $$, '22023', NULL, 'released_key_takes_no_status_code');
 
 CALL pg_temp.clean('operator:');
 SELECT * FROM finish();

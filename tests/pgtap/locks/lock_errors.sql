@@ -1,6 +1,6 @@
 -- What the functions of locks refuse. Each test lists the calls that answered otherwise.
 \ir ../include/helpers.psql
-SELECT plan(30);
+SELECT plan(31);
 CALL pg_temp.clean('lockerr:');
 
 -- %1$s is the name, %2$s the scope.
@@ -32,6 +32,7 @@ SELECT is((SELECT string_agg(call, '; ') FROM named WHERE pg_temp.state_of('SELE
     NULL, 'null_scope_is_not_given');
 SELECT is(pg_temp.others('22023', '''k''', 'repeat(''x'', 256)'), NULL, 'scope_of_256_bytes');
 SELECT is(pg_temp.message_of($$ SELECT idem_lock(NULL) $$), 'name must not be null', 'message_speaks_of_a_name');
+SELECT is(pg_temp.message_of($$ SELECT idem_lock('lockerr:anybody', owner => '') $$), 'owner must not be empty', 'owner_has_a_name');
 SELECT is(pg_temp.message_of($$ SELECT idem_lock('') $$), 'name must not be empty', 'also_of_an_empty_one');
 SELECT is(pg_temp.message_of($$ SELECT idem_unlock(repeat('x', 1025), 1) $$), 'name is too long', 'also_of_a_long_one');
 SELECT is(idem_unlock('lockerr:' || repeat('ż', 508), idem_lock('lockerr:' || repeat('ż', 508))), true, 'name_of_1024_bytes');
