@@ -141,7 +141,7 @@ def functions(of):
     where = places()
     text = [
         "# Functions", "",
-        "Every function, procedure and view of the C edition, with the first sentence of its comment; `\\df+ idem_*` shows the whole comment. The",
+        "Every function, procedure and view of the C edition that is not internal, with the first sentence of its comment; `\\df+ idem_*` shows the whole comment. The",
         "last column says which roles may call it ([privileges](scopes.md#privileges)). The portable edition has the same, but for what",
         "[its page](portable.md#differences) lists. What a result means is in [the index of outcomes](contract.md#12-index-of-outcomes), errors",
         "are in [errors.md](errors.md), settings in [settings.md](settings.md).", "",
