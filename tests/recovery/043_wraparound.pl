@@ -40,7 +40,8 @@ sub move_multixact
     my ($multixact) = @_;
     freeze();
     $node->stop;
-    make_segment('pg_multixact/offsets', int($multixact / (8192 / 4 * 32)));
+    my $bytes_of_offset = $node->pg_version->major >= 19 ? 8 : 4;
+    make_segment('pg_multixact/offsets', int($multixact / (8192 / $bytes_of_offset * 32)));
     command_ok([ 'pg_resetwal', '-f', '-m', "$multixact,$multixact", '-D', $node->data_dir ], "the next multixact is $multixact");
     $node->start;
 }
