@@ -82,35 +82,31 @@ BEGIN
 END
 $$;
 
--- 42601 unless the text can be parsed. None of it is executed, because PREPARE is nothing that a cursor can be opened for.
-CREATE FUNCTION _idem_check_syntax(query text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
-DECLARE
-    result pg_catalog.record;
-BEGIN
-    FOR result IN EXECUTE query LOOP
-    END LOOP;
-EXCEPTION WHEN invalid_cursor_definition THEN
-END
-$$;
-
 -- Prepares the statement with the caller's search_path, and returns whether it makes one value of the rows. Names here are qualified, and there is no
 -- operator. What can be parsed both by itself and in parentheses is one statement: by itself it closes no parenthesis that it has not opened, and in
--- parentheses there is no semicolon.
+-- parentheses there is no semicolon. A cursor for PREPARE parses both, and executes nothing: it is then refused.
 CREATE FUNCTION _idem_execute_prepare(name text, statement text, is_trimmed boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+DECLARE
+    plain   CONSTANT pg_catalog.text := @extschema@._idem_execute_definition(name, statement, false);
+    wrapped CONSTANT pg_catalog.text := @extschema@._idem_execute_definition(name, statement, true);
+    unused  pg_catalog.record;
 BEGIN
-    PERFORM @extschema@._idem_check_syntax(@extschema@._idem_execute_definition(name, statement, false)),
-            @extschema@._idem_check_syntax(@extschema@._idem_execute_definition(name, statement, true));
-    EXECUTE @extschema@._idem_execute_definition(name, statement, true);
+    BEGIN
+        FOR unused IN EXECUTE pg_catalog.concat(plain, E'\n;', wrapped) LOOP
+        END LOOP;
+    EXCEPTION
+        WHEN invalid_cursor_definition THEN
+        WHEN syntax_error THEN
+            IF is_trimmed THEN
+                RAISE;
+            END IF;
+            RETURN @extschema@._idem_execute_prepare(name, @extschema@._idem_execute_trim(statement), true);
+    END;
+    EXECUTE wrapped;
     RETURN true;
-EXCEPTION
-    WHEN feature_not_supported THEN -- no rows, or not within WITH
-        EXECUTE @extschema@._idem_execute_definition(name, statement, false);
-        RETURN false;
-    WHEN syntax_error THEN
-        IF is_trimmed THEN
-            RAISE;
-        END IF;
-        RETURN @extschema@._idem_execute_prepare(name, @extschema@._idem_execute_trim(statement), true);
+EXCEPTION WHEN feature_not_supported THEN -- no rows, or not within WITH
+    EXECUTE plain;
+    RETURN false;
 END
 $$;
 

@@ -51,7 +51,11 @@ SELECT is(
            ('SELECT 1 AS a) SELECT 2 AS b', '42601'),
            ('SELECT 1 AS a) SELECT NULL::jsonb, NULL::json; INSERT INTO tap_failing.t VALUES (52); WITH _idem_rows AS (SELECT 1 AS a', '42601'),
            ('SELECT 1 AS a) SELECT 2; INSERT INTO tap_failing.t VALUES (53); --', '42601'),
-           ('SELECT 1 AS a; /*', '42601')
+           ('SELECT 1 AS a; /*', '42601'),
+           -- Texts that leave a literal open.
+           ('SELECT ''', '42601'),
+           ('WITH z AS (SELECT $a$', '42601'),
+           ('WITH z AS (SELECT $a$a$a$); INSERT INTO tap_failing.t VALUES (54) -- $a$', '42601')
        ) AS failing (statement, code), pg_temp.executed(statement) AS state
       WHERE state <> code),
     NULL, 'errors_keep_their_sqlstate');
