@@ -15,10 +15,6 @@ $$;
 
 CREATE FUNCTION _idem_execute_name() RETURNS text LANGUAGE sql VOLATILE PINNED AS $$ SELECT '_idem_' || replace(gen_random_uuid()::text, '-', '') $$;
 
-CREATE FUNCTION _idem_execute_types(name text) RETURNS regtype[] LANGUAGE sql VOLATILE PINNED AS $$
-    SELECT p.parameter_types FROM pg_prepared_statements p WHERE p.name = $1
-$$;
-
 -- What an error has left behind: at most 32, as a statement may call idem_execute itself.
 CREATE FUNCTION _idem_execute_make_room() RETURNS SETOF text LANGUAGE sql VOLATILE PINNED AS $$
     SELECT format('DEALLOCATE %I', p.name)
@@ -40,7 +36,7 @@ CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMM
 -- The statement that runs it: each parameter is a literal that the server reads as the parameter's type.
 CREATE FUNCTION _idem_execute_call(name text, args jsonb) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    types   CONSTANT regtype[] := _idem_execute_types(name);
+    types   CONSTANT regtype[] := (SELECT p.parameter_types FROM pg_prepared_statements p WHERE p.name = $1);
     given   integer := coalesce(jsonb_array_length(args), 0);
     element jsonb;
     literal text;
