@@ -11,11 +11,13 @@ namespace chaos {
 
 namespace {
 
-constexpr std::uint64_t kRotations = 1'000'004, kMoves = 1'000'005;
+constexpr std::uint64_t kStream = 1'000'005;
 // For the clients that come late. The longest is shorter than the sweep's patience for a map that a paused session has locked.
 constexpr Nanoseconds kPause = 8 * kMillisecond, kLongestPause = 40 * kMillisecond;
 // What the opening needs before its rush: the updates that make it due, and the list of sessions.
 constexpr Nanoseconds kNotice = 10 * kMillisecond;
+// How long a rush is searched for a session between the map and the window, and how long all go on between two looks.
+constexpr Nanoseconds kSearch = 6 * kMillisecond, kStep = 150 * kMicrosecond;
 constexpr const char *kRotator = "chaos-nemesis-rings", *kMover = "chaos-nemesis-moves";
 
 // The map of a ring is named by the ring's id, which is counted from 1.
@@ -36,25 +38,57 @@ Nanoseconds next_rush_of_batches(Nanoseconds after) {
     return number * kRush;
 }
 
-std::vector<pid_t> sessions_of_clients(Connection &connection) {
+std::vector<pid_t> pids(const Answer &answer) {
     std::vector<pid_t> found;
-    const Answer answer = connection.run("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'chaos-client%'");
     for (const auto &row : answer.rows)
         found.push_back(static_cast<pid_t>(std::stol(*row[0])));
     return found;
 }
 
-// A session that is paused may have read the map and not yet inserted its keys. It goes on when the window has been open for a
-// while, however long a busy machine takes to open it.
-void pause(const std::vector<pid_t> &sessions, const std::atomic<bool> &is_open) {
-    for (const pid_t each : sessions)
-        ::kill(each, SIGSTOP);
-    for (const Nanoseconds until = now() + kLongestPause - kPause; !is_open && now() < until;)
-        sleep_for(200 * kMicrosecond);
-    sleep_for(kPause);
-    for (const pid_t each : sessions)
-        ::kill(each, SIGCONT);
+std::vector<pid_t> sessions_of_clients(Connection &connection) {
+    return pids(connection.run("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'chaos-client%'"));
 }
+
+// Those that have read a map and not yet inserted their keys.
+std::vector<pid_t> sessions_at_maps(Connection &connection) {
+    return pids(connection.run("SELECT pid FROM pg_locks WHERE relation IN ('idem_ring_1'::regclass, 'idem_ring_2'::regclass) "
+                               "AND mode = 'RowExclusiveLock' AND granted"));
+}
+
+void signal_all(const std::vector<pid_t> &sessions, int signal) {
+    for (const pid_t each : sessions)
+        ::kill(each, signal);
+}
+
+// Sessions that stand still, but not for longer than kLongestPause: one may hold what the nemesis itself waits for.
+class Standstill {
+  public:
+    explicit Standstill(const std::vector<pid_t> &sessions) : sessions_(sessions) {
+        signal_all(sessions_, SIGSTOP);
+        watching_ = std::thread([this] {
+            for (const Nanoseconds until = now() + kLongestPause; !is_over_ && now() < until;)
+                sleep_for(200 * kMicrosecond);
+            signal_all(sessions_, SIGCONT);
+        });
+    }
+    ~Standstill() {
+        is_over_ = true;
+        watching_.join();
+    }
+    Standstill(const Standstill &) = delete;
+    Standstill &operator=(const Standstill &) = delete;
+
+    void let_go_all_but(const std::vector<pid_t> &kept) const {
+        for (const pid_t each : sessions_)
+            if (std::find(kept.begin(), kept.end(), each) == kept.end())
+                ::kill(each, SIGCONT);
+    }
+
+  private:
+    const std::vector<pid_t> sessions_;
+    std::atomic<bool> is_over_ = false;
+    std::thread watching_;
+};
 
 } // namespace
 
@@ -87,9 +121,10 @@ void RingNemesis::sleep_until(Nanoseconds until) const {
         sleep_for(std::min(left, 20 * kMillisecond));
 }
 
-// Opens the next windows while the clients rush and some of their sessions are paused. A sweep before that does everything else
-// that is due, so that the second one begins with the opening. The rush is chosen after it: it takes long on a busy machine.
-void RingNemesis::rotate_once(Connection &connection, Random &random) {
+// Opens the next windows while the clients rush and all stand still, one of them, if it can be caught there, with a map that it
+// has read and keys that it has not yet inserted. The others go on first. A sweep before that does everything else that is due,
+// so that the second one begins with the opening. The rush is chosen after it: it takes long on a busy machine.
+void RingNemesis::rotate_once(Connection &connection) {
     bool is_due = true;
     for (std::size_t id = 1; id <= kRings.size(); id++)
         is_due = is_due && ask(connection, kRotator, set_opened_at(id, "clock_timestamp()"));
@@ -100,26 +135,30 @@ void RingNemesis::rotate_once(Connection &connection, Random &random) {
         is_due = is_due && ask(connection, kRotator, set_opened_at(id, "opened_at - interval '1 day'"));
     if (!is_due)
         return;
-    std::vector<pid_t> sessions = sessions_of_clients(connection);
-    std::erase_if(sessions, [&](pid_t) { return random.chance(0.5); });
-    sleep_until(rush + random.between(300, 1300) * kMicrosecond);
-    std::atomic<bool> is_open = false;
-    std::thread pausing([&] { pause(sessions, is_open); });
-    if (ask(connection, kRotator, "CALL idem_sweep()"))
-        round_.figures.rotations++;
-    is_open = true;
-    pausing.join();
+    const std::vector<pid_t> sessions = sessions_of_clients(connection);
+    sleep_until(rush + 300 * kMicrosecond);
+    for (bool is_open = false; !is_open; sleep_for(kStep)) {
+        const Standstill standstill(sessions);
+        const std::vector<pid_t> caught = sessions_at_maps(connection);
+        if (caught.empty() && now() < rush + kSearch)
+            continue;
+        if (ask(connection, kRotator, "CALL idem_sweep()"))
+            round_.figures.rotations++;
+        is_open = true;
+        standstill.let_go_all_but(caught);
+        if (!caught.empty())
+            sleep_for(kPause);
+    }
 }
 
 void RingNemesis::rotate() {
-    Random random(round_.seed, kRotations);
     Connection connection;
     while (!stopping_)
-        rotate_once(connection, random);
+        rotate_once(connection);
 }
 
 void RingNemesis::move_scopes() {
-    Random random(round_.seed, kMoves);
+    Random random(round_.seed, kStream);
     Connection connection;
     bool is_in_ring = true;
     while (!stopping_) {

@@ -17,7 +17,7 @@ class RingNemesis {
 
   private:
     void rotate();
-    void rotate_once(Connection &connection, Random &random);
+    void rotate_once(Connection &connection);
     void move_scopes();
     // False: the server is gone, or the statement was ended.
     bool ask(Connection &connection, const char *application, const std::string &sql);
