@@ -141,7 +141,7 @@ $(error no PostgreSQL server headers for "$(PG_CONFIG)"; `make deps` installs wh
 endif
 include $(PGXS)
 
-override CXXFLAGS += -MMD -MP
+override CXXFLAGS += -MMD -MP $(COPT) # which the server's makefiles give to C alone, before PostgreSQL 18
 COMPILE.cxx.bc += $(PG_CXXFLAGS)
 $(OBJS): Makefile
 extension/src/server/library.o extension/src/operations/module.o: $(EXTENSION).control

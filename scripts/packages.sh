@@ -24,6 +24,17 @@ usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
 version() { dpkg-parsechangelog --show-field Version; }
 
+# mark_suite SUITE SOURCE: a released Debian gets a version of its own, below that of the next: an upgrade of Debian takes the next one's
+# packages. Testing has the version as it is.
+mark_suite() {
+    local changelog=$home/$1.build$2/debian/changelog release
+    # shellcheck disable=SC2016 # of the root
+    release=$(enter "$1.build" sh -c '. /etc/os-release && echo "${VERSION_ID:-}"') || return
+    if [ -z "$release" ]; then return; fi
+    printf 'idem (%s~deb%su1) %s; urgency=medium\n\n  * Rebuild for Debian %s.\n\n -- %s  %s\n\n' "$(version)" "$release" "$1" "$release" \
+        "$(dpkg-parsechangelog --show-field Maintainer)" "$(dpkg-parsechangelog --show-field Date)" | cat - debian/changelog >"$changelog"
+}
+
 upstream() { version | sed 's/-[^-]*$//'; }
 
 add_builder() {
@@ -39,7 +50,7 @@ build_in() {
     rm -rf "${root:?}$directory" && mkdir -p "$root$source" && copy_tree "$root$source" || return
     tar --create --gzip --sort=name --owner=0 --group=0 --mtime="@$(dpkg-parsechangelog --show-field Timestamp)" --exclude=debian \
         --directory="$root$directory" --file="$root$directory/idem_$(upstream).orig.tar.gz" "idem-$(upstream)" || return
-    apt_in "$1.build" install postgresql-server-dev-all &&
+    mark_suite "$1" "$source" && renew_root "$1.build" && apt_in "$1.build" install postgresql-server-dev-all &&
         enter "$1.build" sh -c 'cd "$1" && pg_buildext updatecontrol' sh "$source" &&
         apt_in "$1.build" build-dep "$source" &&
         enter "$1.build" chown -R builder: "$directory" &&
@@ -57,7 +68,7 @@ add_lintian() { apt_in "$1.lintian" install lintian; }
 
 # What a tag of debian/lintian-suppressed says is known, and why is written there.
 lint() {
-    keep_root "$1" lintian add_lintian "$1" || return
+    keep_root "$1" lintian add_lintian "$1" && renew_root "$1.lintian" || return
     local root=$home/$1.lintian
     rm -rf "$root/packages" && mkdir "$root/packages" &&
         cp "$out/$1"/idem_* "$out/$1"/*.deb "$root/packages" && cp debian/lintian-suppressed "$root/packages/suppressed" &&
@@ -87,7 +98,7 @@ make_next_package() {
     extensions=$work/usr/share/postgresql/$major/extension
     current=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
     next=${current%%.*}.90.0 # a library serves the SQL of its own major version
-    rm -rf "$work" && dpkg-deb --raw-extract "$root/packages/postgresql-$major-idem_$(version)"_*.deb "$work" &&
+    rm -rf "$work" && dpkg-deb --raw-extract "$root/packages/postgresql-$major-idem"_*.deb "$work" &&
         sed -i "s/^Version: .*/&+next1/" "$work/DEBIAN/control" &&
         sed -i "s/^default_version.*/default_version = '$next'/" "$extensions/idem.control" &&
         cp tests/recovery/upgrade/next.sql "$extensions/idem--$current--$next.sql" &&
@@ -166,6 +177,7 @@ command -v dpkg-parsechangelog >/dev/null || scripts/deps.sh dpkg-dev
 
 for suite in "${suites[@]}"; do
     mkdir -p "$out/$suite"
+    if [ -n "${SUDO_UID:-}" ]; then chown "$SUDO_UID" build build/packages "$out/$suite"; fi # what comes next in build needs no root
     log=$out/$suite/$action.log
     : >"$log"
     case $action in

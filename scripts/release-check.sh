@@ -21,16 +21,26 @@ is_tagged() { git describe --exact-match --match "v$version" || { echo "git tag 
 # A version that was released has a way to this one.
 has_upgrades() {
     local tag
-    for tag in $(git tag --list 'v[0-9]*'); do
+    for tag in $(git tag --list 'v[0-9]*' --merged HEAD); do
         [ "$tag" = "v$version" ] || [ -e "sql/idem--${tag#v}--$version.sql" ] || { echo "sql/idem--${tag#v}--$version.sql is missing"; return 1; }
     done
 }
 
+# Of this commit, which they tell by its tag.
 has_packages() {
-    local suite
+    local suite built
     for suite in bookworm trixie forky; do
         compgen -G "build/packages/$suite/postgresql-*-idem_$version-*.deb" || { echo "make deb SUITE=$suite"; return 1; }
+        built=$(tar --extract --to-stdout --wildcards --file "build/packages/$suite/idem_$version.orig.tar.gz" '*/scripts/source-id') || return
+        echo "$suite: of $built"
+        [ "$built" = "$(scripts/source-id.sh)" ] || return
     done
+}
+
+# Addresses that somebody reads.
+has_contacts() {
+    ! grep --line-number --extended-regexp 'filled in by the release|is not released yet|example\.org' \
+        SECURITY.md META.json debian/control.in debian/control debian/copyright <(head -n 10 debian/changelog)
 }
 
 tap 'the tree is clean' is_clean
@@ -38,10 +48,11 @@ tap "CHANGELOG.md begins with $version and its date" has_dated_entry
 tap "debian/changelog begins with $version" has_package_entry
 tap 'META.json says that the release is stable' is_stable_on_pgxn
 tap 'every released version has an upgrade to this one' has_upgrades
+tap 'SECURITY.md and the packages have addresses that somebody reads' has_contacts
 tap 'the tree keeps its conventions' bats --tap tests/tree
 tap 'make lint' scripts/lint.sh
 tap 'make dist, and the archives build alone' scripts/dist.sh --check
-tap 'there are packages of this version for each Debian' has_packages
+tap 'there are packages of this commit for each Debian' has_packages
 tap 'make check-deb' scripts/packages.sh check
 tap 'make check-images' scripts/images.sh check
 tap "the commit has the tag v$version" is_tagged

@@ -88,6 +88,9 @@ apt_in() {
     enter "$root" env DEBIAN_FRONTEND=noninteractive apt-get --yes --quiet --quiet -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
 }
 
+# renew_root ROOT: with the packages that its suite has today.
+renew_root() { apt_in "$1" update && apt_in "$1" dist-upgrade; }
+
 # copy_root SUITE NAME: SUITE.NAME, as debootstrap made the suite, with fresh lists.
 copy_root() {
     local root=$home/$1.$2
