@@ -28,7 +28,7 @@ deps:        ## install the Debian packages that are missing
 	@scripts/deps.sh --examples
 demo:        ## payments, stock, orders, forms, a cron job: without idem and with it, on a throw-away cluster
 	@scripts/demo.sh
-checkout:    ## a shop with nine ways to make each order once, on a throw-away cluster; Ctrl-C stops it
+checkout:    ## a shop with eight ways to make each order once, and one that does not, on a throw-away cluster; Ctrl-C stops it
 	@scripts/checkout.sh
 portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
 	@mkdir -p build

@@ -174,7 +174,7 @@ def settings(of):
     text = [
         "# Settings", "",
         "All settings of idem. A setting that everybody may `SET` is a default, and no limit; [scopes](scopes.md#settings) says which policies hold for every call.",
-        "`idem.databases`, `idem.stats_max_scopes` and `idem.sweep_*` but `idem.sweep_start_delay` have an effect only with",
+        "`idem.databases`, `idem.stats_max_scopes`, `idem.track_stats` and `idem.sweep_*` but `idem.sweep_start_delay` have an effect only with",
         "`shared_preload_libraries = 'idem'`. PostgreSQL's own settings that matter are in [operations.md](operations.md#settings).", "",
         "`scripts/reference.py --write` makes this page from `pg_settings`.", "",
         "| setting | default | values | changed by | what it does |", "|---|---|---|---|---|",

@@ -118,7 +118,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_ring_create(text, interval, integer) IS
-'Creates a ring: storage for keys that all have the same retention. A claim costs the same however many keys the ring has, and expired keys are removed by whole windows. windows: how many tables share the retention, 3 to 32; NULL: 8. One window takes new keys, for retention / (windows - 2); the others keep the keys that came before. Then call idem_scope_set(scope, ring => ring). The sweeper opens and empties the windows. Operators.
+'Creates a ring: storage for keys that all have the same retention. A claim costs nearly the same however many keys the ring has, and expired keys are removed by whole windows. windows: how many tables share the retention, 3 to 32; NULL: 8. One window takes new keys, for retention / (windows - 2); the others keep the keys that came before. Then call idem_scope_set(scope, ring => ring). The sweeper opens and empties the windows. Operators.
 Errors: 22004 ring or retention is null; 22023 ring not of 1 to 255 bytes, retention not positive, windows not from 3 to 32; 22008 retention beyond the range of timestamps; 42710 the ring exists.';
 
 CREATE FUNCTION idem_ring_drop(ring text)

@@ -11,7 +11,7 @@ CREATE VIEW idem_stats AS
       FROM idem_stats_counters();
 COMMENT ON VIEW idem_stats IS
 'Outcomes in each scope of this database since idem_stats_reset, or since the counters began; keys, tokens and locks of a scope together. Empty unless idem is in shared_preload_libraries.
-An outcome is counted when it is returned, also in a transaction that rolls back afterwards: a claim that is rolled back and repeated counts as acquired twice. A call that ends in an error other than ID001 or ID005 is not counted.
+An outcome is counted when it is returned, also in a transaction that rolls back afterwards: a claim that is rolled back and repeated counts as acquired twice. A call that ends in an error other than ID001, ID005 or ID006 is not counted.
 Counters survive a restart of the server, not a crash. A scope with an owner is shown to roles that have the owner''s privileges. Scopes beyond idem.stats_max_scopes are counted together, in a row with is_other.';
 COMMENT ON COLUMN idem_stats.scope IS 'The scope; NULL where is_other.';
 COMMENT ON COLUMN idem_stats.acquired IS 'Claims that were granted: keys, tokens, locks; not counting takeovers.';

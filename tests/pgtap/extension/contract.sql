@@ -4,10 +4,7 @@
 \set contract `cat docs/contract.md`
 \set codes `sed -nE "s/^#define ERRCODE_IDEM_.*\('(.)', '(.)', '(.)', '(.)', '(.)'\)/\1\2\3\4\5/p" extension/src/server/errors.hpp`
 \set problems `sed -nE 's/^ *\{"([a-z_]+)", "[^"]*"\},$/\1/p' extension/src/http/http_begin.cpp`
-SELECT plan(10);
-
--- Names whose signature differs from the catalog or is in only one of the two, and what brings them together. Empty before the release.
-CREATE TEMP TABLE planned (name text, brought_by text);
+SELECT plan(8);
 
 -- The contract -------------------------------------------------------------------------------------------------------------------------------
 
@@ -17,9 +14,9 @@ CREATE TEMP TABLE lines AS
 
 -- A signature begins at the margin; its other lines are indented. `--` begins a remark.
 CREATE TEMP TABLE signatures AS
-    SELECT written, is_planned, coalesce(part[1], '') AS kind, part[2] AS name, part[3] AS arguments,
+    SELECT written, coalesce(part[1], '') AS kind, part[2] AS name, part[3] AS arguments,
            coalesce(part[4], '') AS set_of, part[5] AS result, part[6] AS marks
-      FROM (SELECT string_agg(code, ' ' ORDER BY n) FILTER (WHERE code <> '') AS written, bool_or(line LIKE '%[planned]%') AS is_planned
+      FROM (SELECT string_agg(code, ' ' ORDER BY n) FILTER (WHERE code <> '') AS written
               FROM (SELECT n, line, btrim(regexp_replace(line, '--.*', '')) AS code, count(*) FILTER (WHERE line ~ '^\w') OVER (ORDER BY n) AS signature
                       FROM lines WHERE in_block AND line NOT LIKE '```%') l
              GROUP BY signature) s,
@@ -120,14 +117,8 @@ CREATE TEMP TABLE differences AS
 
 SELECT is((SELECT string_agg(E'\n  ' || written, '') FROM signatures WHERE name IS NULL), NULL, 'every_signature_of_the_contract_can_be_read');
 SELECT is(
-    (SELECT string_agg(lines, '' ORDER BY name) FROM differences WHERE name NOT IN (SELECT name FROM planned)),
+    (SELECT string_agg(lines, '' ORDER BY name) FROM differences),
     NULL, 'contract_and_catalog_have_the_same_signatures');
-SELECT is(
-    (SELECT string_agg(format('%s (%s)', name, brought_by), ', ') FROM planned WHERE name NOT IN (SELECT name FROM differences)),
-    NULL, 'what_is_listed_as_planned_differs_still');
-SELECT set_eq(
-    'SELECT name FROM signatures WHERE is_planned', 'SELECT name FROM planned WHERE name IN (SELECT name FROM signatures)',
-    'the_contract_marks_what_is_planned');
 
 -- The index of outcomes ------------------------------------------------------------------------------------------------------------------------
 
