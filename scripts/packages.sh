@@ -27,12 +27,13 @@ version() { dpkg-parsechangelog --show-field Version; }
 # mark_suite SUITE SOURCE: a released Debian gets a version of its own, below that of the next: an upgrade of Debian takes the next one's
 # packages. Testing has the version as it is.
 mark_suite() {
-    local changelog=$home/$1.build$2/debian/changelog release
+    local changelog=$home/$1.build$2/debian/changelog release second_later
     # shellcheck disable=SC2016 # of the root
     release=$(enter "$1.build" sh -c '. /etc/os-release && echo "${VERSION_ID:-}"') || return
     if [ -z "$release" ]; then return; fi
+    second_later=@$(($(dpkg-parsechangelog --show-field Timestamp) + 1))
     printf 'idem (%s~deb%su1) %s; urgency=medium\n\n  * Rebuild for Debian %s.\n\n -- %s  %s\n\n' "$(version)" "$release" "$1" "$release" \
-        "$(dpkg-parsechangelog --show-field Maintainer)" "$(dpkg-parsechangelog --show-field Date)" | cat - debian/changelog >"$changelog"
+        "$(dpkg-parsechangelog --show-field Maintainer)" "$(LC_ALL=C date --utc --date="$second_later" '+%a, %d %b %Y %T +0000')" | cat - debian/changelog >"$changelog"
 }
 
 upstream() { version | sed 's/-[^-]*$//'; }
@@ -55,7 +56,7 @@ build_in() {
         apt_in "$1.build" build-dep "$source" &&
         enter "$1.build" chown -R builder: "$directory" &&
         enter "$1.build" runuser --user builder -- env HOME=/home/builder DEB_BUILD_OPTIONS="parallel=$(nproc)" "${@:3}" \
-            sh -c 'cd "$1" && dpkg-buildpackage --unsigned-source --unsigned-changes' sh "$source"
+            sh -c 'cd "$1" && dpkg-buildpackage -sa --unsigned-source --unsigned-changes' sh "$source"
 }
 
 build() {
