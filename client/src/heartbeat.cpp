@@ -31,6 +31,8 @@ milliseconds lock_timeout_for(milliseconds lease) { return std::clamp(lease / 10
 
 // A renewal without an answer is sent again on another connection.
 constexpr milliseconds kMinAnswerTimeout{200}, kMaxAnswerTimeout{5000};
+// Condition variables wait by a clock that stands still while the machine is suspended, and leases do not.
+constexpr milliseconds kLongestWait{1000};
 // Between two attempts.
 constexpr milliseconds kMinPause{10}, kMaxPause{1000};
 
@@ -209,7 +211,7 @@ void heartbeat::shared_state::wait(guard &held, std::condition_variable &woken, 
     if (until == lease_clock::time_point::max())
         woken.wait(held);
     else if (const auto span = until - lease_clock::now(); span.count() > 0)
-        woken.wait_for(held, span);
+        woken.wait_for(held, std::min<lease_clock::duration>(span, kLongestWait));
     wakes = lease_clock::time_point::min();
 }
 

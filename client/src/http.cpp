@@ -63,9 +63,12 @@ const char *name(http_action action) noexcept { return detail::word_of(kActions,
 namespace detail {
 
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait) {
+    parameter key = request.idempotency_key;
+    if (key)
+        key = printable(*std::move(key));
     return {&begin_statement,
-            {request.scope, request.method, request.route, request.idempotency_key, bytea_text(request.body),
-             interval_text(lease), wait_text(wait), interval_text(request.ttl)},
+            {request.scope, request.method, request.route, std::move(key), bytea_text(request.body), interval_text(lease),
+             wait_text(wait), interval_text(request.ttl)},
             about(request)};
 }
 

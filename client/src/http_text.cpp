@@ -34,6 +34,13 @@ bool same_name(const std::string &left, const std::string &right) {
 
 } // namespace
 
+std::string printable(std::string text) {
+    const auto is_printable = [](char c) { return c == '\t' || (c >= 0x20 && c <= 0x7e); };
+    std::replace_if(
+        text.begin(), text.end(), [&](char c) { return !is_printable(c); }, '\x7f');
+    return text;
+}
+
 std::string bytea_text(const std::string &bytes) {
     std::string text = "\\x";
     text.reserve(2 + 2 * bytes.size());

@@ -1,6 +1,7 @@
 #include <idem/leased.hpp>
 
 #include <algorithm>
+#include <thread>
 
 #include "access.hpp"
 #include "bounded.hpp"
@@ -36,6 +37,8 @@ constexpr statement lookup_statement{"idem_lookup_outcome",
 constexpr duration kProvisionalLease{30'000};
 // After a connection broke: time for the server to notice it and roll the claim back, or to commit it.
 constexpr duration kRecoveryWait{30'000}, kRecoveryStep{50};
+// Between two attempts to complete a key, where the server answers at once.
+constexpr duration kCompletionPause{100};
 // Releasing is optional, as the lease ends anyway: the longest wait for a row lock.
 constexpr duration kReleaseTimeout{2'000};
 
@@ -55,6 +58,7 @@ class lease_state {
     command step_command(const std::string &name, const std::string &output) const;
     std::optional<std::string> find_output(const target &in, const std::string &name);
     void complete_in(const target &in, const response &outcome);
+    void work_returned() noexcept { work_done_ = true; }
     answer complete(const response &outcome);
     answer failed(const std::exception_ptr &problem);
 
@@ -89,7 +93,7 @@ class lease_state {
 
     std::optional<answer> completed_; // by the work, in a transaction of its own
     bool completed_in_transaction_ = false;
-    bool work_done_ = false;          // the work has returned
+    bool work_done_ = false;          // the work has returned, and what it completed in a transaction was not rolled back
     bool completion_unknown_ = false; // whether the response is stored
 };
 
@@ -272,6 +276,12 @@ bool lease_state::may_retry_completion(const std::exception_ptr &problem, steady
         std::rethrow_exception(problem);
     } catch (const pool_exhausted &) {
         return true;
+    } catch (const error &e) {
+        // Somebody has the row for longer than lock_timeout; the statement was canceled; the server is a standby meanwhile.
+        const bool passes = e.sqlstate() == "55P03" || e.sqlstate() == "57014" || e.sqlstate() == "25006";
+        if (passes)
+            std::this_thread::sleep_for(kCompletionPause);
+        return passes || judge(problem) != verdict::final;
     } catch (...) {
         return judge(problem) != verdict::final;
     }
@@ -287,10 +297,10 @@ answer lease_state::complete(const response &outcome) {
             return *std::move(known);
         if (lost())
             throw_lost("it was not renewed in time, or taken over");
+        work_done_ = false;
         throw rolled_back("25P02", "the transaction in which key \"" + about_.key() + "\" was completed did not commit",
                           about());
     }
-    work_done_ = true;
     if (!heartbeat_->begin_completion(*lease_))
         throw_lost("it was not renewed in time, or taken over");
     const command complete = complete_command(about_, outcome, fence_text());
@@ -373,6 +383,7 @@ leased_flow::leased_flow(client &db, const request &about, const leased_options 
     : state_(std::make_unique<lease_state>(db, about, options)), held_(*state_) {}
 leased_flow::~leased_flow() = default;
 std::optional<answer> leased_flow::begin() { return state_->begin(); }
+void leased_flow::work_returned() noexcept { state_->work_returned(); }
 answer leased_flow::complete(const response &outcome) { return state_->complete(outcome); }
 answer leased_flow::failed(const std::exception_ptr &problem) { return state_->failed(problem); }
 

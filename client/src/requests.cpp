@@ -1,6 +1,6 @@
 #include <idem/requests.hpp>
 
-#include <cstdio>
+#include <charconv>
 
 #include "outcome.hpp"
 
@@ -30,11 +30,10 @@ constexpr statement allow_statement{
 
 std::string time_text(const signed_request &request) { return std::to_string(request.signed_at.time_since_epoch().count()); }
 
-// With enough digits to restore the double exactly.
+// The shortest text that restores the double exactly, in no locale's spelling.
 std::string double_text(double value) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.17g", value);
-    return text;
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 } // namespace

@@ -1,7 +1,5 @@
 #include <idem/webhooks.hpp>
 
-#include <algorithm>
-
 #include "http_text.hpp"
 #include "outcome.hpp"
 
@@ -16,19 +14,11 @@ constexpr detail::statement receive_statement{
     "SELECT outcome, message_id FROM @idem@.idem_webhook_receive($1::pg_catalog.text, $2::pg_catalog.jsonb, "
     "$3::pg_catalog.bytea)"};
 
-// A byte beyond ASCII may have no form in the database's encoding. No format has one in its fields, so a field that has one is
-// as invalid with DEL in its place.
-std::string printable(std::string text) {
-    const auto is_printable = [](char c) { return c == '\t' || (c >= 0x20 && c <= 0x7e); };
-    std::replace_if(
-        text.begin(), text.end(), [&](char c) { return !is_printable(c); }, '\x7f');
-    return text;
-}
-
+// No format has another byte in its fields.
 http_headers printable(const http_headers &headers) {
     http_headers fields;
     for (const auto &[name, value] : headers)
-        fields.emplace_back(printable(name), printable(value));
+        fields.emplace_back(detail::printable(name), detail::printable(value));
     return fields;
 }
 

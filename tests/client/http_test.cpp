@@ -112,6 +112,10 @@ TEST_F(Http, RejectionsAreResponses) {
     malformed.idempotency_key = "a, b";
     EXPECT_EQ(handle(missing).status, 400);
     EXPECT_EQ(handle(malformed).status, 400);
+    malformed.idempotency_key = "\xFFno UTF-8";
+    EXPECT_EQ(handle(malformed).status, 400);
+    malformed.idempotency_key = std::string("a\0b", 3);
+    EXPECT_EQ(handle(malformed).status, 400);
     EXPECT_EQ(effects(key_), 0);
     handle(post());
     const idem::http_answer answer = http_begin(db_, other);

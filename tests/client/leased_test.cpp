@@ -183,6 +183,49 @@ TEST(Leased, ExceptionReleasesTheKey) {
     EXPECT_FALSE(again.replayed);
 }
 
+struct unspeakable {};
+
+} // namespace
+
+namespace idem {
+template <> struct response_from<unspeakable> {
+    static response make(const unspeakable &) { throw std::range_error("no JSON"); }
+};
+} // namespace idem
+
+namespace {
+
+// The work is done: it must not run again because its result is no response.
+TEST(Leased, AResultThatIsNoResponseKeepsTheKey) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), [](idem::lease &) { return unspeakable(); }),
+                 std::range_error);
+    EXPECT_EQ(state_of(key), "in_progress");
+}
+
+// The same: for lock_timeout ends the wait of the completion again and again.
+TEST(Leased, ARowThatIsLockedIsCompletedLater) {
+    idem::client_options impatient;
+    impatient.dsn = "options='-c lock_timeout=50ms'";
+    idem::client db = test::make_client(impatient);
+    const std::string key = unique_key();
+    event locked;
+    std::future<void> other;
+    idem::leased(db, idem::request{key}.lease(60s), [&](idem::lease &) {
+        other = std::async(std::launch::async, [&] {
+            pqxx::connection own(test::dsn());
+            pqxx::work tx(own);
+            tx.exec("SELECT FROM idem.idem_keys WHERE key = " + tx.quote(key) + " FOR UPDATE");
+            locked.set();
+            std::this_thread::sleep_for(1s);
+        });
+        EXPECT_TRUE(locked.wait());
+    });
+    other.get();
+    EXPECT_EQ(state_of(key), "completed");
+}
+
 TEST(Leased, ExceptionKeepsTheKeyByOption) {
     idem::client db = test::make_client();
     const std::string key = unique_key();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -146,11 +147,28 @@ class leased_flow {
     /// Claims the key. Returns the stored answer if the work was done before; else held() is the lease.
     std::optional<answer> begin();
     lease &held() noexcept { return held_; }
+    /// Around the work: unless it throws, its key is kept from then on, whatever becomes of its response.
+    class until_return {
+      public:
+        explicit until_return(leased_flow &flow) noexcept : flow_(flow), exceptions_(std::uncaught_exceptions()) {}
+        ~until_return() {
+            if (std::uncaught_exceptions() == exceptions_)
+                flow_.work_returned();
+        }
+        until_return(const until_return &) = delete;
+        until_return &operator=(const until_return &) = delete;
+
+      private:
+        leased_flow &flow_;
+        const int exceptions_;
+    };
     answer complete(const response &outcome);
     /// Releases the key if it is to be released, and rethrows. Returns an answer when the work turns out to be completed.
     answer failed(const std::exception_ptr &problem);
 
   private:
+    void work_returned() noexcept;
+
     std::unique_ptr<lease_state> state_;
     lease held_;
 };
@@ -197,9 +215,10 @@ template <typename Act> std::string lease::step(const target &in, const std::str
 /// renewals. The work itself holds no connection.
 ///
 /// Throws in_flight (with retry_after), in_doubt, mismatch, bad_input, denied, read_only; connection_lost when the claim did
-/// not succeed; the exceptions of `work`, after the key was released (see leased_options); lease_lost when the lease was lost
-/// before the response was stored; rolled_back when lease::complete was called in a transaction that did not commit;
-/// outcome_unknown when it could not be determined whether the response is stored.
+/// not succeed; the exceptions of `work`, after the key was released (see leased_options); those of the conversion of its
+/// result, with the key kept, as the work is done; lease_lost when the lease was lost before the response was stored;
+/// rolled_back when lease::complete was called in a transaction that did not commit; outcome_unknown when it could not be
+/// determined whether the response is stored.
 ///
 ///     const auto about = idem::request{"pay-7f3a"}.lease(std::chrono::seconds{10});
 ///     idem::answer paid = idem::leased(db, about, [&](idem::lease &lease) {
@@ -209,8 +228,12 @@ template <typename F> answer leased(client &db, const request &about, const leas
     detail::leased_flow flow{db, about, options};
     if (std::optional<answer> known = flow.begin())
         return *std::move(known);
+    const auto act = [&](lease &held) -> decltype(auto) {
+        const detail::leased_flow::until_return returned(flow);
+        return work(held);
+    };
     try {
-        return flow.complete(detail::respond(work, flow.held()));
+        return flow.complete(detail::respond(act, flow.held()));
     } catch (...) {
         return flow.failed(std::current_exception());
     }
