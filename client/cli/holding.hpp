@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include <idem/error.hpp>
 #include <idem/stop_token.hpp>
@@ -30,7 +31,7 @@ template <typename F> auto wait_in_slices(const patience &wait, signal_queue &si
     for (;;) {
         const duration spent = std::chrono::duration_cast<duration>(clock::now() - start);
         const duration left = wait.bound ? std::max(*wait.bound - spent, duration::zero()) : duration::max();
-        if (const int signal = signals.take())
+        if (const int signal = signals.take_request())
             throw interrupted{signal};
         try {
             return attempt(patience(std::min(left, kSlice)));
@@ -46,6 +47,12 @@ template <typename F> auto wait_in_slices(const patience &wait, signal_queue &si
 
 /// Runs the command until it ends or stop is requested.
 child_end run_while_held(const child_options &options, signal_queue &signals, const stop_token &stop);
+
+/// "had ended", "was stopped", or why it was not.
+std::string fate_of(const child_end &end);
+
+/// Throws exit_error if the command's output could not be written, for another reason than that its reader is gone.
+void throw_if_not_passed_on(const child_end &end);
 
 /// For the statements before and after the command: retries for a minute while the server cannot be reached. Until the command
 /// is started (`is_started`) a signal ends the retries: interrupted is thrown.

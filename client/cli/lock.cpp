@@ -48,7 +48,7 @@ int run_locked(context &c) {
         const child_end end = run_while_held(options, signals, held.stop());
         if (end.stopped || held.lost() || !free(held, given))
             throw exit_error(kLeaseLost, "lock \"" + given.key + "\" was lost; the command " +
-                                             (end.stopped ? "was stopped" : "had ended without being told") + " (exit code " +
+                                             (end.stopped ? fate_of(end) : "had ended without being told") + " (exit code " +
                                              std::to_string(end.exit_code()) + ")");
         return end.exit_code();
     } catch (const interrupted &by) {

@@ -69,8 +69,12 @@ struct signal_queue::saved {
 signal_queue::signal_queue() : saved_(new saved) {
     sigset_t queued;
     sigemptyset(&queued);
-    for (int signal : kForwarded)
-        sigaddset(&queued, signal);
+    for (int signal : kForwarded) {
+        struct sigaction before {};
+        sigaction(signal, nullptr, &before);
+        if (before.sa_handler != SIG_IGN) // one that is blocked would be queued all the same
+            sigaddset(&queued, signal);
+    }
     sigaddset(&queued, SIGCHLD);
     sigprocmask(SIG_BLOCK, &queued, &saved_->mask);
     struct sigaction action {};
@@ -85,6 +89,8 @@ signal_queue::signal_queue() : saved_(new saved) {
 }
 
 signal_queue::~signal_queue() {
+    while (take() != 0) {
+    }
     close(fd_);
     restore();
     delete saved_;
@@ -93,6 +99,13 @@ signal_queue::~signal_queue() {
 int signal_queue::take() {
     signalfd_siginfo info;
     return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+int signal_queue::take_request() {
+    int signal = take();
+    while (signal == SIGCHLD)
+        signal = take();
+    return signal;
 }
 
 void signal_queue::restore() const noexcept {
@@ -143,6 +156,13 @@ class stream {
     bool open() const { return pipe_.read.get() >= 0; }
     bool pending() const { return sent_ < unsent_.size(); }
 
+    /// Passes nothing on any more.
+    void give_up() noexcept {
+        reader_gone_ = true; // the command runs to its end nevertheless
+        unsent_.clear();
+        sent_ = 0;
+    }
+
     // Reads only after passing everything on, so that a slow reader slows the child.
     pollfd want() const {
         if (pending())
@@ -150,11 +170,11 @@ class stream {
         return {pipe_.read.get(), POLLIN, 0};
     }
 
-    void move(std::string &stored, std::uint64_t &size) {
+    void move(captured &output) {
         if (pending())
-            pass_on();
+            pass_on(output.problem);
         else if (open())
-            take(stored, size);
+            take(output.bytes, output.size);
     }
 
   private:
@@ -178,16 +198,16 @@ class stream {
         }
     }
 
-    void pass_on() {
+    void pass_on(int &problem) {
         // A pipe that is writable takes this much without blocking.
         const std::size_t piece = std::min<std::size_t>(unsent_.size() - sent_, PIPE_BUF);
         const ssize_t count = write(to_, unsent_.data() + sent_, piece);
         if (count >= 0)
             sent_ += static_cast<std::size_t>(count);
         else if (errno != EAGAIN && errno != EINTR) {
-            reader_gone_ = true; // the command runs to its end nevertheless
-            unsent_.clear();
-            sent_ = 0;
+            if (errno != EPIPE)
+                problem = errno;
+            give_up();
         }
     }
 
@@ -244,15 +264,14 @@ class child {
         : options_(options), signals_(signals), stop_(stop) {}
 
     child_end run() {
-        while (int signal = signals_.take())
-            if (signal != SIGCHLD)
-                return {child_end::how::never_attempted, signal, false, {}, {}};
+        if (const int signal = signals_.take_request())
+            return ended(child_end::how::never_attempted, signal);
         if (options_.capture) {
             streams_.emplace_back(STDOUT_FILENO, options_.max_captured);
             streams_.emplace_back(STDERR_FILENO, options_.max_captured);
         }
-        if (int problem = start())
-            return {child_end::how::not_started, problem, false, {}, {}};
+        if (const int problem = start())
+            return ended(child_end::how::not_started, problem);
         while (!ended_)
             step();
         drain();
@@ -264,6 +283,14 @@ class child {
 
   private:
     using clock = std::chrono::steady_clock;
+    static constexpr int kLastWait = 1000; // milliseconds for our reader, once all is to end
+
+    static child_end ended(child_end::how what, int value) {
+        child_end end;
+        end.what = what;
+        end.value = value;
+        return end;
+    }
 
     /// 0, or the errno of exec.
     int start() {
@@ -303,7 +330,7 @@ class child {
         if (poll(wanted.data(), wanted.size(), timeout) < 0 && errno != EINTR)
             fail("poll");
         if (kill_at_ && clock::now() >= *kill_at_) {
-            kill(-pid_, SIGKILL);
+            send(SIGKILL);
             kill_at_.reset();
         }
         if (wanted[0].revents)
@@ -331,39 +358,60 @@ class child {
             return;
         if (signal == SIGINT && ++interrupts_ > 1)
             signal = SIGKILL;
-        kill(-pid_, signal);
-        if (signal != SIGUSR1 && signal != SIGUSR2)
-            kill(-pid_, SIGCONT);
+        send(signal);
+        if (ends(signal)) {
+            is_to_end_ = true;
+            send(SIGCONT);
+        }
+    }
+
+    void send(int signal) {
+        if (kill(-pid_, signal) != 0 && errno == EPERM)
+            end_.out_of_reach = true;
     }
 
     void stop() {
-        end_.stopped = true;
+        end_.stopped = is_to_end_ = true;
         if (ended_)
             return;
-        kill(-pid_, SIGTERM);
-        kill(-pid_, SIGCONT);
+        send(SIGTERM);
+        send(SIGCONT);
         kill_at_ = clock::now() + options_.grace;
     }
 
-    void move(std::size_t i) {
-        captured &output = i == 0 ? end_.out : end_.err;
-        streams_[i].move(output.bytes, output.size);
+    void move(std::size_t i) { streams_[i].move(i == 0 ? end_.out : end_.err); }
+
+    /// Reads the rest of what the child wrote from the pipes. Does not wait for other processes that hold them open, and not
+    /// for a reader of ours that takes nothing, once all is to end.
+    void drain() {
+        for (std::size_t i = 0; i < streams_.size(); ++i) {
+            while (streams_[i].pending() || streams_[i].open()) {
+                pollfd wanted[] = {streams_[i].want(), {signals_.fd(), POLLIN, 0}, {stop_.fd(), POLLIN, 0}};
+                const bool waits = streams_[i].pending();
+                const int ready = poll(wanted, std::size(wanted), !waits ? 0 : is_to_end_ ? kLastWait : -1);
+                if (ready < 0)
+                    continue; // EINTR
+                if (wanted[0].revents != 0)
+                    move(i);
+                else if (!waits)
+                    break;
+                else if (ready == 0)
+                    for (stream &each : streams_)
+                        each.give_up();
+                else
+                    take_signals(wanted[2].revents != 0);
+            }
+        }
     }
 
-    /// Reads the rest of what the child wrote from the pipes. Does not wait for other processes that hold them open.
-    void drain() {
-        for (std::size_t i = 0; i < streams_.size(); ++i)
-            for (;;) {
-                pollfd wanted = streams_[i].want();
-                if (wanted.fd < 0)
-                    break;
-                const int ready = poll(&wanted, 1, streams_[i].pending() ? -1 : 0);
-                if (ready == 0)
-                    break;
-                if (ready > 0)
-                    move(i);
-            }
+    /// After the child's end.
+    void take_signals(bool is_stopped) {
+        while (const int signal = signals_.take_request())
+            is_to_end_ = is_to_end_ || ends(signal);
+        is_to_end_ = is_to_end_ || is_stopped;
     }
+
+    static bool ends(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
 
     const child_options &options_;
     signal_queue &signals_;
@@ -372,6 +420,7 @@ class child {
     child_end end_;
     pid_t pid_ = -1;
     bool ended_ = false;
+    bool is_to_end_ = false; // as somebody wants, or because the lease is lost
     int interrupts_ = 0;
     std::optional<clock::time_point> kill_at_;
 };

@@ -12,8 +12,8 @@
 namespace idem::cli {
 
 /// While it exists, TERM, INT, HUP, QUIT, USR1 and USR2 do not end the program but wait in this queue, and TSTP, TTIN and TTOU
-/// do not stop it (a stopped program cannot renew its lease). Signals that were ignored before (nohup) stay ignored. REQUIRES:
-/// no other thread has been started, and there is one object per program.
+/// do not stop it (a stopped program cannot renew its lease). Signals that were ignored before (nohup) stay ignored. Those that
+/// are in the queue at its end are dropped. REQUIRES: no other thread has been started, and there is one object per program.
 class signal_queue {
   public:
     signal_queue();
@@ -25,6 +25,8 @@ class signal_queue {
     int fd() const noexcept { return fd_; }
     /// Removes and returns the next signal; 0: none.
     int take();
+    /// The same for a signal that somebody has sent: SIGCHLD is dropped, as it may be of a child that exec has handed on.
+    int take_request();
     /// For a child between fork and exec: restores the signal handling from before the constructor.
     void restore() const noexcept;
 
@@ -61,6 +63,7 @@ struct child_options {
 struct captured {
     std::string bytes;
     std::uint64_t size = 0; ///< of the whole output, stored or not
+    int problem = 0;        ///< the errno for which it could not be passed on, other than that its reader is gone
     bool complete() const noexcept { return bytes.size() == size; }
 };
 
@@ -73,7 +76,8 @@ struct child_end {
     };
     how what = how::exited;
     int value = 0;
-    bool stopped = false; ///< it got TERM because `stop` was set
+    bool stopped = false;      ///< it got TERM because `stop` was set
+    bool out_of_reach = false; ///< it got no signals, because it runs as another user
     captured out, err;
 
     /// As in a shell: 127 not found, 126 not executable, 128 + n signal n.
@@ -83,8 +87,9 @@ struct child_end {
 
 /// Runs the command in a process group of its own and returns when it has ended. Queued signals are forwarded to the group; a
 /// second INT kills it. When `stop` is set the group gets TERM, and KILL after the grace. When this program dies, the child is
-/// killed. If stdin is a terminal, the child reads /dev/null instead (reading the terminal would stop it). Output that the
-/// child's own children write after its end is lost.
+/// killed, unless it has taken the rights of another user or group (sudo). If stdin is a terminal, the child reads /dev/null
+/// instead (reading the terminal would stop it). Output that the child's own children write after its end is lost, and so is
+/// what our reader does not take within a second of it, once TERM, INT, HUP or QUIT has arrived or `stop` is set.
 ///
 /// Throws std::system_error when the system cannot create a process. REQUIRES: the calling thread is the one that runs main().
 child_end run_child(const child_options &options, signal_queue &signals, const stop_event &stop);

@@ -48,6 +48,16 @@ request make_request(const settings &given) {
     return about;
 }
 
+/// The command has run, but a later call with this key will not know. Not repeated: the command would run again.
+[[noreturn]] void throw_not_recorded(const child_end &ran, const error &problem) {
+    const std::string end = "exit code " + std::to_string(ran.exit_code());
+    if (dynamic_cast<const lease_lost *>(&problem))
+        throw exit_error(kLeaseLost, std::string("the lease was lost: ") + problem.what() + "; the command " + fate_of(ran) +
+                                         " (" + end + "), and that is not recorded");
+    throw exit_error(dynamic_cast<const stale_fence *>(&problem) ? kLeaseLost : kUnknown,
+                     "the command ended with " + end + ", but that could not be recorded: " + problem.what());
+}
+
 } // namespace
 
 int run_once(context &c) {
@@ -83,26 +93,24 @@ int run_once(context &c) {
     try {
         const answer result = wait_in_slices(given.wait, signals, [&](const patience &slice) {
             about.wait(slice);
-            return leased(c.db, about, terms, work);
+            try {
+                return leased(c.db, about, terms, work);
+            } catch (const error &problem) {
+                if (ran)
+                    throw_not_recorded(*ran, problem);
+                throw;
+            }
         });
-        return ran ? ran->exit_code() : replay(result, quoted_key(given), given);
+        if (!ran)
+            return replay(result, quoted_key(given), given);
+        throw_if_not_passed_on(*ran);
+        return ran->exit_code();
     } catch (const command_failed &failure) {
         return failure.end.exit_code();
     } catch (const interrupted &by) {
         return kSignal + by.signal;
     } catch (const lease_lost &problem) {
-        throw exit_error(kLeaseLost,
-                         std::string("the lease was lost: ") + problem.what() +
-                             (ran ? "; the command " + std::string(ran->stopped ? "was stopped" : "had ended") +
-                                        " (exit code " + std::to_string(ran->exit_code()) + "), and that is not recorded"
-                                  : ""));
-    } catch (const error &problem) {
-        if (!ran)
-            throw;
-        // The command ran to its end, but a later call with this key will not know.
-        throw exit_error(dynamic_cast<const stale_fence *>(&problem) ? kLeaseLost : kUnknown,
-                         "the command ended with exit code " + std::to_string(ran->exit_code()) +
-                             ", but that could not be recorded: " + problem.what());
+        throw exit_error(kLeaseLost, std::string("the lease was lost: ") + problem.what());
     }
 }
 

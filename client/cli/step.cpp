@@ -107,10 +107,7 @@ class step {
     const std::string what_;
 };
 
-} // namespace
-
-int take_step(context &c) {
-    signal_queue signals; // before the client's threads start
+int take(context &c, signal_queue &signals) {
     step taken(c);
     bool intended_earlier = false;
     if (const std::optional<answer> known = taken.intend(intended_earlier))
@@ -120,6 +117,7 @@ int take_step(context &c) {
         const child_end found = taken.run({"/bin/sh", "-c", *c.given.reconcile}, signals);
         if (found.succeeded()) {
             taken.store(found);
+            throw_if_not_passed_on(found);
             return kDone;
         }
         if (found.what != child_end::how::exited || found.value != 1)
@@ -127,7 +125,7 @@ int take_step(context &c) {
                                            std::to_string(found.exit_code()));
     }
     const child_end ran = taken.run(command, signals);
-    if (ran.what == child_end::how::never_attempted || !ran.succeeded())
+    if (!ran.succeeded())
         return ran.exit_code();
     try {
         taken.store(ran);
@@ -135,7 +133,19 @@ int take_step(context &c) {
         throw exit_error(dynamic_cast<const stale_fence *>(&problem) ? kLeaseLost : kUnknown,
                          taken.what() + " was taken, but that could not be recorded: " + problem.what());
     }
+    throw_if_not_passed_on(ran);
     return kDone;
+}
+
+} // namespace
+
+int take_step(context &c) {
+    signal_queue signals; // before the client's threads start
+    try {
+        return take(c, signals);
+    } catch (const interrupted &by) {
+        return kSignal + by.signal;
+    }
 }
 
 } // namespace idem::cli

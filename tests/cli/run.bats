@@ -118,6 +118,62 @@ load helper
     [ "$status" -eq 143 ]
 }
 
+@test "run: a row that is locked when the command ends is waited for, and the command does not run again" {
+    mkfifo "$dir/finish"
+    PGOPTIONS='-c lock_timeout=200ms' start run --key "$key" --wait forever -- sh -c "echo x >>$dir/ran; echo go >$started; read x <$dir/finish"
+    hear
+    sql "BEGIN; SELECT FROM idem.idem_keys WHERE key = '$key' FOR UPDATE; SELECT pg_sleep(3); COMMIT" &
+    pids+=($!)
+    until [ "$(sql "SELECT count(*) FROM pg_locks WHERE relation = 'idem.idem_keys'::regclass AND mode = 'RowShareLock'")" != 0 ]; do :; done
+    echo >"$dir/finish"
+    await "${pids[0]}"
+    [ "$status" -eq 0 ]
+    [ "$(cat "$dir/ran")" = x ]
+    [ "$(state_of "$key")" = completed ]
+}
+
+# What a shell has started before it execs idem is idem's child, too.
+@test "run: the end of another child does not end the wait" {
+    start run --any-command --key "$key" -- sh -c "echo go >$started; sleep 2"
+    hear
+    sh -c 'sleep 0.5 & exec "$@"' sh "$IDEM" run --any-command --quiet --key "$key" --wait forever -- false
+}
+
+@test "run: a signal that is ignored stays ignored" {
+    start run --any-command --key "$key" -- sh -c "echo go >$started; sleep 2"
+    hear
+    (trap '' HUP; exec "$IDEM" run --any-command --quiet --key "$key" --wait forever -- false) &
+    local waiter=$!
+    pids+=("$waiter")
+    until [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = 'idem_cli' AND application_name = 'idem' AND query LIKE '%idem_begin%' AND state = 'active'")" != 0 ]; do :; done
+    kill -HUP "$waiter"
+    await "$waiter"
+    [ "$status" -eq 0 ]
+}
+
+@test "run: output that could not be written is said, and the result is recorded" {
+    run --separate-stderr sh -c '"$0" "$@" >/dev/full' "$IDEM" run --key "$key" --store-output -- echo result
+    [ "$status" -eq 74 ]
+    [[ "$stderr" == *"No space left on device"*"exit code 0, and that is recorded"* ]]
+    [ "$(idem run --quiet --key "$key" --store-output -- echo result)" = result ]
+}
+
+@test "run: a reader that takes nothing more does not outlast TERM" {
+    mkfifo "$dir/out"
+    exec 8<>"$dir/out"
+    start run --key "$key" --store-output -- sh -c "head -c 200000 /dev/zero | tr '\\0' x; echo go >$started" >&8
+    local first=$!
+    # The command cannot end before what it wrote is read: all but what fits into two pipes.
+    head -c 100000 <&8 >/dev/null
+    hear
+    until [ ! -e "/proc/$first/task/$first/children" ] || [ "$(ps -o stat= --ppid "$first" | head -c 1)" = Z ]; do :; done
+    kill -TERM "$first"
+    await "$first"
+    [ "$status" -eq 0 ]
+    [ "$(state_of "$key")" = completed ]
+    exec 8<&-
+}
+
 @test "run: --wait waits for the holder and replays its result" {
     mkfifo "$dir/finish"
     local command=(sh -c "echo go >$started; read x <$dir/finish; echo result")
@@ -220,7 +276,7 @@ load helper
     await "$holder"
     run idem run --any-command --key "$key" --wait 30s -- sh -c 'echo attempt $IDEM_ATTEMPT'
     [ "$output" = "attempt 2" ]
-    ! kill -0 "$heard" 2>/dev/null
+    while kill -0 "$heard" 2>/dev/null; do :; done # until its new parent has noticed
 }
 
 @test "run: where the scope leaves it to an operator, an abandoned key is in doubt" {
@@ -313,7 +369,7 @@ load helper
     await $!
     server start
     [ "$status" -eq 76 ]
-    ! kill -0 "$heard" 2>/dev/null
+    while kill -0 "$heard" 2>/dev/null; do :; done # until its new parent has noticed
 }
 
 @test "run: without a server, or without the extension, the command does not run" {

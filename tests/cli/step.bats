@@ -83,3 +83,14 @@ attempt() {
     [ "$status" -eq 76 ]
     [ ! -e "$dir/ran" ]
 }
+
+@test "step: a signal before its command ends it with 128 and its number" {
+    sql "SELECT fence FROM idem.idem_begin('$key', lease => '1 min')" >"$dir/fence"
+    IDEM_KEY=$key IDEM_SCOPE='' IDEM_FENCE=$(cat "$dir/fence") run --separate-stderr python3 -c '
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getpid(), signal.SIGTERM)
+os.execv(sys.argv[1], sys.argv[1:])' "$IDEM" step charge -- touch "$dir/ran"
+    [ "$status" -eq 143 ]
+    [ ! -e "$dir/ran" ]
+}
