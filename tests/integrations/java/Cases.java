@@ -282,6 +282,16 @@ final class Cases {
         Tap.is(Database.orders("leased-stolen"), "0", "and the rows of the late handler are rolled back");
         Http declined = does("leased", "402");
         Tap.is(does("leased", "402").stored() + Database.orders("leased-402"), declined.stored() + "1", "402 is stored");
+        for (int i = 1; i <= 2; i++) {
+            Http picky = post("/leased/case?do=429&name=leased-picky", EMPTY, "X-Account: picky", "Idempotency-Key: leased-picky");
+            Tap.is(picky.text() + " " + picky.header("Idempotent-Replayed") + " " + Database.orders("leased-picky"),
+                "slow down null 0", "an unstored status releases the key, and the rows are rolled back, run " + i);
+        }
+        String[] tiny = {"X-Account: tiny", "Idempotency-Key: leased-tiny"};
+        Http large = post("/leased/case?do=text&name=leased-tiny", EMPTY, tiny);
+        Http omitted = post("/leased/case?do=text&name=leased-tiny", EMPTY, tiny);
+        Tap.is(large.text() + " " + omitted.status + omitted.text() + " " + omitted.header("Idempotent-Replayed")
+            + Database.orders("leased-tiny"), "é ✓ 200 true1", "a response that is too large to be stored is committed");
         try {
             does("leased", "step&crash=exit");
             Tap.ok(false, "the server dies");

@@ -112,7 +112,9 @@ public final class HttpFlow {
             if (request.header == null) return context.hasTransaction() ? commit(context, made) : made;
             context.lease().ifPresent(Lease::end);
             try {
-                functions(context.transaction().connection).httpComplete(request, made, fence);
+                IdemFunctions functions = functions(context.transaction().connection);
+                boolean stored = functions.httpComplete(request, made, fence);
+                if (!stored && fence != null && !isCompleted(functions)) return unstored(context, made);
             } catch (IdemException.StaleFence error) {
                 if (fence == null) throw error;
                 options.logger.log(Level.WARNING, "a lease was lost, and the transaction of its handler is rolled back");
@@ -125,6 +127,14 @@ public final class HttpFlow {
                 throw error;
             }
             return commit(context, made);
+        }
+
+        /**
+         * Whether a leased key is completed in spite of idem_http_complete's false: a response that is too large
+         * completes the key, a status that the scope does not store releases it.
+         */
+        private boolean isCompleted(IdemFunctions functions) throws SQLException {
+            return functions.lookup(key).map(KeyInfo::state).filter("completed"::equals).isPresent();
         }
 
         private HttpReply commit(IdemContext context, HttpReply made) throws SQLException {
