@@ -271,6 +271,9 @@ final class App {
             case "joined":
                 joined(name, response);
                 break;
+            case "closed":
+                closed(name, response);
+                break;
             case "killed": // the server ends this session in COMMIT
                 execute(connection, "INSERT INTO killer VALUES (1)");
                 break;
@@ -320,6 +323,53 @@ final class App {
                 second.rollback();
             }
             response.getWriter().print("joined");
+        }
+
+        /** Connections that are closed without a commit. */
+        private void closed(String name, HttpServletResponse response) throws SQLException, IOException {
+            String kept = name + " kept", undone = name + " undone", insert = "INSERT INTO orders (name) VALUES (?)";
+            try (Connection failed = joined.getConnection()) {
+                failed.setAutoCommit(false);
+                insert(failed, undone);
+                execute(failed, "SELECT 1 / 0");
+            } catch (SQLException expected) {
+                response.setStatus(402);
+            }
+            try (Connection batch = joined.getConnection(); PreparedStatement row = batch.prepareStatement(insert)) {
+                batch.setAutoCommit(false);
+                row.setString(1, kept);
+                row.execute();
+                batch.commit();
+                row.setString(1, undone);
+                row.execute();
+            }
+            try (Connection outer = joined.getConnection()) {
+                outer.setAutoCommit(false);
+                insert(outer, kept);
+                outer.commit();
+                try (Connection inner = joined.getConnection()) {
+                    insert(inner, kept);
+                }
+                outer.isValid(0);
+            }
+            try (Connection outer = joined.getConnection()) {
+                outer.setAutoCommit(false);
+                insert(outer, undone);
+                outer.rollback();
+                insert(IdemContext.current().connection(), kept);
+            }
+            try (Connection last = joined.getConnection(); Connection first = joined.getConnection()) {
+                first.setAutoCommit(false);
+                last.setAutoCommit(false); // the close of the first one takes its savepoint away
+                insert(last, undone);
+                insert(first, undone);
+            }
+            Connection twice = joined.getConnection();
+            twice.setAutoCommit(false);
+            twice.close();
+            insert(twice, kept);
+            twice.close();
+            response.getWriter().print("closed");
         }
 
         private void step(Lease lease, String name, IdemContext context, HttpServletRequest request,

@@ -236,6 +236,11 @@ final class Cases {
         Tap.is(does("tx", "joined").text(), "joined", "IdemDataSource: parts with a rollback of their own");
         Tap.is(Database.orders("tx-joined") + Database.orders("tx-joined kept") + Database.orders("tx-joined undone"),
             "110", "are undone without the rest");
+        Http closed = does("tx", "closed");
+        Tap.is(closed.status + " " + closed.text() + " " + does("tx", "closed").header("Idempotent-Replayed"), "402 closed true",
+            "IdemDataSource: connections that are closed without a commit");
+        Tap.is(Database.orders("tx-closed") + Database.orders("tx-closed kept") + Database.orders("tx-closed undone"),
+            "150", "are rolled back, without what was committed");
     }
 
     private void streams() throws Exception {

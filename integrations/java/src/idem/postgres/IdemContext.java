@@ -20,6 +20,7 @@ public final class IdemContext {
     private final String key;
     private final Lease lease;
     private Transaction transaction; // null: not begun
+    private IdemDataSource.Shared shared; // null: nothing has joined the transaction
     private Connection connection;
 
     IdemContext(HttpOptions<?> options, KeyedRequest request, String key, Transaction transaction, Lease lease) {
@@ -46,8 +47,14 @@ public final class IdemContext {
 
     /** The connection of the transaction that commits with the response. The handler cannot end or close it. */
     public Connection connection() throws SQLException {
-        if (connection == null) connection = IdemDataSource.joined(transaction().connection);
+        if (connection == null) connection = join();
         return connection;
+    }
+
+    /** Another connection of the same transaction. */
+    Connection join() throws SQLException {
+        if (shared == null) shared = new IdemDataSource.Shared(transaction().connection);
+        return shared.join();
     }
 
     /** idem's functions on {@link #connection()}, in the request's scope. */

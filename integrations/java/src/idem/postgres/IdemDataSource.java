@@ -9,6 +9,8 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.SQLFeatureNotSupportedException;
 import java.sql.Savepoint;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.logging.Logger;
 import javax.sql.DataSource;
 
@@ -19,7 +21,10 @@ import javax.sql.DataSource;
  *
  * <p>On such a connection {@code commit} keeps the work for the transaction that holds the key, and {@code rollback}
  * undoes it to where {@code setAutoCommit(false)} or the last {@code commit} was called (a savepoint). {@code close}
- * does nothing. Other threads get a connection of the pool, so the handler must not hand its work to them.
+ * undoes what was not committed, as {@code rollback} does. Both also undo what other connections of the handler did
+ * since that savepoint, because all of them are the same transaction; {@code close} does not when its connection has
+ * created no statement since. Other threads get a connection of the pool, so the handler must not hand its work to
+ * them.
  */
 public final class IdemDataSource implements DataSource {
     private final DataSource pool;
@@ -35,44 +40,68 @@ public final class IdemDataSource implements DataSource {
     @Override
     public Connection getConnection() throws SQLException {
         IdemContext context = IdemContext.current();
-        return context == null || context.isLeased() ? pool.getConnection() : joined(context.transaction().connection);
+        return context == null || context.isLeased() ? pool.getConnection() : context.join();
     }
 
-    /** A connection of the handler's transaction, which the handler can neither end nor close. */
-    static Connection joined(Connection connection) {
-        return (Connection) Proxy.newProxyInstance(IdemDataSource.class.getClassLoader(), new Class<?>[] {Connection.class},
-            new Joined(connection));
+    /** The handler's transaction, for all connections that join it. */
+    static final class Shared {
+        private final Connection connection;
+        private final List<Joined> begun = new ArrayList<>(); // in the order of their savepoints
+        private Joined user; // the last one that created a statement, began, committed or rolled back
+
+        Shared(Connection connection) {
+            this.connection = connection;
+        }
+
+        /** A connection that the handler can use, but neither end nor close. */
+        Connection join() {
+            return (Connection) Proxy.newProxyInstance(IdemDataSource.class.getClassLoader(),
+                new Class<?>[] {Connection.class}, new Joined(this));
+        }
     }
 
     private static final class Joined implements InvocationHandler {
+        private final Shared shared;
         private final Connection connection;
         private Savepoint begin; // null: autocommit, as far as the caller knows
+        private boolean used; // a statement was created since begin
 
-        Joined(Connection connection) {
-            this.connection = connection;
+        Joined(Shared shared) {
+            this.shared = shared;
+            connection = shared.connection;
         }
 
         @Override
         public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
             switch (method.getName()) {
             case "close": // the handler's transaction goes on
-            case "setReadOnly":
+                if (begin != null && isUncommitted()) undo();
+                end();
                 return null;
+            case "setReadOnly": return null;
             case "getAutoCommit": return begin == null;
             case "setAutoCommit":
                 if (arguments[0].equals(begin == null)) return null;
-                begin = begin == null ? connection.setSavepoint() : null;
+                if (begin == null) begin();
+                else end();
                 return null;
             case "commit":
                 requireBegin();
-                begin = connection.setSavepoint();
+                begin();
                 return null;
             case "rollback":
                 if (arguments == null) {
                     requireBegin();
-                    connection.rollback(begin);
+                    undo();
                     return null;
                 }
+                break;
+            case "createStatement":
+            case "prepareStatement":
+            case "prepareCall":
+            case "unwrap":
+                used = true;
+                shared.user = this;
                 break;
             case "equals": return proxy == arguments[0];
             case "hashCode": return System.identityHashCode(proxy);
@@ -83,6 +112,38 @@ public final class IdemDataSource implements DataSource {
             } catch (InvocationTargetException error) {
                 throw error.getCause();
             }
+        }
+
+        private void begin() throws SQLException {
+            begin = connection.setSavepoint();
+            shared.begun.remove(this);
+            shared.begun.add(this);
+            markUnused();
+        }
+
+        private void end() {
+            begin = null;
+            shared.begun.remove(this);
+        }
+
+        /** The rollback takes the later savepoints away, so their connections go on from this one. */
+        private void undo() throws SQLException {
+            connection.rollback(begin);
+            for (Joined later : shared.begun.subList(shared.begun.indexOf(this), shared.begun.size())) later.begin = begin;
+            markUnused();
+        }
+
+        private void markUnused() {
+            used = false;
+            shared.user = this;
+        }
+
+        /**
+         * Whether this connection may have worked since begin. A statement of before may have been executed again, unless
+         * another connection has worked since. The transaction may be over, and its connection with it.
+         */
+        private boolean isUncommitted() throws SQLException {
+            return (used || shared.user == this) && !connection.isClosed();
         }
 
         private void requireBegin() throws SQLException {
