@@ -5,6 +5,8 @@ import idem.postgres.Lease;
 import idem.postgres.servlet.IdemFilter;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.lang.reflect.Method;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -222,6 +224,20 @@ final class App {
                 break;
             case "error": response.sendError(409, "no \"more\""); break;
             case "redirect": response.sendRedirect("/shop/7"); break;
+            case "redirect-status": servlet61(response, "sendRedirect", "/shop/7", 303); break;
+            case "redirect-body":
+                response.getWriter().print("moved");
+                servlet61(response, "sendRedirect", "/shop/7", false);
+                break;
+            case "redirect-all":
+                response.getWriter().print("moved");
+                servlet61(response, "sendRedirect", "/shop/7", 308, true);
+                break;
+            case "charset":
+                response.setContentType("text/plain");
+                servlet61(response, "setCharacterEncoding", StandardCharsets.UTF_8);
+                response.getWriter().print("é ✓");
+                break;
             case "429":
                 response.setStatus(429);
                 response.getWriter().print("slow down");
@@ -370,6 +386,21 @@ final class App {
             insert(twice, kept);
             twice.close();
             response.getWriter().print("closed");
+        }
+
+        /** Calls a method as a framework for Servlet 6.1 does: the API of the tests may not have it. */
+        private static void servlet61(HttpServletResponse response, String method, Object... arguments) throws ServletException {
+            Class<?>[] types = new Class<?>[arguments.length];
+            for (int i = 0; i < types.length; i++) types[i] = arguments[i] instanceof Integer ? int.class
+                : arguments[i] instanceof Boolean ? boolean.class
+                : arguments[i] instanceof Charset ? Charset.class : String.class;
+            try {
+                Method found = response.getClass().getMethod(method, types);
+                found.setAccessible(true);
+                found.invoke(response, arguments);
+            } catch (ReflectiveOperationException error) {
+                throw new ServletException(error);
+            }
         }
 
         private void step(Lease lease, String name, IdemContext context, HttpServletRequest request,

@@ -135,6 +135,17 @@ final class Cases {
         Http redirect = does("tx", "redirect");
         Tap.is(redirect.status + " " + redirect.header("Location").endsWith("/shop/7") + redirect.stored().equals(does("tx",
             "redirect").stored()), "302 truetrue", "sendRedirect is replayed");
+        redirect61("redirect-status", "303 ");
+        redirect61("redirect-body", "302 moved");
+        redirect61("redirect-all", "308 ");
+        Tap.is(does("tx", "charset").text() + " " + does("tx", "charset").header("Content-Type").toLowerCase(),
+            "é ✓ text/plain;charset=utf-8", "a Charset is that of the response");
+    }
+
+    private void redirect61(String what, String wanted) throws Exception {
+        Http redirect = does("tx", what);
+        Tap.is(redirect.status + " " + redirect.text() + redirect.header("Location") + does("tx", what).stored(),
+            wanted + "/shop/7" + redirect.stored(), what + " of Servlet 6.1 is replayed");
     }
 
     private void bodies() throws Exception {

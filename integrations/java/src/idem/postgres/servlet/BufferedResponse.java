@@ -5,6 +5,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
+import java.nio.charset.Charset;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -116,8 +117,26 @@ final class BufferedResponse extends HttpServletResponseWrapper {
 
     @Override
     public void sendRedirect(String location) {
-        resetBuffer();
-        status = SC_FOUND;
+        sendRedirect(location, SC_FOUND, true);
+    }
+
+    /** Of Servlet 6.1, whose wrapper class passes each of these overloads to the container. */
+    @SuppressWarnings("MissingOverride")
+    public void sendRedirect(String location, int status) {
+        sendRedirect(location, status, true);
+    }
+
+    /** Of Servlet 6.1. */
+    @SuppressWarnings("MissingOverride")
+    public void sendRedirect(String location, boolean clearBuffer) {
+        sendRedirect(location, SC_FOUND, clearBuffer);
+    }
+
+    /** Of Servlet 6.1. */
+    @SuppressWarnings("MissingOverride")
+    public void sendRedirect(String location, int status, boolean clearBuffer) {
+        if (clearBuffer) resetBuffer();
+        this.status = status;
         setHeader("Location", location);
     }
 
@@ -161,6 +180,12 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     @Override
     public void setCharacterEncoding(String encoding) {
         if (writer == null) charset = encoding;
+    }
+
+    /** Of Servlet 6.1. */
+    @SuppressWarnings("MissingOverride")
+    public void setCharacterEncoding(Charset encoding) {
+        setCharacterEncoding(encoding == null ? null : encoding.name());
     }
 
     /** JSON is UTF-8; the container says what holds otherwise. */
