@@ -14,9 +14,9 @@ class Cases:
     def __init__(self, name, server, rows):
         self.name, self.server, self.rows = name, server, rows
 
-    async def post(self, path="/orders", key=None, body=None, headers=(), cut_after=None, method="POST"):
+    async def post(self, path="/orders", key=None, body=None, headers=(), cut_after=None, method="POST", missing=0):
         keys = [] if key is None else [("Idempotency-Key", value) for value in ([key] if isinstance(key, str) else key)]
-        return await send(self.server.port, method, path, [*keys, *headers], body, cut_after)
+        return await send(self.server.port, method, path, [*keys, *headers], body, cut_after, missing)
 
     def order(self, **more):
         number = next(_numbers)
@@ -40,6 +40,7 @@ class Cases:
         await self.streams()
         await self.requests()
         await self.disconnect()
+        await self.truncated()
 
     async def draft(self):
         number, body = self.order()
@@ -126,6 +127,20 @@ class Cases:
             await asyncio.sleep(0.1)
         same(f"{self.name}: the work of a client that is gone is replayed", (answer.status, answer.headers.get("idempotent-replayed")), (201, "true"))
         self.count("one row", number, 1)
+
+    async def truncated(self):
+        """A server may answer a client that is gone, or end the connection."""
+        number, body = self.order()
+        whole = body + b" " * 18
+        try:
+            status = (await self.post(key="truncated", body=body, missing=18)).status
+        except Cut:
+            status = 400
+        same(f"{self.name}: a truncated body: 400", status, 400)
+        self.count("a truncated body has no effect", number, 0)
+        answer = await self.post(key="truncated", body=whole)
+        same(f"{self.name}: the whole body then runs", (answer.status, answer.headers.get("idempotent-replayed")), (201, None))
+        self.count("its row", number, 1)
 
     async def leased(self):
         number, body = self.order(slow=0.5)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
-from .http.body import too_large
+from .http.body import too_large, truncated
 from .http.flow import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
@@ -192,7 +192,7 @@ async def _body(scope: Scope, receive: Receive, limit: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Problem(400, "The client disconnected before the end of its request.")
+            raise truncated()
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > limit:

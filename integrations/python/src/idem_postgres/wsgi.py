@@ -8,7 +8,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Unpack
 
-from .http.body import too_large
+from .http.body import too_large, truncated
 from .http.flow import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
@@ -148,6 +148,8 @@ def _body(environ: Environ, limit: int) -> bytes:
         if int(length) > limit:
             raise too_large(limit)
         body: bytes = environ["wsgi.input"].read(int(length))
+        if len(body) < int(length):
+            raise truncated()
     elif environ.get("wsgi.input_terminated"):  # a chunked body, from a server that ends it
         body = environ["wsgi.input"].read(limit + 1)
     else:

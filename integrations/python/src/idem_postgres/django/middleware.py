@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from ..errors import StaleFence, is_connection_loss, is_retryable
-from ..http.body import too_large
+from ..http.body import too_large, truncated
 from ..http.flow import serve
 from ..http.options import Options, Settings
 from ..http.request import Keyed
@@ -144,6 +144,8 @@ def _body(request: HttpRequest, limit: int) -> bytes:
         raise too_large(limit) from error
     if len(body) > limit:
         raise too_large(limit)
+    if length.isdigit() and len(body) < int(length):
+        raise truncated()
     return body
 
 
