@@ -66,6 +66,7 @@ async def django():
     import rows as rows_test
     import views
 
+    reset()
     rows_test.run()
     views.run()
     await web("django", gunicorn("django_app"), {}, "/payments")

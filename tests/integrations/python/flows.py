@@ -4,8 +4,10 @@ are refused."""
 import asyncio
 import concurrent.futures
 import datetime
+import inspect
 import json
 import logging
+import os
 import time
 import uuid
 from contextlib import asynccontextmanager, contextmanager
@@ -121,6 +123,7 @@ def all_flows(rows):
     same("flows: psycopg 3 refuses the handler's commit", outcome(Pool(connect), keyed("commits"), commits), "ProgrammingError")
 
     problems(rows)
+    in_thread(lambda: open_transactions(rows))
     in_thread(background)
     in_thread(headers)
     in_thread(kinds)
@@ -164,6 +167,75 @@ def problems(rows):
     same("flows: their rows", [rows().get(number) for number in range(30, 36)], [None, None, 1, None, None, None])
     with logged() as (logger, records):
         same("flows: a problem of the handler's is not logged", (outcome(Pool(connect), keyed("p8"), own_503, logger=logger), records), ((503, False), []))
+
+
+def open_transactions(rows):
+    """A connection that comes with a transaction: what idem commits there would be a savepoint."""
+    import asyncpg
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    address = {"host": os.environ["PGHOST"], "user": os.environ["PGUSER"], "database": os.environ["PGDATABASE"], "port": os.environ["PGPORT"]}
+    url = "postgresql+{}://{user}@/{database}?host={host}&port={port}"
+
+    def psycopg3():
+        connection = connect()
+        connection.execute("SET ROLE NONE")
+        return connection
+
+    async def psycopg3_async():
+        connection = await psycopg.AsyncConnection.connect("", prepare_threshold=None)
+        await connection.execute("SET ROLE NONE")
+        return connection
+
+    def of_psycopg2():
+        connection = psycopg2.connect("")
+        with connection.cursor() as cursor:
+            cursor.execute("SET ROLE NONE")
+        return connection
+
+    async def of_asyncpg():
+        connection = await asyncpg.connect(**address, statement_cache_size=0)
+        await connection.transaction().start()
+        return connection
+
+    def sqlalchemy():
+        connection = create_engine(url.format("psycopg2", **address)).connect()
+        connection.begin()
+        return connection
+
+    async def sqlalchemy_async():
+        connection = await create_async_engine(url.format("asyncpg", **address), connect_args={"statement_cache_size": 0}).connect()
+        await connection.begin()
+        return connection
+
+    def handler(number):
+        statement = f"INSERT INTO orders (number) VALUES ({number})"
+
+        async def insert_there(run):
+            kind = type(run.connection).__module__.split(".")[0]
+            if kind == "psycopg2":
+                run.connection.cursor().execute(statement)
+            else:
+                result = run.connection.execute(text(statement) if kind == "sqlalchemy" else statement)
+                if inspect.isawaitable(result):
+                    await result
+            return OK
+
+        return insert_there
+
+    refused = (500, "internal")
+    cases = ((psycopg3, refused), (psycopg3_async, refused), (of_psycopg2, (201, None)), (of_asyncpg, refused), (sqlalchemy, refused), (sqlalchemy_async, refused))
+    for number, (source, expected) in enumerate(cases, 40):
+        pool = Pool(source, in_loop=inspect.iscoroutinefunction(source))
+        with logged() as (logger, records):
+            flow = serve(pool, settings(logger=logger), keyed(f"open-{number}"), handler(number))
+            response = asyncio.run(flow) if pool.in_loop else finish(flow)
+        code = json.loads(response.body)["code"] if response.status != 201 else None
+        same(f"flows: {source.__name__}: an open transaction: {expected[0]}", (response.status, code), expected)
+        same(f"flows: {source.__name__}: 201 means committed", rows().get(number), 1 if response.status == 201 else None)
+        if expected == refused:
+            same(f"flows: {source.__name__}: the log has the cause", "the connection is in a transaction" in " ".join(record.getMessage() for record in records), True)
 
 
 async def connect_later():

@@ -15,7 +15,9 @@ class BlockingSession(Protocol):
     connection: Any
     """What the application works with."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """Raises RuntimeError on a connection whose transaction `commit` would not end."""
+
     def run(self, call: Call[T]) -> T: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
@@ -31,6 +33,15 @@ class AsyncSession(Protocol):
     async def commit(self) -> None: ...
     async def rollback(self) -> None: ...
     def is_lost(self) -> bool: ...
+
+
+def refuse_open(is_open: bool) -> None:
+    """For `begin`: in an open transaction the driver would make a savepoint, and what commits it is unknown."""
+    if is_open:
+        raise RuntimeError(
+            "the connection is in a transaction that idem has not begun: let the pool, or the function that connects,"
+            " commit what it runs"
+        )
 
 
 def is_a(value: object, *names: str) -> bool:

@@ -8,6 +8,7 @@ import asyncpg
 
 from ..call import Call, T
 from ..errors import typed_errors
+from . import refuse_open
 
 
 class AsyncpgSession:
@@ -16,6 +17,7 @@ class AsyncpgSession:
         self._schema = schema
 
     async def begin(self) -> None:
+        refuse_open(self.connection.is_in_transaction())
         self._transaction = self.connection.transaction()
         await self._transaction.start()
 

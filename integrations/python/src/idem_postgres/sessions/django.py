@@ -17,6 +17,8 @@ class DjangoSession:
         self._schema = schema
 
     def begin(self) -> None:
+        if not self.connection.in_atomic_block and not self.connection.get_autocommit():
+            raise RuntimeError("idem needs Django's AUTOCOMMIT: without it, atomic() does not commit")
         self._atomic = transaction.atomic(using=self.connection.alias)
         self._atomic.__enter__()
 

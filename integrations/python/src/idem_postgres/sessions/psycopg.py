@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from ..call import Call, T
 from ..errors import typed_errors
+from . import refuse_open
 
 
 class PsycopgSession:
@@ -18,6 +20,7 @@ class PsycopgSession:
         self._schema = schema
 
     def begin(self) -> None:
+        refuse_open(_is_open(self.connection))
         self._transaction = self.connection.transaction()
         self._transaction.__enter__()
 
@@ -43,6 +46,7 @@ class AsyncPsycopgSession:
         self._schema = schema
 
     async def begin(self) -> None:
+        refuse_open(_is_open(self.connection))
         self._transaction = self.connection.transaction()
         await self._transaction.__aenter__()
 
@@ -61,6 +65,11 @@ class AsyncPsycopgSession:
 
     def is_lost(self) -> bool:
         return self.connection.closed
+
+
+def _is_open(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    # UNKNOWN: the connection is closed, which transaction() raises.
+    return connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
 
 def _check(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

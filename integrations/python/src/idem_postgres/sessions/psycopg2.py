@@ -1,4 +1,5 @@
-"""psycopg2. `with connection` begins a transaction under autocommit too, and refuses to be entered again by the application."""
+"""psycopg2. `with connection` begins a transaction under autocommit too, and refuses to be entered again by the application.
+A transaction that is open already is committed with ours."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from ..call import Call, T
 from ..errors import typed_errors
+from . import refuse_open
 
 
 class SqlAlchemySession:
@@ -16,6 +17,7 @@ class SqlAlchemySession:
         self._schema = schema
 
     def begin(self) -> None:
+        refuse_open(self.connection.in_transaction())
         self._transaction = self.connection.begin()
 
     def run(self, call: Call[T]) -> T:
@@ -38,6 +40,7 @@ class AsyncSqlAlchemySession:
         self._schema = schema
 
     async def begin(self) -> None:
+        refuse_open(self.connection.in_transaction())
         self._transaction = await self.connection.begin()
 
     async def run(self, call: Call[T]) -> T:
