@@ -1,6 +1,7 @@
 """Django's middleware in this process: a view in leased mode whose lease passes to another request, and transactions around idem's."""
 
 import datetime
+import functools
 import logging
 
 import psycopg
@@ -10,6 +11,7 @@ from tap import same
 
 def run():
     leases()
+    atomic_requests()
     without_autocommit()
 
 
@@ -41,6 +43,81 @@ def leases():
         answers = [client.post(f"/{name}", HTTP_IDEMPOTENCY_KEY=f'"{name}"') for name in ("stale", "broken")]
     same("django: leased: a step of a stale fence", (answers[0].status_code, answers[0].json()["code"]), (503, "lease_lost"))
     same("django: leased: a stale fence of something else is the view's error", (answers[1].status_code, b"lease_lost" in answers[1].content), (500, False))
+
+
+def atomic_requests():
+    """Django's transaction around a view: leased work must not be a part of it."""
+    import django_app
+    from django.db import connection, transaction
+    from django.http import HttpResponse
+    from django.test import Client, override_settings
+    from django.urls import path
+    from idem_postgres.django import DjangoPool, idempotent
+    from idem_postgres import lock
+
+    seen, charged = [], []
+    options = {"scope": django_app.scope, "lease": datetime.timedelta(seconds=30)}
+
+    def pay(request):
+        """Fails after the charge."""
+        seen.append(request.idem.steps)
+        request.idem.step("charge")
+        charged.append(request.idem.key)
+        request.idem.step("charge", {"charge": "ch_1"})
+        raise ValueError("a bug")
+
+    def book(request):
+        """A step with its rows, in a transaction that the view begins."""
+        with transaction.atomic():
+            django_app.Order.objects.create(number=-60)
+            request.idem.step("book", {"order": -60}, connection=connection)
+        return HttpResponse(status=201)
+
+    def order(request):
+        django_app.Order.objects.create(number=-61)
+        return HttpResponse(status=201)
+
+    def locked(request):
+        with lock(DjangoPool(), "atomic"):
+            return HttpResponse("held")
+
+    class Decorated:
+        urlpatterns = [
+            path("atomic", idempotent(**options)(pay)),
+            path("pay", transaction.non_atomic_requests(idempotent(**options)(pay))),
+            path("book", transaction.non_atomic_requests(idempotent(**options)(book))),
+            path("order", idempotent(scope=django_app.scope)(order)),
+            path("locked", locked),
+        ]
+
+    class Plain:
+        urlpatterns = [path("atomic", pay), path("pay", transaction.non_atomic_requests(functools.partial(pay)))]
+
+    def post(name, key):
+        answer = client.post(f"/{name}", HTTP_IDEMPOTENCY_KEY=key)
+        return answer.status_code, answer.get("Idempotent-Replayed")
+
+    client = Client(raise_request_exception=False)
+    connection.settings_dict["ATOMIC_REQUESTS"] = True
+    with override_settings(MIDDLEWARE=[], ROOT_URLCONF=Decorated):
+        same("django: atomic requests: a leased view is refused, and does not run", (post("atomic", "a1"), seen), ((500, None), []))
+        seen.clear()
+        post("pay", "a2"), post("pay", "a2")
+        same("django: non-atomic requests: a retry finds the steps of a view that raised", seen, [{}, {"charge": {"charge": "ch_1"}}])
+        same("django: non-atomic requests: a step in the view's own transaction", [post("book", "a3") for _ in range(2)], [(201, None), (201, "true")])
+        same("django: atomic requests: a view in transactional mode", [post("order", "a4") for _ in range(2)], [(201, None), (201, "true")])
+        same("django: atomic requests: a lock is refused", post("locked", "a5")[0], 500)
+    seen.clear()
+    client = Client(raise_request_exception=False)
+    with override_settings(IDEM=options, ROOT_URLCONF=Plain):
+        post("atomic", "a6")
+        same("django: atomic requests: the middleware's step is refused, before the charge", (len(seen), "a6" in charged), (1, False))
+        seen.clear()
+        post("pay", "a7"), post("pay", "a7")
+        same("django: non-atomic requests: the middleware's step is kept", seen, [{}, {"charge": {"charge": "ch_1"}}])
+    connection.settings_dict["ATOMIC_REQUESTS"] = False
+    rows = [django_app.Order.objects.filter(number=number).count() for number in (-60, -61)]
+    same("django: atomic requests: the rows, once", rows, [1, 1])
 
 
 def without_autocommit():

@@ -41,7 +41,7 @@ def once(
 
     A task that is called as a function has no id, and runs in a plain transaction (with `lease`: in none).
     """
-    source = blocking_pool(pool, schema, "a task needs a pool of a blocking driver")
+    source = blocking_pool(pool, schema, "a task needs a pool of a blocking driver", may_nest=lease is None)
     if ttl is not None:
         interval_text("ttl", ttl)
     if lease is not None:

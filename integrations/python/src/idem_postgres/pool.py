@@ -39,13 +39,15 @@ class Pool:
     - a function that returns a connection, which is closed afterwards: `lambda: psycopg.connect(dsn)`, a sessionmaker. For an
       asynchronous driver it is an `async def`.
 
-    `in_loop`: the caller runs in an event loop, which no call may block.
+    `in_loop`: the caller runs in an event loop, which no call may block. `may_nest`: a transaction may be a part of one that
+    Django has begun around the caller; not for leases and locks, which other sessions must see at once.
     """
 
-    def __init__(self, pool: Any, schema: str = "idem", *, in_loop: bool = False) -> None:
+    def __init__(self, pool: Any, schema: str = "idem", *, in_loop: bool = False, may_nest: bool = False) -> None:
         self.pool = pool
         self.schema = schema
         self.in_loop = in_loop
+        self._may_nest = may_nest
         self.is_blocking = not _is_async(pool)
         self._acquire, self._release = _access(pool)
         # A caller that waits for a connection must not occupy a thread that its holder needs to give it back.
@@ -98,7 +100,7 @@ class Pool:
             end()
 
     def _session(self, connection: Any) -> AsyncSession:
-        if blocking := blocking_session(connection, self.schema):
+        if blocking := blocking_session(connection, self.schema, self._may_nest):
             wrapper: type[ThreadSession | DirectSession] = ThreadSession if self.in_loop else DirectSession
             return wrapper(blocking)
         if session := async_session(connection, self.schema):
@@ -125,9 +127,9 @@ async def rollback(session: AsyncSession) -> None:
             raise
 
 
-def blocking_pool(pool: Any, schema: str, advice: str) -> Pool:
+def blocking_pool(pool: Any, schema: str, advice: str, *, may_nest: bool = False) -> Pool:
     """The pool of a caller that blocks. TypeError with `advice` for an asynchronous pool."""
-    source = Pool(pool, schema)
+    source = Pool(pool, schema, may_nest=may_nest)
     if not source.is_blocking:
         raise TypeError(f"a pool of type {type(pool).__qualname__} is asynchronous: {advice}")
     return source

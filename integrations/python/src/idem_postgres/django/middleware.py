@@ -76,7 +76,7 @@ _FUNCTIONS = ("scope", "route", "exclude", "rollback_on", "on_outcome")
 class _Guard:
     def __init__(self, *, using: str = "default", **options: Unpack[Options]) -> None:
         self._settings = Settings(**options)
-        self._pool = Pool(DjangoPool(using), self._settings.schema)
+        self._pool = Pool(DjangoPool(using), self._settings.schema, may_nest=self._settings.lease is None)
 
     def serve(self, request: HttpRequest, view: Callable[[], HttpResponseBase]) -> HttpResponseBase:
         header = request.headers.get(self._settings.header)

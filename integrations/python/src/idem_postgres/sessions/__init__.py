@@ -49,8 +49,9 @@ def is_a(value: object, *names: str) -> bool:
     return any(f"{cls.__module__}.{cls.__qualname__}" in names for cls in type(value).__mro__)
 
 
-def blocking_session(connection: Any, schema: str) -> BlockingSession | None:
-    """None: it is no connection of a blocking driver."""
+def blocking_session(connection: Any, schema: str, may_nest: bool = False) -> BlockingSession | None:
+    """None: it is no connection of a blocking driver. `may_nest`: with Django, `begin` may be a savepoint in the caller's
+    atomic(), which commits it."""
     if is_a(connection, "psycopg.Connection"):
         from .psycopg import PsycopgSession
 
@@ -66,7 +67,7 @@ def blocking_session(connection: Any, schema: str) -> BlockingSession | None:
     if is_a(connection, "django.db.backends.base.base.BaseDatabaseWrapper", "django.utils.connection.ConnectionProxy"):
         from .django import DjangoSession
 
-        return DjangoSession(connection, schema)
+        return DjangoSession(connection, schema, may_nest)
     return None
 
 

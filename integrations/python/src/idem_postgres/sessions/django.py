@@ -12,14 +12,15 @@ from ..errors import typed_errors
 
 
 class DjangoSession:
-    def __init__(self, connection: Any, schema: str) -> None:
+    def __init__(self, connection: Any, schema: str, may_nest: bool = False) -> None:
         self.connection = connection
         self._schema = schema
+        self._may_nest = may_nest
 
     def begin(self) -> None:
         if not self.connection.in_atomic_block and not self.connection.get_autocommit():
             raise RuntimeError("idem needs Django's AUTOCOMMIT: without it, atomic() does not commit")
-        self._atomic = transaction.atomic(using=self.connection.alias)
+        self._atomic = transaction.atomic(using=self.connection.alias, durable=not self._may_nest)
         self._atomic.__enter__()
 
     def run(self, call: Call[T]) -> T:
