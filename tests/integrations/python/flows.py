@@ -3,6 +3,7 @@ are refused."""
 
 import asyncio
 import concurrent.futures
+import contextlib
 import datetime
 import inspect
 import json
@@ -128,6 +129,7 @@ def all_flows(rows):
     in_thread(headers)
     in_thread(kinds)
     leases()
+    in_thread(renewals)
     hooks()
     refused()
     durations()
@@ -415,6 +417,95 @@ def leases():
     same("flows: leased: the key was released", outcome(Pool(connect), keyed("raising"), looking, lease=lease), (201, False))
     same("flows: leased: with the steps of the first attempt", seen, [{"charge": {"charge": 1}}])
     same("flows: leased: COMMIT of the claim is lost: 503", outcome(LossyPool(False), keyed("lost-claim"), looking, lease=lease), (503, False))
+
+
+class CutOff:
+    """A function that connects, but between `cut` and `restore`: there it raises, or with `hangs` is silent like a dead socket."""
+
+    def __init__(self, hangs):
+        self._hangs = hangs
+        self._is_cut = False
+
+    def __call__(self):
+        if self._is_cut:
+            time.sleep(15 if self._hangs else 0)
+            raise psycopg.OperationalError("no route to host")
+        return connect()
+
+    async def later(self):
+        if self._is_cut:
+            await asyncio.sleep(15 if self._hangs else 0)
+            raise psycopg.OperationalError("no route to host")
+        return await psycopg.AsyncConnection.connect("", prepare_threshold=None)
+
+    def cut(self):
+        self._is_cut = True
+
+    def restore(self):
+        """For what follows the work: the completion, or the release."""
+        self._is_cut = False
+
+
+def renewals():
+    """A process that is cut off from the database for longer than its lease."""
+    lease = datetime.timedelta(seconds=1)
+
+    async def until_lost(run, source, hold):
+        source.cut()
+        was_lost, end = run.is_lost, time.monotonic() + 8
+        while not run.is_lost and time.monotonic() < end:
+            await hold(0.05)
+        seen.append((was_lost, run.is_lost, _error(run.check)[0]))
+        source.restore()
+        run.check()
+        return OK
+
+    async def block(seconds):
+        time.sleep(seconds)
+
+    since = time.monotonic()
+    for hangs in (False, True):
+        case = "a renewal hangs" if hangs else "renewals fail"
+        seen, source = [], CutOff(hangs)
+        status = outcome(Pool(source), keyed(f"cut-{hangs}"), lambda run: until_lost(run, source, block), lease=lease)[0]
+        same(f"flows: leased: {case}: the lease is lost", (status, seen), (503, [(False, True, "StaleFence")]))
+        seen, source = [], CutOff(hangs)
+        flow = serve(Pool(source.later, in_loop=True), settings(lease=lease), keyed(f"cut-async-{hangs}"), lambda run: until_lost(run, source, asyncio.sleep))
+        same(f"flows: leased: {case}: the lease is lost in an event loop", (asyncio.run(flow).status, seen), (503, [(False, True, "StaleFence")]))
+
+        source = CutOff(hangs)
+        with lock(source, "cut", ttl=lease) as held:
+            held.check()
+            source.cut()
+            got = held.lost.wait(8), _error(held.check)[0]
+            source.restore()
+        same(f"flows: {case}: a lock is lost", got, (True, "StaleFence"))
+        same(f"flows: {case}: a lock is lost in an event loop", asyncio.run(cut_async_lock(CutOff(hangs), lease)), (True, "StaleFence"))
+
+    same("flows: a renewal that hangs is not waited for", time.monotonic() - since < 15, True)
+
+    source = CutOff(True)
+    with lock(source, "silent", ttl=lease) as held:
+        source.cut()
+        time.sleep(1.5)
+        same("flows: check() tells of a lost lock", _error(held.check)[0], "StaleFence")
+        source.restore()
+
+    with connect() as connection:
+        Idem(connection).lock("late", ttl="3 s")
+    with lock(connect, "late", ttl=datetime.timedelta(seconds=2), wait="20 s") as held:
+        same("flows: the wait for a lock is no part of its lease", (held.lost.is_set(), _error(held.check)[0]), (False, "nothing"))
+
+
+async def cut_async_lock(source, ttl):
+    async with async_lock(source.later, "cut", ttl=ttl) as held:
+        held.check()
+        source.cut()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(held.lost.wait(), 8)
+        got = held.lost.is_set(), _error(held.check)[0]
+        source.restore()
+    return got
 
 
 def in_thread(function):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from celery import current_task
 
 from .calls import keys
+from .heartbeat import Term
 from .interval import Interval, check_timedelta, interval_text
 from .lease import renewed
 from .pool import Pool, blocking_pool, finish, rollback
@@ -95,10 +97,11 @@ async def _leased(
 ) -> Any:
     if task_id is None:
         return work()
+    term = Term(lease.total_seconds(), time.monotonic())
     ticket = await pool.run(keys.begin(task_id, ttl=ttl, lease=lease, scope=scope))
     if not ticket.is_mine:
         return _known(ticket, countdown)
-    run = make_run(pool, scope=scope, key=task_id, fence=ticket.fence, steps=ticket.steps or {})
+    run = make_run(pool, scope=scope, key=task_id, fence=ticket.fence, steps=ticket.steps or {}, term=term)
     with as_current(run):
         async with renewed(pool, run, lease, _log):
             result = work()

@@ -18,7 +18,7 @@ from .run import AsyncRun, Run
 async def renewed(pool: Pool, run: Run | AsyncRun, lease: datetime.timedelta, logger: logging.Logger) -> AsyncIterator[None]:
     """Renews the lease every third of it. Work that raises releases the key: the next attempt begins at once, with its
     steps."""
-    assert run.key is not None and run.fence is not None
+    assert run.key is not None and run.fence is not None and run.term is not None
     renew = keys.renew(run.key, run.fence, lease=lease, scope=run.scope)
 
     async def beat() -> bool:
@@ -29,7 +29,7 @@ async def renewed(pool: Pool, run: Run | AsyncRun, lease: datetime.timedelta, lo
         return True
 
     try:
-        async with heartbeat(pool, lease.total_seconds() / 3, beat, run.lose):
+        async with heartbeat(pool, run.term, beat):
             yield
     except BaseException:
         await release(pool, run, logger)
@@ -38,10 +38,10 @@ async def renewed(pool: Pool, run: Run | AsyncRun, lease: datetime.timedelta, lo
 
 async def release(pool: Pool, run: Run | AsyncRun, logger: logging.Logger) -> None:
     """A stale fence means that the lease was lost. Another error is logged: the lease ends by itself."""
-    assert run.key is not None and run.fence is not None
+    assert run.key is not None and run.fence is not None and run.term is not None
     try:
         await pool.run(keys.release(run.key, run.fence, scope=run.scope))
     except StaleFence:
-        run.lose()
+        run.term.lose()
     except Exception:
         logger.warning("could not release key %s; its lease will end", run.key, exc_info=True)

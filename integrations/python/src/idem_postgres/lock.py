@@ -6,15 +6,16 @@ import asyncio
 import datetime
 import sys
 import threading
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from .calls import locks
 from .errors import LockBusy, StaleFence, is_connection_loss
-from .heartbeat import heartbeat
+from .heartbeat import Term, heartbeat
 from .interval import Interval, check_timedelta
 from .pool import Pool, blocking_pool, finish
 
@@ -33,10 +34,11 @@ class HeldLock:
     fence: int
     lost: threading.Event | asyncio.Event
     """Set when another caller has, or may have, the lock."""
+    _term: Term = field(repr=False, compare=False)
 
     def check(self) -> None:
         """Raises StaleFence when the lock is lost."""
-        if self.lost.is_set():
+        if self._term.is_lost():
             raise StaleFence(f'lock "{self.name}" was lost')
 
 
@@ -84,6 +86,7 @@ async def _hold(
     check_timedelta("ttl", ttl)
     # An owner gets its lock again when the reply to its first call was lost.
     take = locks.lock(name, ttl=ttl, owner=str(uuid.uuid4()), wait=wait, scope=scope)
+    term = Term(ttl.total_seconds(), time.monotonic())
     try:
         fence = await pool.run(take)
     except Exception as error:
@@ -92,13 +95,13 @@ async def _hold(
         fence = await pool.run(take)
     if fence is None:
         raise LockBusy(f'lock "{name}" is held by another caller')
-    held = HeldLock(name, scope, fence, lost)
+    held = HeldLock(name, scope, fence, lost, term)
 
     async def beat() -> bool:
         return await pool.run(locks.lock_renew(name, held.fence, ttl=ttl, scope=scope))
 
     try:
-        async with heartbeat(pool, ttl.total_seconds() / 3, beat, lost.set):
+        async with heartbeat(pool, term, beat, lost.set):
             yield held
     finally:
         await pool.run(locks.unlock(name, fence, scope=scope))

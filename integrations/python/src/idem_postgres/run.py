@@ -11,6 +11,7 @@ from typing import Any
 from .call import Call, Json
 from .calls import keys
 from .errors import StaleFence
+from .heartbeat import Term
 from .idem import AsyncIdem, Idem
 from .pool import Pool, finish
 
@@ -29,16 +30,18 @@ class _Run:
     """The fence of the claim, in leased mode."""
     steps: dict[str, Json] = field(default_factory=dict)
     """The steps of earlier attempts, in leased mode: an output, or None for one that may have happened."""
-    is_lost: bool = False
-    """Another caller has, or may have, taken the key over: stop working."""
+    term: Term | None = field(default=None, repr=False)
+    """The term of the lease, in leased mode."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Another caller has, or may have, taken the key over: stop working."""
+        return self.term is not None and self.term.is_lost()
 
     def check(self) -> None:
         """Raises StaleFence when the lease was lost."""
         if self.is_lost:
             raise StaleFence(f'the lease of key "{self.key}" was lost')
-
-    def lose(self) -> None:
-        self.is_lost = True
 
     def _step(self, name: str, output: Json) -> Call[bool]:
         if self.key is None or self.fence is None:

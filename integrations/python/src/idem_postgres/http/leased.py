@@ -3,9 +3,12 @@ fence."""
 
 from __future__ import annotations
 
+import time
+
 from ..calls import keys
 from ..calls.http import http_complete, http_key
 from ..errors import StaleFence, is_connection_loss, is_retryable
+from ..heartbeat import Term
 from ..lease import release, renewed
 from ..pool import Pool
 from ..run import AsyncRun, Run, make_run
@@ -18,13 +21,15 @@ from .response import Problem, Response, internal_error, retry_later
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
     run = make_run(pool, scope=request.scope, header=request.header)
     async with transaction(pool, settings) as session:
+        began = time.monotonic()
         answer = await ask(session, settings, request)
         if answer.action != "run":
             return answered(answer)
         try:
             if answer.fence is not None:
-                assert request.header is not None
+                assert request.header is not None and settings.lease is not None
                 run.fence = answer.fence
+                run.term = Term(settings.lease.total_seconds(), began)
                 run.key = await session.run(http_key(request.header))
                 assert run.key is not None
                 known = await session.run(keys.lookup(run.key, scope=request.scope))
@@ -74,4 +79,4 @@ async def _complete(pool: Pool, settings: Settings, request: Keyed, response: Re
 
 
 def _lease_lost(error: StaleFence) -> Problem:
-    return retry_later("lease_lost", "Another request took over the work.", error)
+    return retry_later("lease_lost", "Another request has, or may have, taken over the work.", error)
