@@ -1,5 +1,7 @@
 'use strict';
 
+const { subscribe } = require('node:diagnostics_channel');
+const { Readable } = require('node:stream');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
 const { Engine } = require('./lib/engine.js');
@@ -7,6 +9,8 @@ const { Engine } = require('./lib/engine.js');
 // By Fastify's request: the promise of its bytes, and what keeps its response.
 const bodies = new WeakMap();
 const captures = new WeakMap();
+// Replies that the handler sends, or returned to send later.
+const answered = new WeakSet();
 
 /**
  * A Fastify plugin: `fastify.register(idempotency, options)`. It holds for the routes of the context in which it is registered. The handler finds the
@@ -22,8 +26,8 @@ async function idempotency(fastify, options) {
         if (!engine.applies(request.method, field)) return done(null, payload);
         const body = readBody(request.raw, engine.maxBody);
         bodies.set(request, body);
-        // An error is answered before the parser meets what is left of the body.
-        body.then(() => done(null, payload), () => serve(engine, field, request, reply, done));
+        // The parser waits for an end, which an empty body has had. An error is answered before the parser meets what is left of the body.
+        body.then(() => done(null, payload.readableEnded ? Readable.from([]) : payload), () => serve(engine, field, request, reply, done));
     });
 
     fastify.addHook('preHandler', (request, reply, done) => {
@@ -40,15 +44,32 @@ async function idempotency(fastify, options) {
 idempotency[Symbol.for('skip-override')] = true;
 idempotency[Symbol.for('fastify.display-name')] = 'idem-postgres';
 
+// When the client is gone, Fastify does not answer for an async handler that returns nothing.
+subscribe('tracing:fastify.request.handler:asyncEnd', ({ request, reply, error }) => {
+    if (captures.has(request) && !error && !answered.has(reply)) reply.send();
+});
+
+// An async function that returns the reply calls its then().
+function noteAnswer(reply) {
+    for (const name of ['send', 'then']) {
+        const original = reply[name];
+        reply[name] = (...args) => {
+            answered.add(reply);
+            return original.apply(reply, args);
+        };
+    }
+}
+
 async function serve(engine, field, request, reply, done) {
     const capture = new Capture(reply.raw, reply.getHeaders());
     captures.set(request, capture);
     let hasRun = false;
-    const call = { raw: request, method: request.method, url: request.url, field, readBody: () => bodies.get(request) };
+    const call = { raw: request, method: request.method, url: request.url, field, readBody: () => bodies.get(request), incoming: request.raw };
     try {
         const response = await engine.handle(call, (context) => {
             hasRun = true;
             request.idem = context;
+            noteAnswer(reply);
             done();
             return capture.result;
         });

@@ -1,5 +1,6 @@
 'use strict';
 
+const { setImmediate: nextTurn } = require('node:timers/promises');
 const { catchError, of } = require('rxjs');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
@@ -34,9 +35,10 @@ class IdempotencyInterceptor {
             if (!capture.fail(error)) this.#engine.log('error', 'idem: the handler failed after its response', error);
             throw error;
         };
+        const incoming = request.raw ?? request;
         const call = {
-            raw: request, method: request.method, url: request.originalUrl, field,
-            readBody: (limit) => readBody(Object.assign(request.raw ?? request, { rawBody: request.rawBody }), limit),
+            raw: request, method: request.method, url: request.originalUrl, field, incoming,
+            readBody: (limit) => readBody(Object.assign(incoming, { rawBody: request.rawBody }), limit),
         };
         try {
             const answer = await this.#engine.handle(call, (context) => {
@@ -44,9 +46,9 @@ class IdempotencyInterceptor {
                 resolve(next.handle().pipe(catchError(failed)));
                 return capture.result;
             });
-            // Where the handler was not called, Nest answers with nothing, which is dropped.
+            // Where the handler was not called, Nest answers with nothing, which is dropped. With @Res() it does not answer.
             resolve(of(undefined));
-            await capture.result;
+            await Promise.race([capture.result, nextTurn()]);
             capture.send(answer);
         } catch (error) {
             capture.restore();

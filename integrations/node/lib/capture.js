@@ -22,6 +22,7 @@ class Capture {
     #resolve;
     #over = false;
     #headWritten = false;
+    #beforeHead;
     #flushes = 0;
     #flushing = false;
     #closed = false;
@@ -43,10 +44,11 @@ class Capture {
         return this.#headWritten || this.#over;
     }
 
-    /** The handler has failed: the response that follows is the framework's. False: the response came first. */
+    /** The handler has failed: what it wrote is dropped, and the response that follows is the framework's. False: the response came first. */
     fail(error) {
         if (this.#over) return false;
         this.#error = error;
+        this.#takeBack();
         return true;
     }
 
@@ -67,12 +69,13 @@ class Capture {
             if (!isOwn) res.statusMessage = undefined;
             res.end(response.body);
         }
-        // A handler whose stream was refused may go on writing.
-        if (!isOwn) Object.assign(res, { write: () => true, end: () => res, flushHeaders: () => {} });
+        // A handler whose stream was refused may go on writing, and a framework may answer late.
+        if (!isOwn) Object.assign(res, { writeHead: () => res, setHeader: () => res, removeHeader() {}, write: () => true, end: () => res, flushHeaders() {} });
     }
 
     /** Gives the response back to the framework. */
     restore() {
+        this.#over = true;
         const res = this.#res;
         for (const [name, descriptor] of this.#saved) {
             if (descriptor) Object.defineProperty(res, name, descriptor);
@@ -86,6 +89,7 @@ class Capture {
 
     writeHead(status, reason, headers) {
         const res = this.#res;
+        this.#beforeHead ??= { status: res.statusCode, message: res.statusMessage, headers: { ...res.getHeaders() } };
         res.statusCode = status;
         if (typeof reason === 'string') res.statusMessage = reason;
         else headers = reason;
@@ -148,6 +152,21 @@ class Capture {
         this.#flushing = true;
         setImmediate(() => { this.#flushing = false; });
         if (++this.#flushes > 1) this.#settle({ error: new StreamedResponse('more than one write before the end') });
+    }
+
+    // Nothing has left Node yet. Frameworks cut the connection when an error comes after a part of the response.
+    #takeBack() {
+        this.#chunks = [];
+        this.#flushes = 0;
+        this.#headWritten = false;
+        if (!this.#beforeHead) return;
+        const res = this.#res;
+        const { status, message, headers } = this.#beforeHead;
+        this.#beforeHead = undefined;
+        for (const name of res.getHeaderNames()) res.removeHeader(name);
+        for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+        res.statusCode = status;
+        res.statusMessage = message;
     }
 
     #refuseEvents() {

@@ -116,6 +116,24 @@ const cases = {
         }
         assert.equal(await count(name), 0)
     },
+    async 'what a handler wrote before it failed is not sent'(name) {
+        const key = newKey()
+        for (let repetition = 0; repetition < 2; repetition++) {
+            const response = await send('/breaks', { key, body: order(name) })
+            assert.deepEqual([response.status, response.headers['idempotent-replayed']], [500, undefined])
+            assert.doesNotMatch(response.body.toString(), /^partial/)
+            assert.equal(Number(response.headers['content-length'] ?? response.body.length), response.body.length)
+        }
+        assert.equal(await count(name), 0)
+    },
+    async 'a handler that sends by itself gets replays and rejections like any other'(name) {
+        const key = newKey()
+        const first = await send('/own', { key, body: order(name) }), again = await send('/own', { key, body: order(name) })
+        assert.deepEqual([first.status, again.status, again.headers['idempotent-replayed']], [201, 201, 'true'])
+        assert.deepEqual(again.body, first.body)
+        await rejected('/own', { key, body: order(`${name} 2`) }, 422, 'mismatch', `${name} 2`)
+        assert.equal(await count(name), 1)
+    },
     async 'a deadlock is rolled back, and 503 with Retry-After'(name) {
         const response = await send('/deadlock', { key: newKey(), body: order(name) })
         assert.deepEqual([response.status, response.headers['retry-after'], code(response)], [503, '1', 'serialization_failure'])
@@ -139,16 +157,18 @@ const cases = {
         return rejected('/orders', { key: newKey(), body: order(name, { fill: 'x'.repeat(70_000) }) }, 413, 'body_too_large', name)
     },
     async 'the work of a client that goes away is committed, and replayed'(name) {
-        const key = newKey(), body = order(name, { gate: 1 }), open = await closeGate()
-        await assert.rejects(send('/orders', { key, body, cut: handlerIsAtGate() }))
-        await open()
-        let response
-        do {
-            await sleep(200)
-            response = await send('/orders', { key, body })
-        } while (response.status === 409)
-        assert.deepEqual([response.status, response.headers['idempotent-replayed']], [201, 'true'])
-        assert.equal(await count(name), 1)
+        for (const [kind, status] of [['json', 201], ['empty', 204]]) {
+            const item = `${name} ${kind}`, key = newKey(), body = order(item, { kind, gate: 1 }), open = await closeGate()
+            await assert.rejects(send('/orders', { key, body, cut: handlerIsAtGate() }))
+            await open()
+            let response
+            do {
+                await sleep(200)
+                response = await send('/orders', { key, body })
+            } while (response.status === 409)
+            assert.deepEqual([response.status, response.headers['idempotent-replayed']], [status, 'true'])
+            assert.equal(await count(item), 1)
+        }
     },
 }
 
@@ -174,7 +194,7 @@ async function rejected(path, options, status, expected, item) {
     if (item) assert.equal(await count(item), 0)
 }
 
-for (const [name, run] of Object.entries(cases)) test(`${framework}: ${name}`, () => run(name))
+for (const [name, run] of Object.entries(cases)) test(`${framework}: ${name}`, { timeout: 20_000 }, () => run(name))
 
 test(`${framework}: a storm of requests has one effect for each key`, async () => {
     const report = await storm(server, pool, { requests: Number(process.env.IDEM_REQUESTS ?? 1000), parallel: 16, kills: 3 })

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { idempotency } from 'idem-postgres/express'
-import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+import { insertBeforeRefusal, listening, options, parts, port, routes, writeAndFail } from './shop.js'
 
 const { default: express } = await import(process.env.EXPRESS ?? 'express')
 const api = express.Router()
@@ -12,6 +12,9 @@ for (const [path, work] of Object.entries(routes)) {
 }
 api.post('/refused', (req, res, next) => {
     insertBeforeRefusal(req.idem.client, req.body).then(() => next(Object.assign(new Error('refused'), { status: 404 })), next)
+})
+api.post('/breaks', (req, res, next) => {
+    insertBeforeRefusal(req.idem.client, req.body).then(() => writeAndFail(res)).catch(next)
 })
 api.post('/stream', async (req, res) => {
     await insertBeforeRefusal(req.idem.client, req.body)
@@ -25,7 +28,7 @@ api.post('/events', async (req, res) => {
 })
 const app = express()
 app.use(idempotency(options((req) => req.get('X-Client')))(api))
-app.use((error, req, res, next) => res.status(error.status ?? 500).json({ error: error.message }))
+app.use((error, req, res, next) => (res.headersSent ? next(error) : res.status(error.status ?? 500).json({ error: error.message })))
 const server = app.listen(port, '127.0.0.1')
 await once(server, 'listening')
 listening(server)

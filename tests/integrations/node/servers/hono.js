@@ -18,6 +18,11 @@ app.post('/refused', async (c) => {
     await insertBeforeRefusal(c.get('idem').client, await c.req.json())
     throw new HTTPException(404, { message: 'refused' })
 })
+// Hono has no response to write to before the end.
+app.post('/breaks', async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    throw new Error('the handler fails')
+})
 app.post('/stream', async (c) => {
     await insertBeforeRefusal(c.get('idem').client, await c.req.json())
     return stream(c, async (out) => {

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { bodyParser } from '@koa/bodyparser'
 import { idempotency } from 'idem-postgres/koa'
 import Koa from 'koa'
-import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+import { insertBeforeRefusal, listening, options, parts, port, routes, writeAndFail } from './shop.js'
 
 const app = new Koa({ env: 'test' })
 app.use(idempotency(options((ctx) => ctx.get('X-Client'))))
@@ -20,6 +20,7 @@ app.use(async (ctx) => {
     }
     await insertBeforeRefusal(client, input)
     if (ctx.path === '/refused') ctx.throw(404, 'refused')
+    if (ctx.path === '/breaks') writeAndFail(ctx.res)
     if (ctx.path === '/events') ctx.type = 'text/event-stream'
     ctx.body = Readable.from(parts())
 })

@@ -3,12 +3,17 @@ import { Readable } from 'node:stream'
 import { Controller, HttpException, Module, Post, Req, Res, StreamableFile } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { IdempotencyInterceptor } from 'idem-postgres/nestjs'
-import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+import { insertBeforeRefusal, listening, options, parts, port, routes, writeAndFail } from './shop.js'
 
 class Shop {
     async refused(request) {
         await insertBeforeRefusal(request.idem.client, request.body)
         throw new HttpException('refused', 404)
+    }
+
+    async breaks(request, response) {
+        await insertBeforeRefusal(request.idem.client, request.body)
+        writeAndFail(response.raw ?? response)
     }
 
     async stream(request) {
@@ -30,11 +35,15 @@ for (const [path, work] of Object.entries(routes)) {
         return Buffer.isBuffer(body) ? new StreamableFile(body, { type: headers['content-type'] }) : body
     }
 }
+Shop.prototype.own = async (request, response) => {
+    const { status, body } = await routes['/own'](request.idem.client, request.body)
+    response.status(status).send(body)
+}
 // What a TypeScript program writes with @.
 for (const name of Object.getOwnPropertyNames(Shop.prototype).filter((method) => method !== 'constructor')) {
     Post(name)(Shop.prototype, name, Object.getOwnPropertyDescriptor(Shop.prototype, name))
     Req()(Shop.prototype, name, 0)
-    Res({ passthrough: true })(Shop.prototype, name, 1)
+    Res({ passthrough: name !== 'own' })(Shop.prototype, name, 1)
 }
 Controller()(Shop)
 class Application {}

@@ -49,6 +49,7 @@ async function insertAndAnswer(client, item, status) {
 export const routes = {
     '/orders': placeOrder,
     '/declined': (client, { item }) => insertAndAnswer(client, item, 402),
+    '/own': (client, { item }) => insertAndAnswer(client, item, 201),
     '/unavailable': (client, { item }) => insertAndAnswer(client, item, 503),
     async '/fails'(client, { item }) {
         await insertOrder(client, item)
@@ -67,6 +68,13 @@ export const routes = {
 
 /** For /refused: the work is half done when the framework's own error for a status is thrown. */
 export const insertBeforeRefusal = (client, { item }) => insertOrder(client, item)
+
+/** For /breaks: `raw` is the response of Node. */
+export function writeAndFail(raw) {
+    raw.writeHead(201, { 'content-type': 'text/plain', 'content-length': 100 })
+    raw.write('partial')
+    throw new Error('the handler fails after it has written')
+}
 
 /** What a stream sends: three parts, a moment apart. */
 export async function* parts() {
