@@ -22,7 +22,7 @@ function idempotency(options) {
 async function serve(engine, handler, field, req, res, next) {
     const capture = new Capture(res);
     let passedOn;
-    const request = { raw: req, method: req.method, url: req.originalUrl, field, readBody: (limit) => readBody(req, limit) };
+    const request = { raw: req, method: req.method, url: req.originalUrl, field, readBody: (limit) => readBody(req, limit), incoming: req };
     const run = (context) => {
         req.idem = context;
         const fail = (error) => {

@@ -16,7 +16,7 @@ function idempotency(options) {
         // Koa sends after the middleware. What is sent before that is a stream.
         const capture = new Capture(ctx.res);
         let own;
-        const request = { raw: ctx, method: ctx.method, url: ctx.originalUrl, field, readBody: (limit) => readBody(ctx.req, limit) };
+        const request = { raw: ctx, method: ctx.method, url: ctx.originalUrl, field, readBody: (limit) => readBody(ctx.req, limit), incoming: ctx.req };
         const run = async (context) => {
             ctx.state.idem = context;
             await next();

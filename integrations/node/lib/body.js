@@ -4,25 +4,45 @@
 class BodyTooLarge extends Error {}
 
 /**
- * Reads the body of an http.IncomingMessage, and gives it back to it, so that a parser reads it again.
+ * Reads the body of an http.IncomingMessage or http2.Http2ServerRequest, and gives it back to it, so that a parser reads it again.
  *
  * @param limit in bytes
  * @throws BodyTooLarge; Error if a parser has read the body and kept no bytes in `rawBody`
  */
 async function readBody(request, limit) {
     const { headers } = request;
-    if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length']) > 0)) return Buffer.alloc(0);
+    if (!hasBody(request)) return Buffer.alloc(0);
     if (Number(headers['content-length']) > limit || request.rawBody?.length > limit) throw new BodyTooLarge();
     if (Buffer.isBuffer(request.rawBody)) return request.rawBody;
     if (request.readableEnded || request.readableFlowing) {
         throw new Error('the body was parsed before the middleware read its bytes: put the middleware before the parser, or let the parser keep the bytes in '
             + 'request.rawBody, in Express with express.json({ verify: keepRawBody }), in NestJS with NestFactory.create(module, { rawBody: true })');
     }
+    // A listener would end the stream, and parsers reject one that has ended.
+    if (isComplete(request) && request.readableLength === 0) return Buffer.alloc(0);
     const body = await readAll(request, limit);
     // In the same turn of the event loop as the last read: the stream has not ended yet.
     if (body.length > 0) request.unshift(body);
     return body;
 }
+
+/** Calls `onLost` with an error when Node drops bytes that no parser has read: it does so when the client disconnects. */
+function watchBody(request, onLost) {
+    const check = () => {
+        if (request.destroyed && !request.readableEnded) onLost(new Error('the client went away before the handler had read the body'));
+    };
+    request.once('close', check);
+    check();
+}
+
+// A body of HTTP/2 needs no header field.
+function hasBody({ headers, httpVersionMajor, stream }) {
+    if (httpVersionMajor >= 2) return !stream.endAfterHeaders;
+    return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > 0;
+}
+
+// `complete` of an HTTP/2 request is true after an abort, and before that only when its bytes have been read to the end.
+const isComplete = (request) => (request.httpVersionMajor >= 2 ? request.stream.readableEnded && !request.aborted : request.complete);
 
 // An empty read() would end the stream. Hence the look at readableLength.
 function readAll(request, limit) {
@@ -33,7 +53,9 @@ function readAll(request, limit) {
             request.off('readable', read).off('close', onClose).off('error', reject);
             outcome(value);
         };
-        const onClose = () => settle(reject, new Error('the client went away before it had sent the body'));
+        const finish = () => settle(resolve, Buffer.concat(chunks));
+        // An empty body ends without a `readable`.
+        const onClose = () => (isComplete(request) ? finish() : settle(reject, new Error('the client went away before it had sent the body')));
         const read = () => {
             while (request.readableLength > 0) {
                 const chunk = request.read();
@@ -41,10 +63,10 @@ function readAll(request, limit) {
                 length += chunk.length;
                 if (length > limit) return settle(reject, new BodyTooLarge());
             }
-            if (request.complete) settle(resolve, Buffer.concat(chunks));
+            if (isComplete(request)) finish();
         };
         request.on('readable', read).on('close', onClose).on('error', reject);
     });
 }
 
-module.exports = { BodyTooLarge, readBody };
+module.exports = { BodyTooLarge, readBody, watchBody };

@@ -1,6 +1,6 @@
 'use strict';
 
-const { BodyTooLarge } = require('./body.js');
+const { BodyTooLarge, watchBody } = require('./body.js');
 const { StreamedResponse, isSerialization } = require('./errors.js');
 const { leased } = require('./leased.js');
 const { readOptions } = require('./options.js');
@@ -27,7 +27,8 @@ class Engine {
     }
 
     /**
-     * @param request { raw, method, url, field, readBody }: `raw` is the framework's request, for scope and route; readBody(limit) → promise of a Buffer
+     * @param request { raw, method, url, field, readBody, incoming }: `raw` is the framework's request, for scope and route; readBody(limit) → promise of
+     *     a Buffer; `incoming` is the request of Node from which the handler reads the body again, if it does
      * @param run (context) → promise of { response, error, passed }; called once at most
      * @returns the response to send, { status, headers, body }, or null if the handler passed the request on
      * @throws the handler's error, after the rollback; what the functions scope and route throw
@@ -62,9 +63,17 @@ class Engine {
             this.log('error', 'idem: could not read the body', error);
             return { outcome: 'reject', response: internalError() };
         }
+        let lost;
+        const loss = new Promise((resolve) => {
+            if (request.incoming && call.body.length > 0) watchBody(request.incoming, (error) => resolve(lost = { error }));
+        });
         const settled = async (context) => {
+            if (lost) return lost;
             try {
-                return await run(context);
+                if (this.lease === undefined) return await Promise.race([loss, run(context)]);
+                // The key must not be released while the handler works outside of the transaction.
+                const result = await run(context);
+                return lost && result.response?.status >= 400 ? lost : result;
             } catch (error) {
                 return { error };
             }

@@ -3,12 +3,20 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import http from 'node:http'
+import http2 from 'node:http2'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { bodyParser } from '@koa/bodyparser'
 import express from 'express'
+import Fastify from 'fastify'
 import { Idem } from 'idem-postgres'
 import { idempotency, keepRawBody } from 'idem-postgres/express'
+import { idempotency as fastifyPlugin } from 'idem-postgres/fastify'
+import { idempotency as koaMiddleware } from 'idem-postgres/koa'
+import Koa from 'koa'
 import pg from 'pg'
 import { post } from './server.js'
 
@@ -177,6 +185,130 @@ test('the parser after the middleware gets a body of any length, in pieces', () 
             assert.deepEqual(JSON.parse((await post(port, '/', { key: newKey(), body: 'x'.repeat(length) })).body), { length })
         }
     })
+})
+
+/** A promise, and what resolves it. */
+function event() {
+    let happen
+    const happened = new Promise((resolve) => { happen = resolve })
+    return [happened, happen]
+}
+
+test('a client that goes away before the handler has read the body: nothing is stored, and a repetition runs', { timeout: 20_000 }, async () => {
+    for (const [lease, moment] of [[undefined, 'claim'], [undefined, 'handler'], [30_000, 'claim'], [30_000, 'handler']]) {
+        const key = newKey(), item = `unread-${key}`, [reached, reach] = event(), [left, leave] = event()
+        const meet = async (here) => {
+            if (here !== moment) return
+            reach()
+            await left
+            await sleep(50) // for Node's parser to see it
+        }
+        const slow = Object.create(pool, { connect: { value: () => meet('claim').then(() => pool.connect()) } })
+        const app = express(), api = express.Router(), outcomes = [], [over, end] = event()
+        const options = { database: slow, scope: () => 'test', lease, logger: quiet, onOutcome: (outcome) => end(outcomes.push(outcome)) }
+        api.use((req, res, next) => meet('handler').then(() => next(), next))
+        api.use(express.json())
+        api.post('/', async (req, res) => {
+            if (!req.body) return res.status(400).end()
+            if (!lease) await insert(req.idem.client, item)
+            res.status(201).end()
+        })
+        app.use((req, res, next) => {
+            req.on('close', leave)
+            next()
+        })
+        app.use(idempotency(options)(api))
+        app.use((error, req, res, next) => res.status(500).end())
+        await withServer(app, async (port) => {
+            await assert.rejects(post(port, '/', { key, body: '{"a": 1}', cut: reached }))
+            await over
+            assert.deepEqual(outcomes.map(({ status }) => status), [undefined], `${lease} ${moment}`)
+            const again = await post(port, '/', { key, body: '{"a": 1}' })
+            assert.deepEqual([again.status, again.headers['idempotent-replayed']], [201, undefined])
+            if (!lease) assert.equal(await count(item), 1)
+        })
+    }
+})
+
+test('leased mode: a success without the body is stored though the client went away', { timeout: 20_000 }, async () => {
+    const key = newKey(), [reached, reach] = event(), [left, leave] = event(), [over, end] = event()
+    const handler = async (req, res) => {
+        req.on('close', leave)
+        reach()
+        await left
+        res.status(201).end()
+    }
+    await withServer(application({ lease: 30_000, onOutcome: () => end() }, handler), async (port) => {
+        await assert.rejects(post(port, '/', { key, body: '{}', cut: reached }))
+        await over
+        assert.equal((await post(port, '/', { key, body: '{}' })).headers['idempotent-replayed'], 'true')
+    })
+})
+
+/** The applications that answer POST / with the length of the body, by name: a server that is to listen. */
+const lengthServers = {
+    express() {
+        const app = express(), api = express.Router()
+        api.use(express.text({ type: () => true }))
+        api.post('/', (req, res) => res.json({ length: req.body?.length ?? 0 }))
+        return http.createServer(app.use(idempotency({ database: pool, scope: () => 'test', maxBody: 1000 })(api)))
+    },
+    koa(create) {
+        const app = new Koa()
+        app.use(koaMiddleware({ database: pool, scope: () => 'test', maxBody: 1000 }))
+        app.use(bodyParser({ enableTypes: ['text'], extendTypes: { text: ['*/*'] } }))
+        app.use((ctx) => { ctx.body = { length: ctx.request.body?.length ?? 0 } })
+        return create(app.callback())
+    },
+    async fastify(create) {
+        const app = Fastify({ serverFactory: create, http2: create === http2.createServer })
+        app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => done(null, body))
+        app.register(fastifyPlugin, { database: pool, scope: () => 'test', maxBody: 1000 })
+        app.register(async (shop) => { shop.post('/', async (request) => ({ length: request.body?.length ?? 0 })) })
+        await app.ready()
+        return app.server
+    },
+}
+
+test('an empty body in chunks is a body', { timeout: 20_000 }, async () => {
+    for (const [name, create] of Object.entries(lengthServers)) {
+        const server = await create(http.createServer)
+        await withServer({ listen: (...args) => server.listen(...args) }, async (port) => {
+            const socket = net.connect(port, '127.0.0.1')
+            socket.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nIdempotency-Key: ${newKey()}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`)
+            const [head] = await once(socket, 'data')
+            socket.destroy()
+            assert.match(head.toString(), /^HTTP\/1.1 200 /, name)
+        })
+    }
+})
+
+/** → { status, headers, body }, over HTTP/2 and without content-length. */
+async function post2(session, key, body, endStream = false) {
+    const stream = session.request({ ':method': 'POST', ':path': '/', 'content-type': 'text/plain', 'idempotency-key': key }, { endStream })
+    if (!endStream) stream.end(body)
+    const [headers] = await once(stream, 'response')
+    const chunks = []
+    for await (const chunk of stream) chunks.push(chunk)
+    return { status: headers[':status'], headers, body: Buffer.concat(chunks) }
+}
+
+test('over HTTP/2 a body without content-length is read, is a part of the fingerprint, and has its limit', { timeout: 20_000 }, async () => {
+    for (const name of ['koa', 'fastify']) {
+        const server = await lengthServers[name](http2.createServer)
+        server.listen(0, '127.0.0.1')
+        await once(server, 'listening')
+        const session = http2.connect(`http://127.0.0.1:${server.address().port}`)
+        const key = newKey()
+        assert.deepEqual(JSON.parse((await post2(session, newKey(), '', true)).body), { length: 0 }, name)
+        for (const body of ['', 'a', 'x'.repeat(1000)]) assert.deepEqual(JSON.parse((await post2(session, newKey(), body)).body), { length: body.length }, name)
+        assert.equal((await post2(session, key, 'first')).status, 200)
+        assert.equal((await post2(session, key, 'first')).headers['idempotent-replayed'], 'true')
+        assert.equal((await post2(session, key, 'other')).status, 422)
+        assert.equal((await post2(session, newKey(), 'x'.repeat(1001))).status, 413)
+        session.destroy()
+        server.close()
+    }
 })
 
 test('a route that the router does not have is the next one\'s, claims nothing, and is reported as passed', async () => {
