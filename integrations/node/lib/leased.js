@@ -52,15 +52,21 @@ async function leased(engine, call, run) {
     };
     const store = async (response) => {
         if (released) return response;
-        let isCommitting = false;
+        let isUnstored = false, isCommitting = false;
         try {
             await database.transaction(async (connection) => {
                 for (const work of withResponse) await work(connection.handle);
-                await statements.complete(connection, call, response, fence);
+                const isStored = await statements.complete(connection, call, response, fence);
+                isUnstored = !isStored && !(await statements.isCompleted(connection, call));
+                if (isUnstored) throw new Error('the scope does not store the status');
                 isCommitting = true;
             });
             return response;
         } catch (error) {
+            if (isUnstored) {
+                await tryRelease(engine, release);
+                return response;
+            }
             return storeFailed(engine, error, isCommitting);
         }
     };
@@ -81,14 +87,18 @@ async function finish(engine, result, { store, release }) {
     const { response } = result;
     const failed = result.passed || result.error;
     if (failed || engine.rollbackOn(response.status)) {
-        try {
-            await release();
-        } catch (error) {
-            engine.log('error', 'idem: the key could not be released; its lease will end', error);
-        }
+        await tryRelease(engine, release);
         return failed ? engine.afterFailure(result) : { outcome: 'run', response };
     }
     return { outcome: 'run', response: await store(response) };
+}
+
+async function tryRelease({ log }, release) {
+    try {
+        await release();
+    } catch (error) {
+        log('error', 'idem: the key could not be released; its lease will end', error);
+    }
 }
 
 // The handler has done its work. A repetition waits for the end of the lease, unless the COMMIT has succeeded.

@@ -12,6 +12,7 @@ class Statements {
     #complete;
     #renew;
     #release;
+    #state;
     #step;
     #steps;
 
@@ -25,6 +26,7 @@ class Statements {
         const held = '$1::text, $2::text::bigint';
         this.#renew = `SELECT 1 FROM ${idem}.idem_renew(${held}, $3::text::interval, scope => $4::text)`;
         this.#release = `SELECT 1 FROM ${idem}.idem_release(${held}, scope => $3::text)`;
+        this.#state = `SELECT state FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
         this.#step = `SELECT ${idem}.idem_step(${held}, $3::text, $4::text::jsonb, scope => $5::text) AS changed`;
         this.#steps = `SELECT steps::text AS steps FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
     }
@@ -43,8 +45,15 @@ class Statements {
         return { action: row.action, key: row.key, response: { status: row.status, headers, body: Buffer.from(row.body_bytes ?? '') } };
     }
 
+    /** → false if the response is not stored: it is too large, or in leased mode the scope does not store its status, and the key was released. */
     async complete(connection, { scope, field }, { status, headers, body }, fence = null) {
-        await connection.query(this.#complete, [scope, field, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
+        const [row] = await connection.query(this.#complete, [scope, field, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
+        return row.stored;
+    }
+
+    async isCompleted(connection, { scope, key }) {
+        const [row] = await connection.query(this.#state, [key, scope]);
+        return row?.state === 'completed';
     }
 
     async renew(connection, { scope, key }, fence, lease) {

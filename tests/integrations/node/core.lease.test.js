@@ -38,6 +38,10 @@ const handlers = {
         req.idem.withResponse((client) => client.query(`INSERT INTO orders (item) VALUES ('unavailable')`))
         res.status(503).end()
     },
+    async picky(req, res) {
+        req.idem.withResponse((client) => client.query('INSERT INTO orders (item) VALUES ($1)', [`picky ${req.query.status}`]))
+        res.status(Number(req.query.status)).send('x'.repeat(500))
+    },
     async mistakes(req, res) {
         await assert.rejects(req.idem.step(), TypeError)
         assert.throws(() => req.idem.withResponse(), TypeError)
@@ -108,6 +112,18 @@ test('a status that is rolled back releases the key', async () => {
         assert.deepEqual([response.status, response.headers['idempotent-replayed']], [503, undefined])
     }
     assert.equal(await count('unavailable'), 0)
+})
+
+test('a status that the scope does not store drops the work of withResponse; a response that is too large does not', async () => {
+    await pool.query(`SELECT idem.idem_http_scope_set('lease', unstored_statuses => '{429}')`)
+    await pool.query(`SELECT idem.idem_scope_set('lease', max_response_size => 200)`)
+    for (let repetition = 0; repetition < 2; repetition++) {
+        const response = await send('/picky?status=429', 'picky')
+        assert.deepEqual([response.status, response.headers['idempotent-replayed']], [429, undefined])
+    }
+    assert.deepEqual([(await send('/picky?status=201', 'large')).status, (await send('/picky?status=201', 'large')).headers['idempotent-replayed']], [201, 'true'])
+    await pool.query(`SELECT idem.idem_scope_drop('lease')`)
+    assert.deepEqual([await count('picky 429'), await count('picky 201')], [0, 1])
 })
 
 test('release() frees the key at once', async () => {
