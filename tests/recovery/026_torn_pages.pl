@@ -27,7 +27,17 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pageinspect');
 
 my $page_size = 8192;
 
-# Every page of idem's relations as it is in memory, and would be written now; those that were changed since the last checkpoint.
+sub on_disk
+{
+    my ($page) = @_;
+    open my $file, '<:raw', $page->{path} or die "could not open \"$page->{path}\": $!";
+    sysseek($file, $page->{offset}, 0);
+    sysread($file, my $bytes, $page_size) // die "could not read \"$page->{path}\": $!";
+    return $bytes . "\0" x ($page_size - length $bytes);
+}
+
+# Every page of idem's relations as it is in memory, and would be written now; those that were changed since the last checkpoint, and
+# not written since. (A checkpoint writes what is changed while it runs.)
 sub changed_pages
 {
     my @pages;
@@ -43,7 +53,7 @@ SQL
     }
     # What is written must be in the log before.
     $node->safe_psql('postgres', 'CREATE TEMP TABLE t (); CREATE TABLE flushed (); DROP TABLE flushed');
-    return @pages;
+    return grep { on_disk($_) ne $_->{new} } @pages;
 }
 
 # The same when the high-water marks are among them, which do not move with each call.
@@ -66,16 +76,14 @@ sub tear
     my %torn;
     foreach my $page (@pages)
     {
-        open my $file, '+<:raw', $page->{path} or die "could not open \"$page->{path}\": $!";
-        sysseek($file, $page->{offset}, 0);
-        sysread($file, my $old, $page_size) // die "could not read \"$page->{path}\": $!";
-        $old .= "\0" x ($page_size - length $old);
+        my $old = on_disk($page);
         my $half = rand() < 0.5 ? $page_size / 2 : 512 * (1 + int rand 15);
         my @parts = ([ 0, $half ], [ $half, $page_size - $half ]);
         my ($from, $length) = @{ $parts[ int rand 2 ] };
         my $page_torn = $old;
         substr($page_torn, $from, $length) = substr($page->{new}, $from, $length);
         next if $page_torn eq $old || $page_torn eq $page->{new};
+        open my $file, '+<:raw', $page->{path} or die "could not open \"$page->{path}\": $!";
         sysseek($file, $page->{offset}, 0);
         syswrite($file, $page_torn) == $page_size or die "could not write \"$page->{path}\": $!";
         close $file;
