@@ -210,6 +210,10 @@ final class Functions {
             return Answer.of(200, "[\"" + other.outcome() + "\", " + lease.steps().get("charge") + ", " + lease.isLost() + "]");
         });
         Tap.is(done.response(), "[\"IN_FLIGHT\", {\"c\": 1}, false]", "leased: the lease is renewed");
+        call(f -> f.begin(Claim.of("waited").lease(Duration.ofSeconds(3))));
+        Claim patient = Claim.of("waited").lease(Duration.ofSeconds(2)).wait(Duration.ofSeconds(20));
+        Tap.is(idem.leased(patient, lease -> Answer.of(200, "" + lease.isLost())).response(), "false",
+            "leased: a wait that is longer than the lease does not use it up");
         Tap.ok(idem.leased(Claim.of("leased").lease(SECONDS), lease -> { throw new IllegalStateException(); }).isReplayed(),
             "leased: a repetition is replayed");
         idem.leased(Claim.of("together").lease(SECONDS), lease -> idem.transaction(f -> {

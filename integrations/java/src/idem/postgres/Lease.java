@@ -21,12 +21,17 @@ public final class Lease {
     private boolean completed;
 
     /** @param granted System.nanoTime() before the claim */
-    Lease(DataSource pool, String schema, String scope, String key, long fence, Duration length, long granted) {
+    Lease(DataSource pool, String schema, String scope, String key, long fence, Duration length, long granted)
+        throws SQLException {
         this.pool = pool;
         this.schema = schema;
         this.scope = scope;
         this.key = key;
         this.fence = fence;
+        if (System.nanoTime() - granted > length.toNanos() / 3) { // the claim has waited for another holder
+            granted = System.nanoTime();
+            Transaction.single(pool, connection -> on(connection).renew(key, fence, length));
+        }
         heartbeat = new Heartbeat(pool, length, granted,
             connection -> on(connection).renew(key, fence, length) != null, () -> { });
     }
