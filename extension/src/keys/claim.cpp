@@ -6,9 +6,11 @@
 #include "keys/patience.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
+#include "server/pause.hpp"
 #include "server/transaction_block.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
+#include "storage/key_write_in_time.hpp"
 
 namespace idem {
 
@@ -17,22 +19,6 @@ namespace {
 using core::ClaimWrite;
 using core::Outcome;
 using core::State;
-
-Claimed outcome_of(Outcome outcome, core::Micros now) {
-    Claimed claimed;
-    claimed.outcome = outcome;
-    claimed.has_row = false;
-    claimed.at = now;
-    return claimed;
-}
-
-Claimed outcome_with(Outcome outcome, const KeyRow &row, const KeyVersion &version, core::Micros now) {
-    Claimed claimed = outcome_of(outcome, now);
-    claimed.has_row = true;
-    claimed.row = row;
-    claimed.version = version;
-    return claimed;
-}
 
 // One claim of one key. Each try either sets the outcome or requests another try.
 class Claim {
@@ -50,11 +36,11 @@ class Claim {
   private:
     // Most claims find no row, or one whose work is done. True: the outcome is known.
     bool decide_at_a_glance() {
-        const core::Micros now = clock_now();
         begin_look(table_);
-        const Glance seen = glance(table_, request_.scope, request_.key, now);
+        core::Micros now;
+        const Glance seen = glance(table_, request_.scope, request_.key, &now);
         const bool is_decided =
-            seen == Glance::absent ? insert(now) : seen == Glance::done && decide(outcome_of(Outcome::completed, now));
+            seen == Glance::absent ? insert(now) : seen == Glance::done && decide(Outcome::completed, now);
         end_look(table_);
         return is_decided;
     }
@@ -63,51 +49,66 @@ class Claim {
     bool try_once() {
         begin_look(table_);
         const Probe found = probe(table_, request_.scope, request_.key);
-        const core::Micros now = clock_now();
+        pause_at("claim probed");
         if (found.presence == Presence::absent) {
-            const bool is_decided = insert(now);
+            const bool is_decided = insert(found.at);
             end_look(table_);
             return is_decided;
         }
         if (found.presence == Presence::busy) {
             end_look(table_);
-            return !patience_.wait_for_commit(table_, found) && decide(outcome_of(Outcome::in_flight, now));
+            return !patience_.wait_for_commit(table_, found) && decide(Outcome::in_flight, found.at);
         }
         const KeyRow stored = read_row(table_, found);
         const core::KeyFacts facts = claim_facts(request_, found, stored);
-        const core::ClaimDecision decision = core::decide_claim(facts, {now, request_.lease != 0});
+        const core::ClaimDecision decision = decide_at(facts, found.at);
+        // A new retention is written in the look that found the window open.
         if (is_in_ring(found.version) && decision.write == ClaimWrite::restart) {
             require_in_snapshot(table_, found);
-            const Write write = replace(found.version, changed_key_row(stored, decision.write, request_, now), decision, now);
+            const Write write = write_over(stored, facts, found.version, found.at, false);
             end_look(table_);
             if (write == Write::busy && patience_.blocks_on_rows())
                 return wait_for_locker(found.version);
             return write == Write::done ||
-                   (write == Write::busy && !patience_.wait_for_row() && decide(outcome_of(Outcome::in_flight, now)));
+                   (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, found.at));
         }
         end_look(table_);
         if (decision.outcome == Outcome::in_flight) {
             // A wait for the own transaction would never end, and neither would one on a standby, whose snapshot stays.
             const bool may_wait = !found.own_transaction && !RecoveryInProgress();
-            return !(may_wait && patience_.wait_for_lease(facts.lease_until - now)) &&
-                   decide(outcome_with(decision.outcome, stored, found.version, now));
+            return !(may_wait && patience_.wait_for_lease(facts.lease_until - found.at)) &&
+                   decide(decision.outcome, stored, found.version, found.at);
         }
         require_in_snapshot(table_, found);
         if (!writes(decision.write))
-            return decide(outcome_with(decision.outcome, stored, found.version, now));
-        return change(found, stored, decision, now);
+            return decide(decision.outcome, stored, found.version, found.at);
+        return change(found, stored, facts, decision.write);
     }
 
-    bool decide(const Claimed &claimed) {
-        claimed_ = claimed;
+    core::ClaimDecision decide_at(const core::KeyFacts &facts, core::Micros now) const {
+        return core::decide_claim(facts, {now, request_.lease != 0});
+    }
+
+    bool decide(Outcome outcome, core::Micros now) {
+        claimed_.outcome = outcome;
+        claimed_.at = now;
         return true;
+    }
+
+    bool decide(Outcome outcome, const KeyRow &row, const KeyVersion &version, core::Micros now) {
+        claimed_.has_row = true;
+        claimed_.row = row;
+        claimed_.version = version;
+        return decide(outcome, now);
     }
 
     bool insert(core::Micros now) {
         prevent_unless_writable(request_.function);
-        const KeyRow row = new_key_row(request_, now);
+        KeyRow row;
         KeyVersion version;
-        return insert_key(table_, row, &version) && decide(outcome_with(Outcome::acquired, row, version, now));
+        return insert_key_in_time(table_, &version, &now,
+                                  [&](core::Micros at) -> const KeyRow & { return row = new_key_row(request_, at); }) &&
+               decide(Outcome::acquired, row, version, now);
     }
 
     // Always false: the caller tries again.
@@ -118,11 +119,17 @@ class Claim {
         return false;
     }
 
-    Write replace(KeyVersion version, const KeyRow &row, const core::ClaimDecision &decision, core::Micros now) {
+    // Writes what the state table says of the stored row.
+    Write write_over(const KeyRow &stored, const core::KeyFacts &facts, KeyVersion version, core::Micros now, bool wait) {
         prevent_unless_writable(request_.function);
-        const Write write = replace_key(table_, &version, row, false);
+        core::ClaimDecision decision;
+        KeyRow row;
+        const Write write = replace_key_in_time(table_, &version, &now, wait, [&](core::Micros at) -> const KeyRow & {
+            decision = decide_at(facts, at);
+            return row = changed_key_row(stored, decision.write, request_, at);
+        });
         if (write == Write::done)
-            decide(outcome_with(decision.outcome, row, version, now));
+            decide(decision.outcome, row, version, now);
         return write;
     }
 
@@ -131,24 +138,21 @@ class Claim {
         return write != ClaimWrite::none && (write != ClaimWrite::mark_in_doubt || (request_.records_doubt && !XactReadOnly));
     }
 
-    bool change(const Probe &found, const KeyRow &stored, const core::ClaimDecision &decision, core::Micros now) {
+    bool change(const Probe &found, const KeyRow &stored, const core::KeyFacts &facts, ClaimWrite change) {
         prevent_unless_writable(request_.function);
         KeyVersion version = found.version;
+        core::Micros now = found.at;
         bool blocks = patience_.blocks_on_rows();
         Write write = Write::done;
-        if (is_takeover_asserted(stored, decision.write)) {
+        if (is_takeover_asserted(stored, change)) {
             write = patience_.wait_for_asserters(table_, &version);
-            now = clock_now();
+            now = Max(now, clock_now());
             blocks = true; // the row lock is held, so nothing is left to wait for
         }
-        KeyRow row;
-        if (write == Write::done) {
-            row = changed_key_row(stored, decision.write, request_, now);
-            write = replace_key(table_, &version, row, blocks);
-        }
         if (write == Write::done)
-            return decide(outcome_with(decision.outcome, row, version, now));
-        return write == Write::busy && !patience_.wait_for_row() && decide(outcome_of(Outcome::in_flight, now));
+            write = write_over(stored, facts, version, now, blocks);
+        return write == Write::done ||
+               (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, now));
     }
 
     bool is_takeover_asserted(const KeyRow &stored, ClaimWrite write) const {
@@ -158,7 +162,7 @@ class Claim {
     const KeyTable &table_;
     const ClaimRequest &request_;
     Patience patience_;
-    Claimed claimed_;
+    Claimed claimed_{};
 };
 static_assert(std::is_trivially_destructible_v<Claim>);
 
@@ -230,9 +234,10 @@ void complete_claim(const KeyTable &table, const ClaimRequest &request, const Sc
         change_as_holder(call);
         return;
     }
-    KeyRow row = claimed.row;
     KeyVersion version = claimed.version;
-    set_completed(&row, call.response, policy, clock_now(), is_in_ring(version));
+    // The row is this transaction's, so that the write waits for nobody.
+    const KeyRow row = completed_row(claimed.row, call.response, policy, clock_now(), is_in_ring(version));
+    warn_unless_stored(call.response, policy);
     if (replace_key(table, &version, row, true) != Write::done)
         elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }

@@ -21,8 +21,17 @@ struct Candidate {
     int position; // in the array
 };
 
+// Millions of keys may be sorted.
+void check_for_interrupts_at_times() {
+    static constexpr unsigned kInterval = 4096;
+    static constinit unsigned calls = 0;
+    if (++calls % kInterval == 0)
+        check_for_interrupts();
+}
+
 // Bytewise order, as in the index. Equal keys are ordered by position, so that the first represents them all.
 bool sorts_before(const Candidate &left, const Candidate &right) {
+    check_for_interrupts_at_times();
     if (left.prefix != right.prefix)
         return left.prefix < right.prefix;
     const int order = compare_bytes(left.key, right.key);
@@ -42,6 +51,7 @@ Candidate *candidates_of(ArrayType *array, int *count) {
     auto *candidates =
         static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, Max(*count, 1) * sizeof(Candidate)));
     for (int i = 0; i < *count; i++) {
+        check_for_interrupts_at_times();
         if (nulls[i])
             raise_null_argument("key");
         const text *key = DatumGetTextPP(elements[i]);
@@ -55,6 +65,7 @@ Candidate *candidates_of(ArrayType *array, int *count) {
 int sort_unique(Candidate *candidates, int count) {
     std::sort(candidates, candidates + count, sorts_before);
     auto *end = std::unique(candidates, candidates + count, [](const Candidate &left, const Candidate &right) {
+        check_for_interrupts_at_times();
         return left.prefix == right.prefix && compare_bytes(left.key, right.key) == 0;
     });
     return static_cast<int>(end - candidates);
@@ -153,7 +164,6 @@ class BatchClaim {
         Chunk chunk;
         chunk.count = chunk.seen = 0;
         chunk.odd = nullptr;
-        const core::Micros now = clock_now();
         begin_look(table_);
         if (table_.places != nullptr)
             group_ = nullptr; // it was looked at during the last look
@@ -164,7 +174,7 @@ class BatchClaim {
             CHECK_FOR_INTERRUPTS();
             const Candidate *next = candidates + chunk.seen;
             if (group_ == nullptr || next >= group_ + group_size_)
-                glance_at(&prober, next, Min(count - chunk.seen, kKeysPerGroup), now);
+                glance_at(&prober, next, Min(count - chunk.seen, kKeysPerGroup));
             if (look_number(table_) != look) { // begin again: what was absent may be there now
                 look = look_number(table_);
                 chunk = {};
@@ -177,11 +187,11 @@ class BatchClaim {
         return chunk;
     }
 
-    void glance_at(Prober *prober, const Candidate *candidates, int count, core::Micros now) {
+    void glance_at(Prober *prober, const Candidate *candidates, int count) {
         const text *keys[kKeysPerGroup];
         for (int i = 0; i < count; i++)
             keys[i] = candidates[i].key;
-        glance_at_group(prober, table_, request_.scope, keys, count, now, glances_);
+        glance_at_group(prober, table_, request_.scope, keys, count, glances_);
         group_ = candidates;
         group_size_ = count;
     }
@@ -238,9 +248,12 @@ class BatchClaim {
         const text *keys[kMaxInsertedKeys];
         for (int i = 0; i < chunk.count; i++)
             keys[i] = chunk.absent[i]->key;
+        KeyTarget target;
+        if (!open_key_target(inserter_, &target))
+            return false;
         ClaimRequest first = request_;
         first.key = keys[0];
-        return insert_keys(inserter_, new_key_row(first, clock_now()), keys, chunk.count);
+        return insert_keys(inserter_, target, new_key_row(first, clock_now()), keys, chunk.count);
     }
 
     const KeyTable &table_;

@@ -4,7 +4,7 @@
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
 #include "server/writable.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_write_in_time.hpp"
 
 namespace {
 
@@ -18,6 +18,11 @@ struct Counter {
     int64 hits;
 };
 
+struct CounterRow {
+    Datum values[CounterColumn::count];
+    bool nulls[CounterColumn::count];
+};
+
 int64 one_more(int64 hits) {
     int64 sum;
     if (pg_add_s64_overflow(hits, 1, &sum))
@@ -26,8 +31,7 @@ int64 one_more(int64 hits) {
 }
 
 // Returns the counter with one more hit. A stored counter counts until its window ends.
-Counter next_counter(const KeyTable &table, const Probe &found, Micros window) {
-    const Micros now = clock_now();
+Counter next_counter(const KeyTable &table, const Probe &found, Micros window, Micros now) {
     if (found.presence == Presence::found) {
         const Micros expires_at = DatumGetTimestampTz(value_of(table, found, CounterColumn::expires_at));
         if (expires_at > now)
@@ -39,18 +43,22 @@ Counter next_counter(const KeyTable &table, const Probe &found, Micros window) {
 int64 count_hit(const KeyTable &table, const text *scope, const text *key, Micros window) {
     for (;; check_for_interrupts()) {
         const Probe found = probe_waiting(table, scope, key, kFunction);
-        const Counter counter = next_counter(table, found, window);
-        const Datum values[] = {TimestampTzGetDatum(counter.expires_at), Int64GetDatum(counter.hits), PointerGetDatum(scope),
-                                PointerGetDatum(key)};
-        const bool nulls[CounterColumn::count] = {};
+        Counter counter;
+        const auto compose = [&](Micros at) {
+            counter = next_counter(table, found, window, at);
+            return CounterRow{{TimestampTzGetDatum(counter.expires_at), Int64GetDatum(counter.hits), PointerGetDatum(scope),
+                               PointerGetDatum(key)},
+                              {}};
+        };
         KeyVersion version = found.version;
+        Micros now = found.at;
         if (found.presence == Presence::absent) {
-            if (insert_key(table, values, nulls, &version))
+            if (insert_key_in_time(table, &version, &now, compose))
                 return counter.hits;
             continue;
         }
         require_in_snapshot(table, found);
-        if (replace_key(table, &version, values, nulls, true) == Write::done)
+        if (replace_key_in_time(table, &version, &now, true, compose) == Write::done)
             return counter.hits;
     }
 }
@@ -61,7 +69,7 @@ SQL_FUNCTION(idem_hit) {
     const text *key = key_argument(fcinfo, 0);
     const text *scope = scope_argument(fcinfo, 2);
     const Micros window = retention(scope_policy(scope), optional_interval(fcinfo, 1));
-    deadline_after(clock_now(), window, "ttl");
+    check_deadline(window, "ttl");
     prevent_unless_writable(kFunction);
     const KeyTable table = open_keys(Access::write, KeySpace::counters, nullptr);
     const int64 hits = count_hit(table, scope, key, window);
@@ -81,7 +89,7 @@ SQL_FUNCTION(idem_hits) {
         const Datum expires_at = value_of(table, found, CounterColumn::expires_at);
         const Datum values[] = {value_of(table, found, CounterColumn::hits), expires_at};
         const bool nulls[lengthof(kTypes)] = {};
-        if (DatumGetTimestampTz(expires_at) > clock_now())
+        if (DatumGetTimestampTz(expires_at) > found.at)
             put_answer_row(rows, values, nulls);
     }
     close_keys(table);

@@ -8,6 +8,7 @@
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
+#include "storage/key_write_in_time.hpp"
 
 namespace idem {
 
@@ -66,30 +67,39 @@ bool is_new_step(const KeyRow &row, const HolderCall &call) {
     return decision == core::StepDecision::write;
 }
 
-void apply(KeyRow *row, const KeyVersion &version, const HolderCall &call) {
+// The row after the change.
+KeyRow changed_row(const KeyRow &stored, const KeyVersion &version, const HolderCall &call, core::Micros now) {
+    KeyRow row = stored;
     switch (call.change) {
     case Change::renew:
-        row->set(KeyColumn::lease_until, TimestampTzGetDatum(call.lease_until));
-        if (call.expires_at != 0)
-            row->set(KeyColumn::expires_at, TimestampTzGetDatum(call.expires_at));
+        row.set(KeyColumn::lease_until, TimestampTzGetDatum(deadline_after(now, call.lease, "lease")));
+        if (call.retention != 0)
+            row.set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, call.retention, "ttl")));
         break;
     case Change::step:
-        set_step(row, call.step, call.policy);
+        set_step(&row, call.step, call.policy);
         break;
     case Change::complete:
-        set_completed(row, call.response, call.policy, clock_now(), is_in_ring(version));
-        break;
+        return completed_row(stored, call.response, call.policy, now, is_in_ring(version));
     case Change::release:
-        set_released(row);
+        set_released(&row);
         break;
     }
+    return row;
 }
 
-// A lock is not released while other transactions assert its fence.
-Write wait_for_asserters(const KeyTable &table, const HolderCall &call, KeyVersion *version) {
-    if (!call.release_waits_for_asserters || call.change != Change::release)
-        return Write::done;
-    return lock_key(table, version, LockTupleExclusive, LockWaitBlock);
+// Whether the row is locked before the change. A lock is not released while other transactions assert its fence. The storage of
+// a large response takes so long that nobody could tell whether it has waited for the row.
+bool is_locked_first(const HolderCall &call) {
+    if (call.change == Change::release)
+        return call.release_waits_for_asserters;
+    return call.change == Change::complete && call.response.body != nullptr &&
+           response_size(call.response.body) > static_cast<int>(MaxHeapTupleSize);
+}
+
+Write lock_first(const KeyTable &table, const HolderCall &call, KeyVersion *version) {
+    return lock_key(table, version, call.change == Change::release ? LockTupleExclusive : LockTupleNoKeyExclusive,
+                    LockWaitBlock);
 }
 
 // No caller waits for a step, or for a response to the calling transaction's own work, which has no fence.
@@ -97,7 +107,7 @@ bool is_waited_for(const HolderCall &call) { return call.has_fence && call.chang
 
 } // namespace
 
-ChangeDecision try_change_as_holder(const HolderCall &call) {
+ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_until) {
     const KeyTable table = open_keys(Access::write, call.space, call.scope);
     ChangeDecision decision;
     for (;; check_for_interrupts()) {
@@ -106,9 +116,9 @@ ChangeDecision try_change_as_holder(const HolderCall &call) {
             decision = ChangeDecision::stale;
             break;
         }
-        KeyRow row = read_row(table, found);
-        decision = core::decide_change(facts_of(found, row, call), call.change);
-        if (decision == ChangeDecision::apply && call.change == Change::step && !is_new_step(row, call))
+        const KeyRow stored = read_row(table, found);
+        decision = core::decide_change(facts_of(found, stored, call), call.change);
+        if (decision == ChangeDecision::apply && call.change == Change::step && !is_new_step(stored, call))
             decision = ChangeDecision::no_op;
         if (decision == ChangeDecision::stale)
             break;
@@ -116,11 +126,25 @@ ChangeDecision try_change_as_holder(const HolderCall &call) {
         if (decision == ChangeDecision::no_op)
             break;
         prevent_unless_writable(call.function);
-        if (wait_for_asserters(table, call, &found.version) != Write::done)
+        KeyRow row;
+        const auto compose = [&](core::Micros at) -> const KeyRow & {
+            return row = changed_row(stored, found.version, call, at);
+        };
+        Write write;
+        if (is_locked_first(call)) {
+            write = lock_first(table, call, &found.version);
+            if (write == Write::done)
+                write = replace_key(table, &found.version, compose(clock_now()), true);
+        } else {
+            core::Micros now = found.at;
+            write = replace_key_in_time(table, &found.version, &now, true, compose);
+        }
+        if (write != Write::done)
             continue;
-        apply(&row, found.version, call);
-        if (replace_key(table, &found.version, row, true) != Write::done)
-            continue;
+        if (call.change == Change::complete)
+            warn_unless_stored(call.response, call.policy);
+        if (lease_until != nullptr)
+            *lease_until = row.time(KeyColumn::lease_until);
         if (is_waited_for(call))
             wake_waiters(call.space, call.scope, call.key);
         break;
@@ -131,8 +155,8 @@ ChangeDecision try_change_as_holder(const HolderCall &call) {
     return decision;
 }
 
-bool change_as_holder(const HolderCall &call) {
-    const ChangeDecision decision = try_change_as_holder(call);
+bool change_as_holder(const HolderCall &call, core::Micros *lease_until) {
+    const ChangeDecision decision = try_change_as_holder(call, lease_until);
     if (decision == ChangeDecision::stale)
         raise_stale(call.key, call.has_fence);
     return decision != ChangeDecision::no_op;
@@ -167,10 +191,10 @@ Response response_arguments(FunctionCallInfo fcinfo, int body_arg, int status_ar
 
 SQL_FUNCTION(idem_renew) {
     idem::HolderCall call = idem::holder_call(fcinfo, "idem_renew()", idem::Change::renew, 1, 3);
-    const idem::core::Micros span = PG_ARGISNULL(2) ? call.policy.lease : idem::lease_of(PG_GETARG_INTERVAL_P(2), "lease");
-    call.lease_until = idem::deadline_after(idem::clock_now(), span, "lease");
-    idem::change_as_holder(call);
-    PG_RETURN_TIMESTAMPTZ(call.lease_until);
+    call.lease = PG_ARGISNULL(2) ? call.policy.lease : idem::lease_of(PG_GETARG_INTERVAL_P(2), "lease");
+    idem::core::Micros lease_until = 0;
+    idem::change_as_holder(call, &lease_until);
+    PG_RETURN_TIMESTAMPTZ(lease_until);
 }
 
 SQL_FUNCTION(idem_complete) {

@@ -24,19 +24,19 @@ struct HolderCall {
     bool has_fence;
     int64 fence;
     Step step;                        // step
-    core::Micros lease_until;         // renew
-    core::Micros expires_at;          // renew: the end of the retention; 0: unchanged
+    core::Micros lease;               // renew: its length
+    core::Micros retention;           // renew: its length; 0: unchanged
     Response response;                // complete
     bool release_waits_for_asserters; // a release waits for transactions that lock the row FOR KEY SHARE
 };
 
 // Makes the change, and returns what was decided. Raises ID001 for a step that is done with another output. Waits for an
-// uncommitted change of the key by another transaction.
-core::ChangeDecision try_change_as_holder(const HolderCall &call);
+// uncommitted change of the key by another transaction. `lease_until`, or nullptr: the end of a renewed lease.
+core::ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_until = nullptr);
 
 // Makes the change. Returns false when there was nothing to change. Raises ID001 when the fence is stale, and as
 // try_change_as_holder.
-bool change_as_holder(const HolderCall &call);
+bool change_as_holder(const HolderCall &call, core::Micros *lease_until = nullptr);
 
 // The arguments that such a function has besides the change itself: the key comes first. Raises 22004 for a fence that is null,
 // unless the change is `complete`.

@@ -112,31 +112,38 @@ bool is_stored(const Response &response, const ScopePolicy &policy) {
     return response.body == nullptr || response_size(response.body) <= policy.max_response_size;
 }
 
-void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now, bool is_in_ring) {
-    // The retention restarts, with the length that the claim set.
-    const core::Micros expires_at = row->time(KeyColumn::expires_at);
+KeyRow completed_row(const KeyRow &stored, const Response &response, const ScopePolicy &policy, core::Micros now,
+                     bool is_in_ring) {
+    KeyRow row = stored;
+    const core::Micros expires_at = row.time(KeyColumn::expires_at);
     if (expires_at != core::kForever && !is_in_ring) {
-        const core::Micros span = expires_at - row->time(KeyColumn::created_at);
-        row->set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, span, "ttl")));
+        // A response may be replaced by a later one in the same transaction.
+        const AttrNumber start = row.is_null(KeyColumn::completed_at) ? KeyColumn::created_at : KeyColumn::completed_at;
+        row.set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, expires_at - row.time(start), "ttl")));
     }
-    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
-    row->set_null(KeyColumn::lease_until);
-    if (!row->is_null(KeyColumn::fence))
-        row->set(KeyColumn::completed_at, TimestampTzGetDatum(now));
-    row->set_null(KeyColumn::status_code);
+    row.set(KeyColumn::state, CharGetDatum(static_cast<char>(State::completed)));
+    row.set_null(KeyColumn::lease_until);
+    row.set(KeyColumn::completed_at, TimestampTzGetDatum(now));
+    row.set_null(KeyColumn::status_code);
     if (response.has_status_code)
-        row->set(KeyColumn::status_code, Int32GetDatum(response.status_code));
-    row->set_null(KeyColumn::response);
-    row->set_null(KeyColumn::response_omitted);
+        row.set(KeyColumn::status_code, Int32GetDatum(response.status_code));
+    row.set_null(KeyColumn::response);
+    row.set_null(KeyColumn::response_omitted);
     if (response.body == nullptr)
-        return;
+        return row;
     if (is_stored(response, policy)) {
-        row->set(KeyColumn::response, PointerGetDatum(response.body));
-        return;
+        row.set(KeyColumn::response, PointerGetDatum(response.body));
+        return row;
     }
-    row->set(KeyColumn::response_omitted, BoolGetDatum(true));
+    row.set(KeyColumn::response_omitted, BoolGetDatum(true));
     if (response.fallback != nullptr && response_size(response.fallback) <= policy.max_response_size)
-        row->set(KeyColumn::response, PointerGetDatum(response.fallback));
+        row.set(KeyColumn::response, PointerGetDatum(response.fallback));
+    return row;
+}
+
+void warn_unless_stored(const Response &response, const ScopePolicy &policy) {
+    if (is_stored(response, policy))
+        return;
     ereport(WARNING,
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),
              errdetail("It has %d bytes; the scope allows %d.", response_size(response.body), policy.max_response_size),

@@ -28,9 +28,13 @@ int response_size(const Jsonb *body);
 // Whether the response is within the scope's limit, and so can be replayed.
 bool is_stored(const Response &response, const ScopePolicy &policy);
 
-// Makes `row` completed with this response. Its retention starts again, unless it is in a ring. A body over the scope's limit
-// is left out, with a warning.
-void set_completed(KeyRow *row, const Response &response, const ScopePolicy &policy, core::Micros now, bool is_in_ring);
+// The row, completed with this response. Its retention starts again, with the length that the claim gave it, unless it is in a
+// ring. A body over the scope's limit is left out.
+KeyRow completed_row(const KeyRow &stored, const Response &response, const ScopePolicy &policy, core::Micros now,
+                     bool is_in_ring);
+
+// Warns of a body that completed_row leaves out.
+void warn_unless_stored(const Response &response, const ScopePolicy &policy);
 
 // Makes `row` released: free for the next attempt.
 void set_released(KeyRow *row);

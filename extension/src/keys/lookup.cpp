@@ -59,7 +59,7 @@ bool find_live(const KeyTable &table, const text *scope, const text *key, const 
         return false;
     *row = read_row(table, found);
     const core::KeyFacts facts = facts_of(*row, found.own_transaction, policy.manual_on_lease_expiry);
-    return !core::is_expired(facts, clock_now());
+    return !core::is_expired(facts, found.at);
 }
 
 } // namespace

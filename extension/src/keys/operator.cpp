@@ -6,7 +6,7 @@
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "storage/fence.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_write_in_time.hpp"
 
 namespace {
 
@@ -25,8 +25,8 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
         prevent_unless_writable("idem_forget()");
         require_in_snapshot(table, found);
         const core::KeyFacts facts = facts_of(read_row(table, found), found.own_transaction, policy.manual_on_lease_expiry);
-        was_live = !core::is_expired(facts, clock_now());
         if (delete_key(table, &found.version) == Write::done) {
+            was_live = !core::is_expired(facts, clock_now()); // it may have waited
             wake_waiters(KeySpace::keys, scope, key);
             break;
         }
@@ -72,20 +72,24 @@ void resolve(const text *scope, const text *key, const ScopePolicy &policy, Reso
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("there is no key \"%s\"", text_to_cstring(key))));
         KeyRow row = read_row(table, found);
-        const Micros now = clock_now();
+        Micros now = found.at;
         require_abandoned(row, key, now);
         prevent_unless_writable("idem_resolve()");
         require_in_snapshot(table, found);
         // The holder may still be running. The new fence makes its changes stale.
         row.set(KeyColumn::fence, Int64GetDatum(next_fence(DatumGetInt64(row.get(KeyColumn::fence)))));
-        if (resolution == Resolution::completed)
-            set_completed(&row, response, policy, now, is_in_ring(found.version));
-        else
+        if (resolution == Resolution::released)
             set_released(&row);
-        if (replace_key(table, &found.version, row, true) == Write::done)
+        const auto compose = [&](Micros at) {
+            return resolution == Resolution::released ? row
+                                                      : completed_row(row, response, policy, at, is_in_ring(found.version));
+        };
+        if (replace_key_in_time(table, &found.version, &now, true, compose) == Write::done)
             break;
     }
     close_keys(table);
+    if (resolution == Resolution::completed)
+        warn_unless_stored(response, policy);
 }
 
 bool redact(const text *scope, const text *key) {

@@ -26,7 +26,7 @@ Micros retention_after(Micros lease) { return Min(lease, core::kForever - kReten
 // The lease's length: the argument `ttl`, else the scope's lease.
 Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
     const Micros lease = PG_ARGISNULL(arg) ? policy.lease : lease_of(PG_GETARG_INTERVAL_P(arg), "ttl");
-    deadline_after(clock_now(), lease, "ttl");
+    check_deadline(lease, "ttl");
     return lease;
 }
 
@@ -132,10 +132,8 @@ SQL_FUNCTION(idem_lock) {
 
 SQL_FUNCTION(idem_lock_renew) {
     HolderCall call = holder_call(fcinfo, "idem_lock_renew()", core::Change::renew, 3);
-    const Micros lease = lease_argument(fcinfo, 2, call.policy);
-    const Micros now = clock_now();
-    call.lease_until = deadline_after(now, lease, "ttl");
-    call.expires_at = deadline_after(now, retention_after(lease), "ttl");
+    call.lease = lease_argument(fcinfo, 2, call.policy);
+    call.retention = retention_after(call.lease);
     PG_RETURN_BOOL(try_change_as_holder(call) != core::ChangeDecision::stale);
 }
 

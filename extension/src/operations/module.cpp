@@ -26,6 +26,7 @@ int sweep_workers = 1;
 char *databases = nullptr;
 int outbox_max_attempts = 16;
 bool outbox_notify = true;
+bool index_descent = true;
 
 } // namespace idem::settings
 
@@ -83,6 +84,9 @@ void define_settings() {
     DefineCustomBoolVariable("idem.outbox_notify", "Wake relays by NOTIFY when messages are published.",
                              "Transactions that notify commit one after the other, and cannot be prepared.", &outbox_notify,
                              outbox_notify, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    DefineCustomBoolVariable("idem.index_descent", "Find keys by idem's own descent of the B-tree.",
+                             "Off: by the server's index scan, which is slower.", &index_descent, index_descent, PGC_SUSET, 0,
+                             nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("idem");
 }
 

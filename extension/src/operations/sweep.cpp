@@ -304,7 +304,7 @@ SweepOptions options_of(FunctionCallInfo fcinfo) {
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("batch must be positive")));
     if (options.pause < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pause must not be negative")));
-    deadline_after(clock_now(), options.pause, "pause");
+    check_deadline(options.pause, "pause");
     return options;
 }
 

@@ -87,12 +87,13 @@ void complete_dedups(const KeyTable &table, ClaimRequest *request, const ScopePo
 
 // --- Rows -------------------------------------------------------------------------------------------------------------------
 
-HeapTuple row_of(const HeapTable &table, const text *topic, const NewMessage &message, int64 id) {
+HeapTuple row_of(const HeapTable &table, const text *topic, const NewMessage &message, int64 id, core::Micros now) {
     Datum values[MessageColumn::count] = {};
     bool nulls[MessageColumn::count] = {};
     values[MessageColumn::id - 1] = Int64GetDatum(id);
-    values[MessageColumn::due_at - 1] = TimestampTzGetDatum(message.due_at);
-    nulls[MessageColumn::due_at - 1] = message.due_at == 0;
+    nulls[MessageColumn::due_at - 1] = message.delay == 0;
+    if (message.delay != 0)
+        values[MessageColumn::due_at - 1] = TimestampTzGetDatum(deadline_after(now, message.delay, "delay"));
     nulls[MessageColumn::returned_by - 1] = true;
     values[MessageColumn::failures - 1] = Int32GetDatum(0);
     values[MessageColumn::topic - 1] = PointerGetDatum(topic);
@@ -110,10 +111,12 @@ bool insert_new(const text *topic, const NewMessage *messages, int count, const 
     auto *rows = static_cast<HeapTuple *>(palloc(Max(count, 1) * sizeof(HeapTuple)));
     int new_rows = 0;
     for (int i = 0; i < count; i++)
-        if (!is_old[i]) {
+        if (!is_old[i])
             ids[i] = next_id();
-            rows[new_rows++] = row_of(table, topic, messages[i], ids[i]);
-        }
+    const core::Micros now = clock_now();
+    for (int i = 0; i < count; i++)
+        if (!is_old[i])
+            rows[new_rows++] = row_of(table, topic, messages[i], ids[i], now);
     insert_rows(table, rows, new_rows);
     close_heap(table);
     return new_rows > 0;
@@ -121,11 +124,12 @@ bool insert_new(const text *topic, const NewMessage *messages, int count, const 
 
 } // namespace
 
-core::Micros due_after(const Interval *delay) {
+core::Micros delay_of(const Interval *delay) {
     const core::Micros span = span_of(delay, "delay");
     if (span < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delay must not be negative")));
-    return span == 0 ? 0 : deadline_after(clock_now(), span, "delay");
+    check_deadline(span, "delay");
+    return span;
 }
 
 const text *dedup_key(const text *topic, const text *dedup_id) {

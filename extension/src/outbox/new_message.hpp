@@ -9,12 +9,12 @@ struct NewMessage {
     const text *key; // or nullptr
     Datum payload;
     Datum headers;         // 0: none
-    core::Micros due_at;   // 0: immediately
+    core::Micros delay;    // from its insertion on; 0: none
     const text *dedup_key; // idem_key(topic, dedup_id); nullptr: published whatever was published before
 };
 
-// The delay of a message from now on, as the time at which it is due: 22023 when it is negative or infinite. 0: immediately.
-core::Micros due_after(const Interval *delay);
+// The delay of a message: 22023 when it is negative or infinite.
+core::Micros delay_of(const Interval *delay);
 
 // The key under which a dedup_id of the topic is claimed: 22023 when it is empty or too long.
 const text *dedup_key(const text *topic, const text *dedup_id);

@@ -41,10 +41,10 @@ const text *text_of_member(const Members &member, int number) {
 
 Datum json_of_member(Members *member) { return JsonbPGetDatum(JsonbValueToJsonb(&member->value)); }
 
-core::Micros due_of_member(const Members &member, int number) {
+core::Micros delay_of_member(const Members &member, int number) {
     const Datum delay = DirectFunctionCall3(interval_in, CStringGetDatum(text_to_cstring(text_of_member(member, number))),
                                             ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-    return due_after(DatumGetIntervalP(delay));
+    return delay_of(DatumGetIntervalP(delay));
 }
 
 // REQUIRES: an object.
@@ -66,7 +66,7 @@ NewMessage new_message_of(const text *topic, JsonbContainer *object, int number)
         } else if (name == "headers") {
             message.headers = json_of_member(&member);
         } else if (name == "delay") {
-            message.due_at = due_of_member(member, number);
+            message.delay = delay_of_member(member, number);
         } else {
             message.dedup_key = dedup_key(topic, text_of_member(member, number));
         }
@@ -108,7 +108,7 @@ SQL_FUNCTION(idem_publish) {
         check_key(message.key);
     message.headers = PG_ARGISNULL(Argument::headers) ? Datum{0} : PG_GETARG_DATUM(Argument::headers);
     if (!PG_ARGISNULL(Argument::delay))
-        message.due_at = due_after(PG_GETARG_INTERVAL_P(Argument::delay));
+        message.delay = delay_of(PG_GETARG_INTERVAL_P(Argument::delay));
     if (!PG_ARGISNULL(Argument::dedup_id))
         message.dedup_key = dedup_key(topic, PG_GETARG_TEXT_PP(Argument::dedup_id));
     prevent_unless_writable("idem_publish()");

@@ -48,12 +48,12 @@ void split(const Lease &part, const Numbers &ids, Lease *renewed, Lease *others)
 }
 
 // Returns how many of the messages `ids` the part holds, and holds longer now. REQUIRES: it is locked.
-int renew_part(const HeapTable &leases, const Lease &part, const Numbers &ids, Micros lease_until) {
+int renew_part(const HeapTable &leases, const Lease &part, const Numbers &ids, Micros span) {
     Lease renewed = without_messages(part), others = without_messages(part);
     split(part, ids, &renewed, &others);
     if (renewed.ids.count == 0)
         return 0;
-    renewed.lease_until = lease_until;
+    renewed.lease_until = deadline_after(clock_now(), span, "lease");
     replace_lease(leases, part, renewed, others);
     return renewed.ids.count;
 }
@@ -73,7 +73,7 @@ SQL_FUNCTION(idem_outbox_renew) {
     int renewed = 0;
     Lease part;
     for (int32 from = 0; renewed < ids.count && lock_part(leases, fence, ids, from, &part); from = part.part + 1)
-        renewed += renew_part(leases, part, ids, deadline_after(clock_now(), span, "lease"));
+        renewed += renew_part(leases, part, ids, span);
     close_heap(leases);
     CommandCounterIncrement();
     PG_RETURN_INT32(renewed);

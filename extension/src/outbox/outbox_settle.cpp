@@ -96,7 +96,7 @@ Micros delay_argument(FunctionCallInfo fcinfo) {
     if (delay < 0)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry_after must not be negative"),
                         errhint("Use '0' for at once, NULL for a rest that grows with the failures.")));
-    (void)deadline_after(clock_now(), delay, "retry_after");
+    check_deadline(delay, "retry_after");
     return delay;
 }
 
@@ -118,12 +118,11 @@ SQL_FUNCTION(idem_outbox_nack) {
     const bool backs_off = PG_ARGISNULL(Argument::retry_after);
     const Micros fixed_delay = backs_off ? 0 : delay_argument(fcinfo);
     prevent_unless_writable("idem_outbox_nack()");
-    const Micros now = clock_now();
     PG_RETURN_INT32(settle(
         ids, fence,
         [&](const HeapTable &messages, TupleTableSlot *slot) {
             const Micros delay = backs_off ? core::backoff(read_message(slot).failures + 1) : fixed_delay;
-            const Micros due_at = delay == 0 ? 0 : deadline_after(now, delay, "retry_after");
+            const Micros due_at = delay == 0 ? 0 : deadline_after(clock_now(), delay, "retry_after");
             return return_message(messages, slot, fence, due_at, Failure::nacked);
         },
         [&](const text *topic) {

@@ -184,9 +184,9 @@ void choose_messages(TakeCall *call, const AnswerRows &result) {
 void take(TakeCall *call, Micros span, const AnswerRows &result) {
     const LOCKTAG topic_lock = topic_tag(call->topic);
     (void)LockAcquire(&topic_lock, ExclusiveLock, false, false);
-    call->now = clock_now();
     call->messages = open_messages();
     call->leases = open_leases();
+    call->now = clock_now();
     read_leases(call);
     choose_messages(call, result);
     if (call->new_lease.ids.count > 0) {

@@ -10,7 +10,7 @@
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
 #include "server/writable.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_write_in_time.hpp"
 
 namespace {
 
@@ -86,21 +86,21 @@ BucketState bucket_state(const KeyTable &table, const Probe &found) {
 Admission admit(const KeyTable &table, const Request &request) {
     for (;; check_for_interrupts()) {
         const Probe found = probe_waiting(table, request.scope, request.name, kFunction);
-        const Micros now = clock_now();
-        if (found.presence == Presence::absent) {
-            const Admission admission = core::admit(request.bucket, {0, now}, now, request.cost);
-            const RateRow row(request, admission.state);
-            KeyVersion version;
-            if (insert_key(table, row.values, row.nulls, &version))
-                return admission;
-            continue;
-        }
-        const Admission admission = core::admit(request.bucket, bucket_state(table, found), now, request.cost);
+        const bool is_new = found.presence == Presence::absent;
+        Micros now = found.at;
+        const auto admit_at = [&](Micros at) {
+            return core::admit(request.bucket, is_new ? BucketState{0, at} : bucket_state(table, found), at, request.cost);
+        };
+        Admission admission = admit_at(now);
         if (!admission.allowed && !admission.clock_was_set_back)
             return admission;
-        const RateRow row(request, admission.state);
+        const auto compose = [&](Micros at) {
+            admission = admit_at(at);
+            return RateRow(request, admission.state);
+        };
         KeyVersion version = found.version;
-        if (replace_key(table, &version, row.values, row.nulls, true) == Write::done)
+        if (is_new ? insert_key_in_time(table, &version, &now, compose)
+                   : replace_key_in_time(table, &version, &now, true, compose) == Write::done)
             return admission;
     }
 }

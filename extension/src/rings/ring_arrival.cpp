@@ -12,37 +12,40 @@ namespace {
 
 using namespace idem;
 
+// Until this transaction ends, no session looks into the ring's windows, and the sweeper neither fills one nor lets one expire.
 // Each transaction tells the other sessions, whether the window is in the filter or not: one that was rolled back may have
-// taken it out and told nobody. REQUIRES: the window is sealed, or the ring is not registered.
-void tell_sessions(Oid map) {
+// taken it out and told nobody.
+void stop_looks(Oid map) {
     LockRelationOid(map, ExclusiveLock);
     CacheInvalidateRelcacheByRelid(map);
 }
 
-void take_out_of_filter(int ring, int window, bool is_sealed) {
-    const Oid map = get_relname_relid(map_name(ring), extension().schema);
+void take_out_of_filter(int ring, int window, Oid map) {
     const Oid index = get_relname_relid(filter_name(ring), extension().schema);
-    if (!OidIsValid(map))
-        return;
-    if (is_sealed)
-        tell_sessions(map);
     if (!OidIsValid(index))
         return;
     Relation filter = index_open(index, AccessShareLock);
     if (is_slice_in_use(filter, window)) {
-        tell_sessions(map);
+        stop_looks(map);
         drop_slice(filter, window);
     }
     index_close(filter, NoLock);
 }
 
+// The window as the map has it now.
+core::Window window_in_use(int id, int number, const char *name) {
+    const Ring &ring = ring_now(id);
+    if (number >= ring.windows || !core::is_looked_in(ring.window[number].state.state))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("window \"%s\" is not in use", name),
+                        errdetail("No claim would find a row that is inserted there.")));
+    return ring.window[number].state;
+}
+
 // The row may be retained for longer than all others.
-void forget_until(const Ring &ring, int window) {
-    if (!ring.window[window].state.has_until())
-        return;
+void forget_until(int ring, int window) {
     const SqlArgument number = {INT2OID, Int16GetDatum(static_cast<int16>(window)), false};
     (void)run_as_owner(
-        psprintf("UPDATE %s SET until = NULL WHERE number OPERATOR(pg_catalog.=) $1", qualified_name(map_name(ring.id))),
+        psprintf("UPDATE %s SET until = NULL WHERE number OPERATOR(pg_catalog.=) $1", qualified_name(map_name(ring))),
         &number, 1);
 }
 
@@ -58,15 +61,20 @@ SQL_FUNCTION(idem_ring_row_arrived) {
     if (!is_named_as_window(RelationGetRelid(call->tg_relation), &id, &number))
         raise_not_as_installed(name, "It is not a window of a ring.");
     const Datum row = PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(call->tg_event) ? call->tg_newtuple : call->tg_trigtuple);
+    const Oid map = get_relname_relid(map_name(id), extension().schema);
     if (!is_registered(id)) { // a restore that has not come to the registry yet; no claim looks here before it has
-        take_out_of_filter(id, number, true);
+        if (OidIsValid(map)) {
+            stop_looks(map);
+            take_out_of_filter(id, number, map);
+        }
         return row;
     }
-    const Ring &ring = ring_now(id);
-    if (number >= ring.windows || !core::is_looked_in(ring.window[number].state.state))
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("window \"%s\" is not in use", name),
-                        errdetail("No claim would find a row that is inserted there.")));
-    take_out_of_filter(id, number, ring.window[number].state.state == core::WindowState::sealed);
-    forget_until(ring, number);
+    // The executor's lock on the window keeps an open one from being filled; a sealed one may expire until the map is locked.
+    if (window_in_use(id, number, name).state == core::WindowState::sealed) {
+        stop_looks(map);
+        if (window_in_use(id, number, name).has_until())
+            forget_until(id, number);
+    }
+    take_out_of_filter(id, number, map);
     return row;
 }

@@ -1,6 +1,7 @@
 #include "rings/ring_filling.hpp"
 
 #include "server/compat.hpp"
+#include "server/pause.hpp"
 #include "server/random.hpp"
 #include "storage/key_space.hpp"
 #include "storage/page_rows.hpp"
@@ -159,8 +160,11 @@ Filled fill_filter(const Ring &ring, int window) {
             const Contents contents = read_window(table);
             const FilterShape shape = grow_filter(filter, contents.keys);
             const float4 false_positives = write_slices(filter, table, shape, state.seed, window);
-            if (publish_slice(filter, window, token, {file, contents.keys, false_positives}))
+            // Rows that come other than by a claim wait for the map from here to the commit, and then find the window's `until`.
+            if (ConditionalLockRelationOid(ring.map, RowExclusiveLock) &&
+                publish_slice(filter, window, token, {file, contents.keys, false_positives}))
                 filled = {Filling::done, Max(contents.until, core::Micros{1})};
+            pause_at("slice published");
         }
     }
     index_close(filter, NoLock);

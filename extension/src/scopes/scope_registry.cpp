@@ -82,9 +82,9 @@ constexpr Oid kArgumentTypes[Argument::count] = {TEXTOID, INTERVALOID, BOOLOID, 
 
 void check_values(FunctionCallInfo fcinfo) {
     if (!PG_ARGISNULL(Argument::ttl))
-        deadline_after(clock_now(), positive_span_of(PG_GETARG_INTERVAL_P(Argument::ttl), "ttl"), "ttl");
+        check_deadline(positive_span_of(PG_GETARG_INTERVAL_P(Argument::ttl), "ttl"), "ttl");
     if (!PG_ARGISNULL(Argument::lease))
-        deadline_after(clock_now(), lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
+        check_deadline(lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease"), "lease");
     if (!PG_ARGISNULL(Argument::response_ttl))
         (void)positive_span_of(PG_GETARG_INTERVAL_P(Argument::response_ttl), "response_ttl");
     if (!PG_ARGISNULL(Argument::on_lease_expiry)) {

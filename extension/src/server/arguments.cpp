@@ -100,6 +100,8 @@ core::Micros deadline_after(core::Micros now, core::Micros span, const char *nam
     return *end;
 }
 
+void check_deadline(core::Micros span, const char *name) { (void)deadline_after(clock_now(), span, name); }
+
 core::Micros wait_argument(FunctionCallInfo fcinfo, int arg) {
     if (PG_ARGISNULL(arg))
         return 0;

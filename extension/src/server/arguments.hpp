@@ -1,8 +1,7 @@
 // Reading SQL arguments: each function checks one kind of argument and raises the contract's error for it.
 #pragma once
 
-#include "core/key_state.hpp"
-#include "server/pg.hpp"
+#include "server/clock.hpp"
 
 namespace idem {
 
@@ -44,24 +43,12 @@ core::Micros lease_of(const Interval *interval, const char *name);
 
 // `now + span` as a timestamp: 22023 when it exceeds the largest timestamp.
 core::Micros deadline_after(core::Micros now, core::Micros span, const char *name);
+// Raises the same error for a span that is used later.
+void check_deadline(core::Micros span, const char *name);
 
 // The optional argument `wait` as the time until which the call may wait; 0, also when it is NULL, means no wait. 22023 when
 // negative.
 core::Micros wait_argument(FunctionCallInfo fcinfo, int arg);
-
-// Database time in microseconds, as a timestamptz; 'infinity' is core::kForever.
-inline core::Micros clock_now() { return GetCurrentTimestamp(); }
-
-// From 1970, where other clocks begin, to the time that is 0 here.
-inline constexpr core::Micros kMicrosFrom1970 = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-
-// A clock in microseconds for durations within one process. A change of the system time does not affect it. It is not the
-// server's instr_time, which PostgreSQL 19 may read from another clock after a change of timing_clock_source.
-inline core::Micros monotonic_now() {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
-}
 
 // The microseconds that remain of a wait returned by wait_argument: core::kForever if it has no limit, 0 or less if it is over.
 inline core::Micros time_left(core::Micros wait_until) {

@@ -16,5 +16,6 @@ extern int sweep_workers;
 extern char *databases; // names separated by commas
 extern int outbox_max_attempts;
 extern bool outbox_notify;
+extern bool index_descent;
 
 } // namespace idem::settings

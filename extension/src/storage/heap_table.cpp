@@ -222,11 +222,13 @@ namespace {
 
 // Inserts the rows without index entries. Sets their positions.
 void multi_insert(RowBatch *batch, HeapTuple *rows, int count) {
+    // A slot that owns its row is not copied by heap_multi_insert. The row is the caller's again afterwards.
     for (int i = 0; i < count; i++)
-        ExecStoreHeapTuple(rows[i], batch->slots[i], false);
+        ExecStoreHeapTuple(rows[i], batch->slots[i], true);
     heap_multi_insert(batch->table.relation, batch->slots, count, GetCurrentCommandId(true), 0, nullptr);
     for (int i = 0; i < count; i++) {
         rows[i]->t_self = batch->slots[i]->tts_tid;
+        batch->slots[i]->tts_flags &= ~TTS_FLAG_SHOULDFREE;
         ExecClearTuple(batch->slots[i]);
     }
 }

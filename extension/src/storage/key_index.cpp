@@ -2,6 +2,7 @@
 
 #include "server/bytes.hpp"
 #include "server/compat.hpp"
+#include "server/settings.hpp"
 
 namespace idem {
 
@@ -375,7 +376,7 @@ void open_cursor(IndexCursor *cursor, Relation table, Relation index) {
     cursor->wanted.scope = nullptr;
     BTScanInsert search = &cursor->search;
     _bt_metaversion(index, &search->heapkeyspace, &search->allequalimage);
-    cursor->is_searchable = search->heapkeyspace;
+    cursor->is_searchable = search->heapkeyspace && settings::index_descent;
     search->anynullkeys = false;
     search->nextkey = false;
     compat_search_forward(search);

@@ -1,7 +1,7 @@
 #include "storage/key_store.hpp"
 
-#include "server/arguments.hpp"
 #include "server/bytes.hpp"
+#include "server/clock.hpp"
 #include "server/compat.hpp"
 #include "server/lock_patience.hpp"
 #include "server/writable.hpp"
@@ -467,9 +467,13 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
     });
 }
 
-void glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                      core::Micros now, Glance *glances) {
-    while (!try_glance_at_places(prober, table, scope, keys, count, now, glances)) {
+// Returns the time of the look.
+core::Micros glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                              Glance *glances) {
+    for (;;) {
+        const core::Micros now = clock_now();
+        if (try_glance_at_places(prober, table, scope, keys, count, now, glances))
+            return now;
         end_probing(prober);
         await_window(table.places);
     }
@@ -477,30 +481,31 @@ void glance_at_places(Prober *prober, const KeyTable &table, const text *scope, 
 
 } // namespace
 
-Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now) {
+Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros *at) {
     if (RecoveryInProgress())
         return Glance::other;
     Prober prober;
     prober.table = nullptr;
     Glance result;
     if (table.places != nullptr) {
-        glance_at_places(&prober, table, scope, &key, 1, now, &result);
+        *at = glance_at_places(&prober, table, scope, &key, 1, &result);
     } else {
         begin_probing(&prober, table);
-        result = glance_of(look_at(&prober, scope, key, now));
+        *at = clock_now();
+        result = glance_of(look_at(&prober, scope, key, *at));
     }
     end_probing(&prober);
     return result;
 }
 
 void glance_at_group(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                     core::Micros now, Glance *glances) {
+                     Glance *glances) {
     if (table.places != nullptr)
-        return glance_at_places(prober, table, scope, keys, count, now, glances);
+        return (void)glance_at_places(prober, table, scope, keys, count, glances);
     if (prober->table == nullptr)
         begin_probing(prober, table);
     Seen seen[kKeysPerGroup];
-    look_at_group(prober, scope, keys, count, now, seen);
+    look_at_group(prober, scope, keys, count, clock_now(), seen);
     for (int i = 0; i < count; i++)
         glances[i] = glance_of(seen[i]);
 }
@@ -520,8 +525,8 @@ using ProbeOne = Probe (*)(const HeapTable &table, const text *scope, const text
 
 // Whether the row decides what becomes of the key, wherever it is. A row in idem_keys that is not completed may be in doubt.
 bool decides(const HeapTable &heap, const Probe &probe, core::Micros now) {
-    return probe.presence == Presence::busy || probe.own_transaction || !is_completed(heap, probe) ||
-           expires_at(heap, probe) > now;
+    return probe.presence == Presence::busy || probe.own_transaction || expires_at(heap, probe) > now ||
+           (!is_in_ring(probe.version) && !is_completed(heap, probe));
 }
 
 // False: begin again. An expired row counts only where new keys go, and only if no other place has one that decides.
@@ -549,13 +554,17 @@ bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *sco
             return !is_decisive || (IsolationUsesXactSnapshot() && found.presence == Presence::found &&
                                     !found.own_transaction && may_have_been_deleted(found));
         });
+    result->at = now;
     return is_over && !has_moved;
 }
 
 Probe probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key) {
-    if (table.places == nullptr)
-        return probe_one(table, scope, key);
     Probe result;
+    if (table.places == nullptr) {
+        result = probe_one(table, scope, key);
+        result.at = clock_now();
+        return result;
+    }
     begin_look(table);
     while (!try_probe_places(table, probe_one, scope, key, &result)) {
         check_for_interrupts();
@@ -823,23 +832,29 @@ void close_key_inserter(const KeyInserter &inserter) {
     MemoryContextDelete(inserter.memory);
 }
 
-bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count) {
-    Assert(count <= kMaxInsertedKeys);
+bool open_key_target(const KeyInserter &inserter, KeyTarget *target) {
     const int number = table_for_new_keys(*inserter.table);
     if (number < 0)
         return false;
-    const KeyVersion place{{}, number};
-    const HeapTable &heap = heap_of(*inserter.table, place);
+    target->place = {{}, number};
+    target->batch =
+        inserter.batch != nullptr ? inserter.batch : open_row_batch(heap_of(*inserter.table, target->place), kMaxInsertedKeys);
+    return true;
+}
+
+bool insert_keys(const KeyInserter &inserter, const KeyTarget &target, const KeyRow &pattern, const text *const *keys,
+                 int count) {
+    Assert(count <= kMaxInsertedKeys);
+    const HeapTable &heap = heap_of(*inserter.table, target.place);
     const MemoryContext outer = MemoryContextSwitchTo(inserter.memory);
     HeapTuple rows[kMaxInsertedKeys];
     KeyRow row = pattern;
     for (int i = 0; i < count; i++)
         rows[i] = row_with_key(heap, &row, keys[i]);
-    RowBatch *batch = inserter.batch != nullptr ? inserter.batch : open_row_batch(heap, count);
-    const bool all_new = insert_rows_if_new(batch, rows, count);
-    if (inserter.batch == nullptr)
-        close_row_batch(batch);
+    const bool all_new = insert_rows_if_new(target.batch, rows, count);
     MemoryContextSwitchTo(outer);
+    if (target.batch != inserter.batch)
+        close_row_batch(target.batch);
     MemoryContextReset(inserter.memory);
     return all_new;
 }

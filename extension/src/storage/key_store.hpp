@@ -75,6 +75,7 @@ struct Probe {
     uint32 speculative_token; // busy: not zero while the holder's insertion is in progress
     KeyVersion version;       // found, and for wait_for_holder
     HeapTuple row;            // found; a copy
+    core::Micros at;          // when it was so: the time of any decision about it
     bool own_transaction;     // found: this transaction wrote the version
     bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
 };
@@ -91,15 +92,15 @@ struct Prober {
 void end_probing(Prober *prober);
 
 // What a look at the key's row shows: enough for most claims. `done`: it is completed, by a transaction that has committed and
-// that the caller's snapshot sees, or by this one; and its retention lasts beyond `now`. `absent`: a hint, as of `probe`.
-// REQUIRES: a space with key columns; a look.
+// that the caller's snapshot sees, or by this one; and its retention lasts beyond `at`, the time of the look. `absent`: a hint,
+// as of `probe`. REQUIRES: a space with key columns; a look.
 enum class Glance { absent, done, other };
-Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros now);
+Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros *at);
 
 // The same for up to kKeysPerGroup keys. The prober's table is nullptr at first, and the caller ends it. REQUIRES: not in
 // recovery; keys in bytewise order, also those of one group and the next.
 void glance_at_group(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                     core::Micros now, Glance *glances);
+                     Glance *glances);
 
 // Looks for one key. On a hot standby, the result is that of probe_snapshot.
 Probe probe(const KeyTable &table, const text *scope, const text *key);
@@ -210,9 +211,18 @@ struct KeyInserter {
 KeyInserter open_key_inserter(const KeyTable &table);
 void close_key_inserter(const KeyInserter &inserter);
 
-// Inserts keys that a probe just found absent: rows like `pattern`, each with its own key. False: one of them is not new; the
-// caller rolls back the subtransaction. REQUIRES: a subtransaction; a look, as insert_key; keys distinct and sorted bytewise.
-// Two such callers then reach their common keys in the same order and cannot deadlock.
-bool insert_keys(const KeyInserter &inserter, const KeyRow &pattern, const text *const *keys, int count);
+// The table that takes the next batch, with its indexes locked: what may wait comes before the caller reads the clock. False:
+// the caller begins again, as when one of the keys is not new. REQUIRES: as insert_keys.
+struct KeyTarget {
+    KeyVersion place;
+    RowBatch *batch;
+};
+bool open_key_target(const KeyInserter &inserter, KeyTarget *target);
+
+// Inserts keys that a probe just found absent: rows like `pattern`, each with its own key. Closes the target. False: one of
+// them is not new; the caller rolls back the subtransaction. REQUIRES: a subtransaction; a look, as insert_key; keys distinct
+// and sorted bytewise. Two such callers then reach their common keys in the same order and cannot deadlock.
+bool insert_keys(const KeyInserter &inserter, const KeyTarget &target, const KeyRow &pattern, const text *const *keys,
+                 int count);
 
 } // namespace idem

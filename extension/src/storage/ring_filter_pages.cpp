@@ -315,17 +315,43 @@ bool publish_slice(Relation filter, int window, uint64 token, const SliceState &
     });
 }
 
+namespace {
+
+// A head without contents. A damaged page may read as all zeros, this one does not.
+bool is_head_blank(Relation filter) {
+    if (RelationGetNumberOfBlocks(filter) == 0)
+        return false;
+    Buffer buffer = lock_page(filter, 0, BUFFER_LOCK_SHARE);
+    Page page = BufferGetPage(buffer);
+    const bool is_blank = !PageIsNew(page) && PageIsEmpty(page);
+    UnlockReleaseBuffer(buffer);
+    return is_blank;
+}
+
+// On a standby, or in a backup, the head may be intact: what takes a slice away has to be logged.
+void blank_head(Relation filter) {
+    Buffer buffer = RelationGetNumberOfBlocks(filter) == 0 ? add_page(filter) : lock_page(filter, 0, BUFFER_LOCK_EXCLUSIVE);
+    change_page(filter, buffer, [](Page page) { PageInit(page, BLCKSZ, 0); });
+    CacheInvalidateRelcache(filter);
+}
+
+} // namespace
+
 bool is_slice_in_use(Relation filter, int window) {
     bool intact;
     const Head head = read_head(filter, &intact);
+    if (!intact)
+        return !is_head_blank(filter);
     return OidIsValid(head.slices[window].state.file) || head.slices[window].token != 0;
 }
 
 void drop_slice(Relation filter, int window) {
-    (void)change_head(filter, [&](Head *head) {
+    const bool is_dropped = change_head(filter, [&](Head *head) {
         head->slices[window] = {{}, random_number()};
         return true;
     });
+    if (!is_dropped)
+        blank_head(filter);
 }
 
 int64 count_damaged_pages(Relation filter) {

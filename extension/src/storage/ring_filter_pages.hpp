@@ -54,7 +54,8 @@ void write_slice(Relation filter, uint64 seed, const core::FilterSlice &slice, i
 bool publish_slice(Relation filter, int window, uint64 token, const SliceState &state);
 
 // Whether the filter covers the window or is about to, or a session may believe that it does: after drop_slice, until the slice
-// is written again, because the change is there at once and other sessions learn of it when the transaction commits.
+// is written again, because the change is there at once and other sessions learn of it when the transaction commits. A damaged
+// head may be intact on a standby, until drop_slice has taken its contents away.
 bool is_slice_in_use(Relation filter, int window);
 // Makes the filter cover the window no longer.
 void drop_slice(Relation filter, int window);

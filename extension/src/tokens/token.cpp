@@ -100,7 +100,8 @@ TokenOutcome outcome_of(Outcome claimed) {
     pg_unreachable();
 }
 
-// Claims the token's name in transactional mode: the claim is completed when it commits.
+// Claims the token's name in transactional mode: the claim is completed when it commits. A call that has waited for another
+// claim of the token, which was rolled back, may hold a token that is over: it then gives the claim back.
 TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     const auto name = core::redemption_name(token);
     ClaimRequest request{};
@@ -109,7 +110,15 @@ TokenOutcome claim_token(const Token &token, const text *scope, Micros now) {
     request.scope = scope;
     request.key = cstring_to_text_with_len(name.data(), name.size());
     request.ttl = token.expires_at - now + kRetentionAfterExpiry;
-    return outcome_of(claim_key(request).outcome);
+    const KeyTable table = open_keys(Access::write, request.space, request.scope);
+    Claimed claimed = claim_key(table, request);
+    const bool is_over = is_granted(claimed.outcome) && token.expires_at <= claimed.at;
+    if (!is_over)
+        count_outcome(request, claimed.outcome);
+    else if (delete_key(table, &claimed.version) != Write::done)
+        elog(ERROR, "claim of a token was changed by another transaction");
+    close_keys(table);
+    return is_over ? TokenOutcome::expired : outcome_of(claimed.outcome);
 }
 
 TokenOutcome redeem(const text *encoded, const text *scope, const text *subject) {
