@@ -163,18 +163,51 @@ BEGIN
 END
 $$;
 
--- Inserts the row of a key. False: there is one. The caller has the key's hint.
+-- The end of a span that starts again: as long after `now` as it was after the last start. In seconds: a day of an interval may have 23 hours.
+CREATE FUNCTION _idem_moved(ends_at timestamptz, started_at timestamptz, now timestamptz) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT ends_at + extract(epoch FROM now - started_at)::float8 * interval '1 s'
+$$;
+
+-- Lets claims that this transaction has just made count from now on, and returns that time: its INSERT has waited. This UPDATE does not: the rows and the
+-- table are its own.
+CREATE FUNCTION _idem_restart_keys(wanted_scope text, keys text[]) RETURNS timestamptz LANGUAGE plpgsql VOLATILE INNER AS $$
+DECLARE
+    now CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    UPDATE ONLY idem_keys k SET created_at = now, expires_at = _idem_moved(k.expires_at, k.created_at, now), lease_until = _idem_moved(k.lease_until, k.created_at, now)
+     WHERE k.scope = wanted_scope COLLATE "C" AND k.key = ANY (keys);
+    RETURN now;
+END
+$$;
+
+-- Inserts the row of a key. Returns when its lease ends, which is later than asked for if the INSERT has waited; infinity: it has none. NULL: there is a row.
+-- The caller has the key's hint.
 CREATE FUNCTION _idem_insert_key(wanted_scope text, wanted_key text, now timestamptz, until timestamptz, lease_until timestamptz, fence bigint, caller text,
                                  given bytea)
-RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
+RETURNS timestamptz LANGUAGE plpgsql VOLATILE INNER AS $$
 BEGIN
     INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
     VALUES (now, until, 1, CASE WHEN fence IS NULL THEN 'c' ELSE 'p' END, wanted_scope, wanted_key, lease_until, fence, caller, given)
     ON CONFLICT (scope, key) DO NOTHING;
-    IF FOUND AND _idem_is_distributed() THEN
-        PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
+    IF FOUND AND (_idem_is_distributed() OR _idem_has_waited(now)) THEN -- neither, as a rule: one expression
+        IF _idem_is_distributed() THEN
+            PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
+        END IF;
+        IF _idem_has_waited(now) THEN
+            lease_until := _idem_moved(lease_until, now, _idem_restart_keys(wanted_scope, ARRAY[wanted_key]));
+        END IF;
     END IF;
-    RETURN FOUND;
+    RETURN CASE WHEN FOUND THEN coalesce(lease_until, 'infinity') END;
+END
+$$;
+
+-- Locks the table of keys as a change of a row does, so that the change waits for no CREATE INDEX or REINDEX after it has read the clock. Citus would lock
+-- it on every node.
+CREATE FUNCTION _idem_enter_keys() RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    IF NOT _idem_is_distributed() THEN
+        LOCK TABLE ONLY idem_keys IN ROW EXCLUSIVE MODE;
+    END IF;
 END
 $$;
 
@@ -222,7 +255,9 @@ BEGIN
                 stored.lease_until := _idem_until(now, lease, 'lease');
                 stored.fence := _idem_next_fence(0);
             END IF;
-            IF _idem_insert_key(wanted_scope, wanted_key, now, _idem_until(now, ttl, 'ttl'), stored.lease_until, stored.fence, caller, given) THEN
+            stored.lease_until := _idem_insert_key(wanted_scope, wanted_key, now, _idem_until(now, ttl, 'ttl'), stored.lease_until, stored.fence, caller, given);
+            IF stored.lease_until IS NOT NULL THEN
+                stored.lease_until := CASE WHEN lease IS NOT NULL THEN stored.lease_until END;
                 stored.attempt := 1;
                 RETURN ROW('acquired', now, stored)::_idem_claimed;
             END IF;
@@ -251,6 +286,7 @@ BEGIN
         IF claimed.outcome IN ('in_flight', 'in_doubt') AND waits AND NOT is_locked AND NOT current_setting('transaction_read_only')::boolean THEN
             -- The key may have been completed, released or settled in a transaction that is still open. If it was not, the caller raises an error, which
             -- gives the lock back.
+            PERFORM _idem_enter_keys();
             SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
             is_locked := stored.key IS NOT NULL;
             CONTINUE;
@@ -275,6 +311,7 @@ BEGIN
 
         PERFORM _idem_require_writable(function);
         IF NOT is_locked THEN
+            PERFORM _idem_enter_keys();
             IF waits THEN
                 SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
             ELSIF now < wait_until THEN
@@ -376,7 +413,7 @@ BEGIN
         IF is_done THEN
             RETURN 'completed';
         ELSIF is_absent AND _idem_may_insert(space, key) THEN
-            IF _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), NULL, NULL, NULL, NULL) THEN
+            IF _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), NULL, NULL, NULL, NULL) IS NOT NULL THEN
                 RETURN 'acquired';
             END IF;
         END IF;
@@ -478,6 +515,10 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
+    -- They count from the end of its last wait. Many keys take their time without waiting: a thousandth of the retention is not worth a change of them all.
+    IF clock_timestamp() > now + greatest(retention / 1000, interval '5 ms') AND granted <> '{}' AND retention IS NOT NULL THEN
+        PERFORM _idem_restart_keys(policy.scope, granted);
+    END IF;
     RETURN QUERY SELECT w.k FROM (SELECT DISTINCT ON (u.k COLLATE "C") u.k, u.place FROM unnest(keys) WITH ORDINALITY AS u (k, place) ORDER BY u.k COLLATE "C", u.place) w
                    JOIN unnest(granted) AS g (k) ON g.k COLLATE "C" = w.k ORDER BY w.place;
 END
@@ -543,8 +584,9 @@ BEGIN
                 lease_until := _idem_until(now, given, 'lease');
                 next_fence := _idem_next_fence(0);
             END IF;
-            IF _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), lease_until, next_fence, owner, fingerprint) THEN
-                RETURN ROW('acquired', next_fence, 1, lease_until, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
+            lease_until := _idem_insert_key(space, key, now, _idem_until(now, retention, 'ttl'), lease_until, next_fence, owner, fingerprint);
+            IF lease_until IS NOT NULL THEN
+                RETURN ROW('acquired', next_fence, 1, CASE WHEN given IS NOT NULL THEN lease_until END, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
             END IF;
         END IF;
     END IF;
