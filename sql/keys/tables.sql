@@ -30,7 +30,7 @@ COMMENT ON COLUMN idem_keys.scope IS 'The space in which the key is unique; at m
 COMMENT ON COLUMN idem_keys.key IS 'The key; 1 to 1024 bytes.';
 COMMENT ON COLUMN idem_keys.lease_until IS 'When the holder''s lease ends; NULL in transactional mode.';
 COMMENT ON COLUMN idem_keys.fence IS 'Fencing token of the last holder; NULL in transactional mode.';
-COMMENT ON COLUMN idem_keys.completed_at IS 'When a leased key was completed; NULL in transactional mode, where created_at serves instead.';
+COMMENT ON COLUMN idem_keys.completed_at IS 'When a call completed the key; NULL for a claim that its commit alone completed, where created_at serves instead.';
 COMMENT ON COLUMN idem_keys.status_code IS 'Status code stored with the response.';
 COMMENT ON COLUMN idem_keys.response_omitted IS 'True when the response was too large to be stored, or was removed (response_ttl of the scope, idem_redact); otherwise NULL.';
 COMMENT ON COLUMN idem_keys.owner IS 'The holder''s nonce, if it gave one.';

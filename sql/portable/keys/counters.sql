@@ -6,6 +6,7 @@ DECLARE
     now    timestamptz;
     until  timestamptz;
     counted bigint;
+    ends   timestamptz;
 BEGIN
     PERFORM _idem_check_key(idem_hit.key);
     policy := _idem_policy(idem_hit.scope);
@@ -16,7 +17,15 @@ BEGIN
     INSERT INTO idem_counters AS c (expires_at, hits, scope, key) VALUES (until, 1, policy.scope, idem_hit.key)
     ON CONFLICT (scope, key) DO UPDATE SET hits = CASE WHEN c.expires_at > now THEN c.hits + 1 ELSE 1 END,
         expires_at = CASE WHEN c.expires_at > now THEN c.expires_at ELSE until END
-    RETURNING hits INTO counted;
+    RETURNING hits, expires_at INTO counted, ends;
+    IF _idem_has_waited(now) THEN -- the window may be over, or have begun before the wait; the row is this transaction's now
+        now := clock_timestamp();
+        IF counted = 1 OR ends <= now THEN
+            counted := 1;
+            UPDATE ONLY idem_counters c SET hits = 1, expires_at = _idem_deadline(now, span, 'ttl')
+             WHERE c.scope = policy.scope AND c.key = idem_hit.key COLLATE "C";
+        END IF;
+    END IF;
     RETURN counted;
 END
 $$;

@@ -636,6 +636,7 @@ BEGIN
         PERFORM _idem_require_writable(function);
     END IF;
     IF NOT current_setting('transaction_read_only')::boolean THEN
+        PERFORM _idem_enter_keys();
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
     END IF;
     IF stored.fence = given AND stored.state = ANY (accepts) THEN
@@ -683,11 +684,13 @@ $$;
 CREATE FUNCTION idem_renew LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
+    span   interval;
     until  timestamptz;
 BEGIN
     policy := _idem_holder_policy(key, fence, scope);
-    until := _idem_deadline(clock_timestamp(), CASE WHEN lease IS NULL THEN policy.lease ELSE _idem_lease(lease, 'lease') END, 'lease');
+    span := CASE WHEN lease IS NULL THEN policy.lease ELSE _idem_lease(lease, 'lease') END;
     PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_renew()');
+    until := _idem_deadline(clock_timestamp(), span, 'lease');
     UPDATE ONLY idem_keys k SET lease_until = until WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
     RETURN until;
 END
@@ -722,12 +725,11 @@ DECLARE
     size      integer := CASE WHEN body IS NULL THEN 0 ELSE _idem_size(body) END;
     is_stored boolean := size <= most;
     now       timestamptz := clock_timestamp();
-    until     timestamptz;
 BEGIN
     IF given IS NULL AND is_stored AND NOT _idem_is_distributed() AND NOT current_setting('transaction_read_only')::boolean THEN
         -- Most are claims of this transaction outside of its subtransactions.
         UPDATE ONLY idem_keys k SET
-            expires_at = CASE WHEN k.expires_at = 'infinity' THEN k.expires_at ELSE _idem_until(now, k.expires_at - k.created_at, 'ttl') END,
+            expires_at = _idem_moved(k.expires_at, coalesce(k.completed_at, k.created_at), now), completed_at = now,
             status_code = code, response = body, response_omitted = NULL
          WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C" AND k.state = 'c' AND k.fence IS NULL AND k.xmin = pg_current_xact_id_if_assigned()::xid;
         IF FOUND THEN
@@ -745,6 +747,7 @@ BEGIN
         IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
             RETURN is_stored;
         ELSIF NOT current_setting('transaction_read_only')::boolean THEN
+            PERFORM _idem_enter_keys();
             SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
         END IF;
         IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
@@ -760,13 +763,12 @@ BEGIN
     END IF;
     PERFORM _idem_require_writable(function);
     now := clock_timestamp();
-    until := CASE WHEN stored.expires_at = 'infinity' THEN stored.expires_at ELSE _idem_deadline(now, stored.expires_at - stored.created_at, 'ttl') END;
     IF NOT is_stored THEN
         body := CASE WHEN _idem_size(fallback) <= most THEN fallback END;
     END IF;
     UPDATE ONLY idem_keys k SET
-        expires_at = until, state = 'c', lease_until = NULL, completed_at = CASE WHEN k.fence IS NOT NULL THEN now END, status_code = code,
-        response = body, response_omitted = CASE WHEN NOT is_stored THEN true END
+        expires_at = _idem_moved(k.expires_at, coalesce(k.completed_at, k.created_at), now), completed_at = now, state = 'c', lease_until = NULL,
+        status_code = code, response = body, response_omitted = CASE WHEN NOT is_stored THEN true END
      WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
     IF NOT is_stored THEN
         RAISE WARNING USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'response was not stored',

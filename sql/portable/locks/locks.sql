@@ -52,7 +52,6 @@ DECLARE
     is_mine    boolean;
     is_locked  boolean := false;
     has_waited boolean := false;
-    taken      bigint;
 BEGIN
     LOOP
         IF NOT is_locked THEN
@@ -63,19 +62,15 @@ BEGIN
         IF stored.key IS NULL THEN
             IF waits THEN
                 PERFORM pg_advisory_xact_lock(_idem_hash(wanted_scope, name, 8106));
+                now := clock_timestamp();
             ELSIF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, name, 8106)) THEN
                 RETURN NULL;
             END IF;
             INSERT INTO idem_locks AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner)
             VALUES (now, _idem_lock_expiry(now, lease), 1, 'p', wanted_scope, name,
                     _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
-            ON CONFLICT (scope, key) DO NOTHING RETURNING k.fence INTO taken;
-            IF FOUND THEN
-                IF _idem_is_distributed() THEN
-                    PERFORM _idem_note(8106, wanted_scope, ARRAY[name]);
-                END IF;
-                RETURN taken;
-            END IF;
+            ON CONFLICT (scope, key) DO NOTHING RETURNING k.fence INTO stored.fence;
+            EXIT WHEN FOUND;
             CONTINUE;
         ELSIF stored.state = 'p' AND NOT is_mine AND (stored.lease_until > now OR NOT is_locked AND _idem_wrote_lock(wanted_scope, name)) THEN
             IF waits AND NOT has_waited AND _idem_lock_is_being_changed(wanted_scope, name) THEN
@@ -96,10 +91,7 @@ BEGIN
             UPDATE ONLY idem_locks k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = 'p',
                 lease_until = stored.lease_until, fence = stored.fence, owner = caller
              WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
-            IF _idem_is_distributed() THEN
-                PERFORM _idem_note(8106, wanted_scope, ARRAY[name]);
-            END IF;
-            RETURN stored.fence;
+            EXIT;
         ELSIF waits AND is_mine THEN
             SELECT * INTO stored FROM ONLY idem_locks k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C" FOR NO KEY UPDATE;
         ELSIF waits THEN
@@ -114,6 +106,15 @@ BEGIN
             RETURN NULL;
         END IF;
     END LOOP;
+    IF _idem_is_distributed() THEN
+        PERFORM _idem_note(8106, wanted_scope, ARRAY[name]);
+    END IF;
+    IF _idem_has_waited(now) THEN -- which this UPDATE does not: the row and the table are this transaction's
+        now := clock_timestamp();
+        UPDATE ONLY idem_locks k SET expires_at = _idem_lock_expiry(now, lease), lease_until = _idem_deadline(now, lease, 'ttl')
+         WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
+    END IF;
+    RETURN stored.fence;
 END
 $$;
 
@@ -226,15 +227,24 @@ DECLARE
     now    timestamptz;
     until  timestamptz;
     expiry timestamptz;
+    is_own boolean := false;
 BEGIN
     policy := _idem_lock_policy('idem_lock_renew()', name, $2, $4);
     lease := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
-    now := clock_timestamp();
-    until := _idem_deadline(now, lease, 'ttl');
-    expiry := _idem_lock_expiry(now, lease);
-    UPDATE ONLY idem_locks k SET lease_until = until, expires_at = expiry
-     WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2;
-    RETURN FOUND;
+    LOOP
+        now := clock_timestamp();
+        until := _idem_deadline(now, lease, 'ttl');
+        expiry := _idem_lock_expiry(now, lease);
+        UPDATE ONLY idem_locks k SET lease_until = until, expires_at = expiry
+         WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+        -- A second UPDATE does not wait: the row and the table are this transaction's.
+        EXIT WHEN is_own OR NOT _idem_has_waited(now);
+        is_own := true;
+    END LOOP;
+    RETURN true;
 END
 $$;
 

@@ -38,7 +38,7 @@ BEGIN
 END
 $$;
 
--- When a delay from now on is over; NULL: there is none.
+-- When a delay from now on is over; NULL: there is none. Called once to check the delay, and once where it begins: within the INSERT, which has waited then.
 CREATE FUNCTION _idem_outbox_due(delay interval) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     span interval := _idem_span(delay, 'delay');
@@ -95,7 +95,6 @@ $$;
 CREATE FUNCTION idem_publish LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-    due   timestamptz;
     dedup text COLLATE "C";
     stored jsonb;
     fresh bigint;
@@ -108,7 +107,7 @@ BEGIN
         PERFORM _idem_check_key($3);
     END IF;
     IF $5 IS NOT NULL THEN
-        due := _idem_outbox_due($5);
+        PERFORM _idem_outbox_due($5);
     END IF;
     IF $6 IS NOT NULL THEN
         dedup := _idem_outbox_dedup_key($1, $6);
@@ -121,7 +120,8 @@ BEGIN
         RETURN _idem_outbox_stored_id(stored);
     END IF;
     fresh := idem_next_id();
-    INSERT INTO idem_outbox (id, due_at, topic, key, payload, headers) VALUES (fresh, due, $1, $3, $2, $4);
+    INSERT INTO idem_outbox (id, due_at, topic, key, payload, headers)
+    VALUES (fresh, CASE WHEN $5 IS NOT NULL THEN _idem_outbox_due($5) END, $1, $3, $2, $4);
     PERFORM _idem_outbox_wake($1);
     IF dedup IS NOT NULL THEN
         PERFORM _idem_complete('idem_publish()', p.scope, p.max_response_size, dedup, to_jsonb(fresh), NULL, NULL, NULL)
@@ -144,7 +144,7 @@ CREATE FUNCTION idem_publish_many LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     total   integer;
     ids     bigint[];
-    due     timestamptz[];
+    delays  interval[];
     numbers integer[] := '{}'; -- of the messages with a dedup_id
     dedups  text[] COLLATE "C" := '{}'; -- their claims' keys
     granted text[] COLLATE "C" := '{}'; -- those of them that are new
@@ -183,7 +183,8 @@ BEGIN
             ELSIF member.name = 'key' THEN
                 PERFORM _idem_check_key(member.value);
             ELSIF member.name = 'delay' THEN
-                due[member.number] := _idem_outbox_due(member.value::interval);
+                delays[member.number] := member.value;
+                PERFORM _idem_outbox_due(delays[member.number]);
             ELSE
                 numbers := numbers || member.number::integer;
                 dedups := dedups || _idem_outbox_dedup_key($1, member.value);
@@ -211,7 +212,7 @@ BEGIN
         END IF;
     END LOOP;
     INSERT INTO idem_outbox (id, due_at, topic, key, payload, headers)
-    SELECT ids[e.number], due[e.number], $1, e.message ->> 'key', e.message -> 'payload', nullif(e.message -> 'headers', 'null')
+    SELECT ids[e.number], CASE WHEN delays[e.number] IS NOT NULL THEN _idem_outbox_due(delays[e.number]) END, $1, e.message ->> 'key', e.message -> 'payload', nullif(e.message -> 'headers', 'null')
       FROM jsonb_array_elements($2) WITH ORDINALITY AS e (message, number)
      WHERE ids[e.number] IS NOT NULL;
     IF FOUND THEN
@@ -241,11 +242,13 @@ CREATE FUNCTION _idem_outbox_return(wanted text, ids bigint[], given bigint, res
 #variable_conflict use_column
 DECLARE
     most        integer := _idem_outbox_max_attempts();
-    now         timestamptz := clock_timestamp();
+    now         timestamptz;
     least_id    bigint;
     greatest_id bigint;
     count       integer;
 BEGIN
+    LOCK TABLE ONLY idem_outbox IN ROW EXCLUSIVE MODE; -- as the UPDATE does, which then waits for no CREATE INDEX
+    now := clock_timestamp();
     SELECT min(u.id), max(u.id) INTO least_id, greatest_id FROM unnest($2) AS u (id);
     WITH returned AS (
         UPDATE ONLY idem_outbox m
@@ -559,6 +562,13 @@ BEGIN
 END
 $$;
 
+-- Locks the parts of the batch that list any of the messages, so that what begins in the first one does not wait for the others.
+CREATE FUNCTION _idem_outbox_lock_parts(given bigint, asked bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM FROM ONLY idem_outbox_leases l WHERE l.fence = given AND EXISTS (SELECT FROM unnest(l.ids) AS u (id) WHERE u.id = ANY (asked)) ORDER BY l.part FOR UPDATE;
+END
+$$;
+
 -- Acknowledges those of the messages that the batch holds, or returns them. `settled`: their number.
 CREATE FUNCTION _idem_outbox_settle(asked bigint[], given bigint, is_ack boolean, rest interval, OUT settled integer, OUT of_topic text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -571,6 +581,9 @@ DECLARE
     done   integer;
 BEGIN
     settled := 0;
+    IF NOT is_ack THEN
+        PERFORM _idem_outbox_lock_parts(given, asked);
+    END IF;
     WHILE settled < cardinality(asked) LOOP
         lease := _idem_outbox_part(given, asked, start);
         EXIT WHEN lease.fence IS NULL;
@@ -660,6 +673,7 @@ BEGIN
     END IF;
     span := _idem_lease($3, 'lease');
     PERFORM _idem_require_writable('idem_outbox_renew()');
+    PERFORM _idem_outbox_lock_parts($2, asked);
     WHILE renewed < cardinality(asked) LOOP
         part := _idem_outbox_part($2, asked, start);
         EXIT WHEN part.fence IS NULL;

@@ -133,6 +133,6 @@ BEGIN
     END IF;
     INSERT INTO idem_tokens (created_at, expires_at, attempt, state, scope, key)
     VALUES (now, until + interval '24 hours', 1, 'c', policy.scope, name) ON CONFLICT (scope, key) DO NOTHING;
-    RETURN CASE WHEN FOUND THEN 'accepted' ELSE 'duplicate' END::idem_token_outcome;
+    RETURN CASE WHEN NOT FOUND THEN 'duplicate' WHEN until <= clock_timestamp() THEN 'expired' ELSE 'accepted' END::idem_token_outcome;
 END
 $$;

@@ -1,6 +1,6 @@
 -- idem_complete: what is stored, how often, and for how long.
 \ir ../include/helpers.psql
-SELECT plan(45);
+SELECT plan(48);
 CALL pg_temp.clean('complete:');
 
 -- Leased.
@@ -96,6 +96,26 @@ CALL pg_temp.sleep('50 ms');
 SELECT idem_complete('complete:ttl', fence => :fence);
 SELECT ok(expires_at - :'before'::timestamptz BETWEEN interval '50 ms' AND interval '10 s',
     'completion_counts_the_retention_anew') FROM idem_lookup('complete:ttl');
+
+-- It is as long after each completion as the claim has set it.
+BEGIN;
+SELECT idem_claim('complete:twice', '1 hour');
+CALL pg_temp.sleep('100 ms');
+SELECT idem_complete('complete:twice', '1');
+CALL pg_temp.sleep('100 ms');
+SELECT clock_timestamp() AS second \gset
+SELECT idem_complete('complete:twice', '2');
+SELECT ok(expires_at <= clock_timestamp() + interval '1 hour', 'further_completions_do_not_lengthen_the_retention') FROM idem_lookup('complete:twice');
+SELECT ok(expires_at >= :'second'::timestamptz + interval '1 hour', 'further_completion_counts_the_retention_anew') FROM idem_lookup('complete:twice');
+COMMIT;
+
+-- A time zone in which the clocks are set forward twelve hours from now.
+BEGIN;
+SELECT set_config('TimeZone', format('A0B,%s/%s,%s', extract(doy FROM at) - 1, extract(hour FROM at), CASE WHEN extract(doy FROM at) > 180 THEN 90 ELSE 270 END), true)
+  FROM (SELECT clock_timestamp() AT TIME ZONE 'UTC' + interval '12 hours' AS at) a;
+SELECT idem_claim('complete:clocks', '24 hours'), idem_complete('complete:clocks', '1');
+SELECT ok(extract(epoch FROM expires_at - clock_timestamp()) BETWEEN 86100 AND 86400, 'a_day_of_retention_has_24_hours') FROM idem_lookup('complete:clocks');
+ROLLBACK;
 
 -- Size.
 SELECT fence FROM idem_begin('complete:large', lease => '1 hour') \gset

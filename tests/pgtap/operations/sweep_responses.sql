@@ -21,7 +21,7 @@ SELECT idem_scope_set('response:forever', keep_forever => true, response_ttl => 
 SELECT pg_temp.answered('after', 'response:a');
 SELECT pg_temp.answered('later', 'response:long');
 SELECT pg_temp.answered('old', 'response:long');
-UPDATE idem_keys SET created_at = now() - interval '1 hour' WHERE key = 'old';
+UPDATE idem_keys SET created_at = now() - interval '1 hour', completed_at = now() - interval '1 hour' WHERE key = 'old';
 SELECT pg_temp.answered('unlimited', 'response:other');
 SELECT pg_temp.answered('forever', 'response:forever');
 SELECT idem_claim('without', scope => 'response:a');
