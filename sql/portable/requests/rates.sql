@@ -1,7 +1,8 @@
 -- Token buckets: extension/src/core/token_bucket.hpp. full_at is in nanoseconds since 2000, and so is all arithmetic here.
 --
 -- A call that is refused by what has committed writes nothing and locks nothing: what an open transaction has taken could not make room. All other
--- calls decide once more with the row locked, at the time when they have it, so no unit is granted twice however long they waited.
+-- calls decide once more with the row locked, at the time when they have it, and again if the change has waited for the table: no unit is granted twice
+-- however long they waited.
 CREATE FUNCTION idem_allow LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
@@ -12,7 +13,7 @@ DECLARE
     capacity  bigint;
     stored    idem_rates;
     is_locked boolean := false;
-    is_new    boolean := false; -- the row is this call's own
+    is_own    boolean := false; -- the row is this call's own by now: `stored` is what it was before
     now       timestamptz;
     present   bigint;
     debt_at   bigint; -- when the debt was computed
@@ -40,11 +41,9 @@ BEGIN
     refill := ceil(1e9::float8 / $2)::bigint;
     capacity := refill * $3;
     LOOP
-        IF is_new THEN
-            stored := NULL;
-        ELSIF is_locked THEN
+        IF is_locked AND NOT is_own THEN
             SELECT * INTO stored FROM ONLY idem_rates r WHERE r.scope = space AND r.key = wanted FOR NO KEY UPDATE;
-        ELSE
+        ELSIF NOT is_own THEN
             SELECT * INTO stored FROM ONLY idem_rates r WHERE r.scope = space AND r.key = wanted;
         END IF;
         now := clock_timestamp();
@@ -68,15 +67,14 @@ BEGIN
             after := before; -- retry_after counts from a clock that was set back
         END IF;
         expiry := timestamptz '2000-01-01 00:00:00+00' + ((after + 999) / 1000) * interval '1 us';
-        IF is_new OR is_locked AND stored.full_at IS NOT NULL THEN
+        IF is_own OR is_locked AND stored.full_at IS NOT NULL THEN
             UPDATE ONLY idem_rates r SET expires_at = expiry, as_of = now, full_at = after WHERE r.scope = space AND r.key = wanted;
-            RETURN;
+            EXIT WHEN is_own OR NOT _idem_has_waited(now);
+            is_own := true;
         ELSIF stored.full_at IS NULL THEN
             INSERT INTO idem_rates (expires_at, as_of, full_at, scope, key) VALUES (expiry, now, after, space, wanted) ON CONFLICT (scope, key) DO NOTHING;
-            is_new := FOUND;
-            IF is_new AND clock_timestamp() < now + interval '10 ms' THEN
-                RETURN;
-            END IF;
+            EXIT WHEN FOUND AND NOT _idem_has_waited(now);
+            is_own := FOUND;
         END IF;
         is_locked := true;
     END LOOP;
