@@ -26,10 +26,17 @@ sub is_swept
 
 # What a shell does with the line of the crontab, apart from when and as whom.
 expire();
-my $errors = '';
-IPC::Run::run([ 'sh', '-c', q{psql -qX -d "$0" -c 'CALL idem_sweep()' 2>/dev/null}, $node->connstr('shop') ], '2>', \$errors);
-is($errors, '', 'system cron: says nothing');
+sub system_cron
+{
+    my ($database) = @_;
+    my $printed = '';
+    IPC::Run::run([ 'sh', '-c', q{PGOPTIONS='-c client_min_messages=warning' psql -qX -d "$0" -c 'CALL idem_sweep()'}, $node->connstr($database) ],
+        '>&', \$printed);
+    return $printed;
+}
+is(system_cron('shop'), '', 'system cron: says nothing');
 is_swept('system cron: sweeps');
+like(system_cron('postgres'), qr/ERROR: .*idem_sweep\(\) does not exist/, 'system cron: reports a failure');
 
 SKIP:
 {
