@@ -3,7 +3,7 @@
 CREATE FUNCTION idem_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_claim(text, interval, text) IS
-'Claims a key for this transaction. True: the key is new; do the work, and the commit completes the key. False: the work of this key has committed. Waits for an uncommitted holder.
+'Claims a key for this transaction. True: the key is new; do the work, and the commit completes the key. False: the work of this key has committed, or this transaction has claimed it before. Waits for an uncommitted holder.
 ttl: how long the key stays unique (default: the scope''s, else idem.default_ttl). NULL for ttl or scope means that it is not given.
 Under autocommit the call means at most once: the key is done when the statement is, whether or not the work follows.
 Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 bytes, ttl not positive; 25006 a new key in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the answer rests on a row that the snapshot cannot see; 42501 scope of another owner; ID005 the key is leased or in doubt; and those of any lock wait (40P01, 55P03, 57014).';
@@ -11,7 +11,7 @@ Errors: 22004 key is null; 22023 key empty or over 1024 bytes, scope over 255 by
 CREATE FUNCTION idem_must_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_must_claim(text, interval, text) IS
-'As idem_claim, but a duplicate is an error: for a batch of statements that cannot branch, which the error rolls back. Always returns true. Errors: as idem_claim; ID006 the work of this key has committed.';
+'As idem_claim, but a duplicate is an error: for a batch of statements that cannot branch, which the error rolls back. Always returns true. Errors: as idem_claim; ID006 the work of this key has committed, or this transaction has claimed it before.';
 
 CREATE FUNCTION idem_try_claim(key text, ttl interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS idem_outcome LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
