@@ -96,6 +96,12 @@ bool lock_part(const HeapTable &leases, int64 fence, const Numbers &ids, int32 f
     return false;
 }
 
+void lock_parts(const HeapTable &leases, int64 fence, const Numbers &ids) {
+    Lease part;
+    for (int32 from = 0; lock_part(leases, fence, ids, from, &part); from = part.part + 1)
+        check_for_interrupts();
+}
+
 bool try_lock_lease(const HeapTable &leases, const Lease &lease) { return lock_lease(leases, lease, LockWaitSkip); }
 
 namespace {

@@ -24,6 +24,9 @@ HeapTable open_leases();
 // `ids` sorted.
 bool lock_part(const HeapTable &leases, int64 fence, const Numbers &ids, int32 from, Lease *part);
 
+// Locks all such parts, so that no part is waited for when another one has its new time.
+void lock_parts(const HeapTable &leases, int64 fence, const Numbers &ids);
+
 // Locks a lease that a LeaseScan found. False: another transaction holds the row, or has deleted it. Does not wait.
 bool try_lock_lease(const HeapTable &leases, const Lease &lease);
 

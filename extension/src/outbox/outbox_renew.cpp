@@ -70,6 +70,7 @@ SQL_FUNCTION(idem_outbox_renew) {
     const Micros span = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     prevent_unless_writable("idem_outbox_renew()");
     const HeapTable leases = open_leases();
+    lock_parts(leases, fence, ids);
     int renewed = 0;
     Lease part;
     for (int32 from = 0; renewed < ids.count && lock_part(leases, fence, ids, from, &part); from = part.part + 1)

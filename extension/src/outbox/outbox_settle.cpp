@@ -74,6 +74,7 @@ template <typename Settle> int settle_part(const HeapTable &leases, Lease *lease
 // any message was settled.
 template <typename Settle, typename After> int settle(const Numbers &ids, int64 fence, Settle settle_one, After after) {
     const HeapTable leases = open_leases();
+    lock_parts(leases, fence, ids);
     int settled = 0;
     Lease lease;
     for (int32 from = 0; settled < ids.count && lock_part(leases, fence, ids, from, &lease); from = lease.part + 1)
