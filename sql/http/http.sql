@@ -31,7 +31,7 @@ RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_http_complete(text, text, integer, jsonb, text, bytea, bigint) IS
 'Stores the response of a request for which idem_http_begin returned run, so that it can be replayed byte for byte. True: the response is stored. False: it is not stored. Then idempotency_key is NULL; or the response is over the scope''s max_response_size (only status and headers are stored, with a warning); or its status is one of the scope''s unstored_statuses, and the leased key was released.
 headers: {"name": "value", number or an array of them}; null values are skipped. Only the fields that the scope stores are checked and stored. Set-Cookie and the fields of a connection are never stored. body, body_bytes: the body as text or as bytes; neither: no body.
-Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 scope or status is null; 22023 empty scope, malformed key, status not from 100 to 599, both body and body_bytes, headers not as above or with CR, LF or NUL in a value; 25000 a transactional claim and one of the unstored_statuses: roll back, then send the response.';
+Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 scope or status is null; 22023 empty scope, malformed key, status not from 200 to 599, both body and body_bytes, headers not as above, with CR, LF or NUL in a value, or with one stored name in two spellings; 25000 a transactional claim and one of the unstored_statuses: roll back, then send the response.';
 
 CREATE FUNCTION idem_http_key(idempotency_key text) RETURNS text LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_http_key(text) IS

@@ -7,6 +7,13 @@ namespace {
 
 using namespace std::string_view_literals;
 
+TEST(HttpMessage, FinalStatuses) {
+    for (const int status : {200, 204, 404, 599})
+        EXPECT_TRUE(is_final_http_status(status)) << status;
+    for (const int status : {-1, 0, 100, 199, 600, 99999})
+        EXPECT_FALSE(is_final_http_status(status)) << status;
+}
+
 TEST(HttpMessage, MethodsThatNeedAKey) {
     for (const char *method : {"POST", "PATCH"})
         EXPECT_TRUE(names_http_method(kKeyedMethods, method)) << method;

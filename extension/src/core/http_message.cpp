@@ -88,6 +88,8 @@ bool names_http_method(std::string_view methods, std::string_view method) noexce
     return any_item(methods, [method](std::string_view item) { return item == method; });
 }
 
+bool is_final_http_status(int status) noexcept { return status >= 200 && status <= 599; }
+
 bool is_http_status_pattern(std::string_view pattern) noexcept {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     const auto is_wildcard = [](char c) { return lower(c) == 'x'; };

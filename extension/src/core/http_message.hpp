@@ -15,6 +15,9 @@ inline constexpr std::string_view kKeyedMethods = "POST,PATCH";
 // Whether the comma-separated list `methods` contains `method`.
 bool names_http_method(std::string_view methods, std::string_view method) noexcept;
 
+// Whether a response can end with the status: RFC 9110, section 15. 1xx responses precede another one.
+bool is_final_http_status(int status) noexcept;
+
 // Whether `pattern` is a status, such as "429", or a class of them, such as "5xx".
 bool is_http_status_pattern(std::string_view pattern) noexcept;
 

@@ -95,16 +95,20 @@ Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
     return composite(answer);
 }
 
-Datum replay(const KeyRow &row) {
+// idem_complete stores any number as the code, and no response can have some of them.
+int32 replayed_status(const KeyRow &row) {
     constexpr int32 kOk = 200, kNoContent = 204;
+    if (row.is_null(KeyColumn::status_code))
+        return row.is_null(KeyColumn::response) && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk;
+    const int32 code = DatumGetInt32(row.get(KeyColumn::status_code));
+    return core::is_final_http_status(code) ? code : kOk;
+}
+
+Datum replay(const KeyRow &row) {
     Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
     const ReplayedResponse response = replayed_response(stored);
     Answer answer("replay");
-    if (!row.is_null(KeyColumn::status_code))
-        answer.set(HttpAnswerColumn::status, row.get(KeyColumn::status_code));
-    else
-        answer.set(HttpAnswerColumn::status,
-                   Int32GetDatum(stored == nullptr && row.is_null(KeyColumn::response_omitted) ? kNoContent : kOk));
+    answer.set(HttpAnswerColumn::status, Int32GetDatum(replayed_status(row)));
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(response.headers));
     answer.set_body(response.body);
     return composite(answer);

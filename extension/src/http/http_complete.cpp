@@ -27,8 +27,8 @@ int32 status_argument(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::status))
         raise_null_argument("status");
     const int32 status = PG_GETARG_INT32(Argument::status);
-    if (status < 100 || status > 599)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 100 to 599")));
+    if (!core::is_final_http_status(status))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 200 to 599")));
     return status;
 }
 

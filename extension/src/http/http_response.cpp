@@ -90,6 +90,30 @@ const char *fault_of_field(const JsonbValue &field) {
     return fault;
 }
 
+// The names of header fields, in lower case. They are compared as HTTP does: without case.
+class FieldNames {
+  public:
+    // A field that is null is none.
+    void add(const Members &field) {
+        if (field.value.type != jbvNull)
+            names_ = lappend(names_, asc_tolower(text_of(field.name).data(), text_of(field.name).size()));
+    }
+    // A name that was added in two spellings, or nullptr.
+    const char *repeated() {
+        list_sort(names_, [](const ListCell *left, const ListCell *right) {
+            return strcmp(static_cast<const char *>(lfirst(left)), static_cast<const char *>(lfirst(right)));
+        });
+        for (int i = 1; i < list_length(names_); i++)
+            if (strcmp(at(i - 1), at(i)) == 0)
+                return at(i);
+        return nullptr;
+    }
+
+  private:
+    const char *at(int i) const { return static_cast<const char *>(list_nth(names_, i)); }
+    List *names_ = NIL;
+};
+
 bool is_stored(std::string_view name, const char *fields) {
     return (core::names_http_field(fields, name) || core::names_http_field(core::kAlwaysStoredFields, name)) &&
            !core::names_http_field(core::kNeverStoredFields, name);
@@ -128,14 +152,18 @@ Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
         if (!JB_ROOT_IS_OBJECT(headers))
             raise_malformed("They are not a JSON object.");
         Members field(const_cast<JsonbContainer *>(&headers->root));
+        FieldNames names;
         while (field.next()) {
             const std::string_view name = text_of(field.name);
             if (!is_stored(name, fields))
                 continue;
             if (const char *fault = fault_of_field(field.value))
                 raise_malformed(psprintf("The value of \"%s\" %s.", printable(name), fault));
+            names.add(field);
             add_field(&stored, name, field.value);
         }
+        if (const char *name = names.repeated())
+            raise_malformed(psprintf("The field \"%s\" is given in two spellings.", name));
     }
     return stored.finish();
 }
@@ -176,11 +204,14 @@ JsonbValue *member(JsonbContainer *object, std::string_view name, JsonbValue *va
 // Whether idem_http_complete could have stored the object as headers.
 bool are_headers(JsonbContainer *object) {
     Members field(object);
-    while (field.next())
+    FieldNames names;
+    while (field.next()) {
         if (!core::is_http_token(text_of(field.name)) || fault_of_field(field.value) != nullptr ||
             core::names_http_field(core::kNeverStoredFields, text_of(field.name)))
             return false;
-    return true;
+        names.add(field);
+    }
+    return names.repeated() == nullptr;
 }
 
 // nullptr when the text is not base64.

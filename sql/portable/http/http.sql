@@ -18,6 +18,17 @@ CREATE FUNCTION _idem_http_is_never_stored(name text) RETURNS boolean LANGUAGE s
                                        'upgrade', 'idempotent-replayed')
 $$;
 
+-- A name that a JSON object of fields has in two spellings, in lower case; NULL: none. Fields that are null do not count.
+CREATE FUNCTION _idem_http_repeated(fields jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT lower(f.key COLLATE "C") FROM jsonb_each(CASE jsonb_typeof(fields) WHEN 'object' THEN fields END) f
+     WHERE jsonb_typeof(f.value) <> 'null' GROUP BY 1 HAVING count(*) > 1 ORDER BY 1 LIMIT 1
+$$;
+
+-- Whether a response can end with the status (RFC 9110, section 15): 1xx responses precede another one.
+CREATE FUNCTION _idem_http_is_final(status integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT status BETWEEN 200 AND 599
+$$;
+
 -- The items of a list of a scope. A list that was changed by hand may have commas in its items.
 CREATE FUNCTION _idem_http_items(list text[]) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
     SELECT string_to_array(array_to_string(list, ','), ',')
@@ -120,6 +131,11 @@ BEGIN
                     FROM jsonb_array_elements(field.value) WITH ORDINALITY AS e (value, place) WHERE jsonb_typeof(e.value) <> 'null')
             ELSE to_jsonb(field.value #>> '{}') END);
     END LOOP;
+    fault := _idem_http_repeated(response);
+    IF fault IS NOT NULL THEN
+        PERFORM _idem_invalid('headers are malformed', format('The field "%s" is given in two spellings.', fault),
+            'Give names and values, such as ''{"Location": "/orders/7"}''.');
+    END IF;
     response := jsonb_build_object('headers', response);
     IF body IS NOT NULL THEN
         RETURN response || jsonb_build_object('text', body);
@@ -145,7 +161,9 @@ DECLARE
     is_ours  boolean := false;
 BEGIN
     answer.action := 'replay';
-    answer.status := coalesce(stored.status_code, CASE WHEN response IS NULL AND stored.response_omitted IS NULL THEN 204 ELSE 200 END);
+    -- idem_complete stores any number as the code, and no response can have some of them.
+    answer.status := CASE WHEN _idem_http_is_final(stored.status_code) THEN stored.status_code
+                          WHEN stored.status_code IS NULL AND response IS NULL AND stored.response_omitted IS NULL THEN 204 ELSE 200 END;
     answer.headers := '{"Idempotent-Replayed": "true"}';
     IF response IS NULL THEN
         RETURN answer;
@@ -157,7 +175,8 @@ BEGIN
              WHERE NOT _idem_is_http_token(h.key) OR _idem_http_is_never_stored(h.key)
                 OR CASE WHEN jsonb_typeof(h.value) = 'array'
                    THEN EXISTS (SELECT FROM jsonb_array_elements(h.value) AS e (value) WHERE _idem_http_fault(e.value) IS NOT NULL)
-                   ELSE _idem_http_fault(h.value) IS NOT NULL END);
+                   ELSE _idem_http_fault(h.value) IS NOT NULL END)
+            AND _idem_http_repeated(response -> 'headers') IS NULL;
     END IF;
     IF NOT is_ours OR is_ours IS NULL THEN
         is_ours := false;
@@ -327,8 +346,8 @@ BEGIN
         RETURN false;
     ELSIF $3 IS NULL THEN
         PERFORM _idem_null('status');
-    ELSIF $3 NOT BETWEEN 100 AND 599 THEN
-        PERFORM _idem_invalid('status must be from 100 to 599');
+    ELSIF NOT _idem_http_is_final($3) THEN
+        PERFORM _idem_invalid('status must be from 200 to 599');
     END IF;
     wanted := _idem_http_key($2);
     IF wanted IS NULL THEN

@@ -1,6 +1,6 @@
 -- idem_http_complete: what is stored of a response, and how it is replayed.
 \ir ../include/helpers.psql
-SELECT plan(63);
+SELECT plan(66);
 CALL pg_temp.clean('reply:');
 
 -- Begins, completes and replays a request.
@@ -35,9 +35,9 @@ SELECT is((SELECT string_agg(response - 'headers' #>> '{}', ' ' ORDER BY n)
 SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL)::idem.idem_http_answer, 'no_body_is_none') FROM pg_temp.replay('reply:nothing', 204, NULL) r;
 SELECT throws_ok($$ SELECT pg_temp.replay('reply:both', 200, NULL, 'a', 'a') $$, '22023', 'body and body_bytes cannot be given together', 'text_or_bytes');
 SELECT is((SELECT string_agg(status::text, ' ' ORDER BY status)
-             FROM unnest('{100,204,302,404,500,599}'::int[]) given, pg_temp.replay('reply:status' || given, given, NULL, NULL)),
-    '100 204 302 404 500 599', 'every_status_is_replayed');
-SELECT is((SELECT string_agg(given::text, ' ') FROM unnest('{0,99,600,-1}'::int[]) given
+             FROM unnest('{200,204,302,404,500,599}'::int[]) given, pg_temp.replay('reply:status' || given, given, NULL, NULL)),
+    '200 204 302 404 500 599', 'every_status_is_replayed');
+SELECT is((SELECT string_agg(given::text, ' ') FROM unnest('{0,99,100,199,600,-1}'::int[]) given
             WHERE pg_temp.state_of(format('SELECT pg_temp.replay(''reply:s%s'', %1$s, NULL, NULL)', given)) <> '22023'), NULL, 'what_is_no_status');
 SELECT throws_ok($$ SELECT pg_temp.replay('reply:x', NULL, NULL, NULL) $$, '22004', 'status must not be null', 'no_status');
 
@@ -73,6 +73,11 @@ SELECT is((SELECT string_agg(given, ' | ')
                                '{"Location": [["/"]]}', '{"Location": ["/", false]}', '{"Location": "/\r\nSet-Cookie: a=1"}', '{"Location": "/\n"}',
                                '{"Location": "\r/"}', '{"Location": ["/", "a\nb"]}']) given
             WHERE pg_temp.state_of(format('SELECT pg_temp.replay(''reply:malformed'', 200, %L, NULL)', given)) <> '22023'), NULL, 'malformed_headers');
+SELECT is((SELECT string_agg(given, ' | ')
+             FROM unnest(ARRAY['{"ETag": "x", "etag": "x"}', '{"LOCATION": "/", "X-Other": "1", "Location": ["/"]}', '{"content-type": "a", "Content-Type": "b"}']) given
+            WHERE pg_temp.state_of(format('SELECT pg_temp.replay(''reply:malformed'', 200, %L, NULL)', given)) <> '22023'), NULL, 'two_spellings_of_a_field');
+SELECT is(headers, '{"etag": "x", "Idempotent-Replayed": "true"}', 'unless_one_is_null_or_not_stored')
+  FROM pg_temp.replay('reply:spelled', 200, '{"ETag": null, "etag": "x", "X-Other": "1", "x-other": "2"}');
 SELECT is((SELECT count(*) FROM idem_lookup('reply:malformed', 'reply')), 0::bigint, 'store_nothing');
 DO $$ DECLARE told text; BEGIN
     PERFORM pg_temp.replay('reply:malformed', 200, '{"ETag": "x", "Location": [7, true]}');
@@ -115,14 +120,19 @@ SELECT is((SELECT string_agg(concat_ws(' ', r.status, r.headers ->> 'Content-Typ
     '200 application/json {"body": 2, "more": 3, "headers": {}} 37 | 200 application/json [1] 3 | 200 application/json {"body": 2} 11',
     'response_that_idem_complete_stored');
 
+SELECT is((SELECT string_agg(concat_ws(' ', r.status, r.body), ', ' ORDER BY n)
+             FROM unnest('{99999,199,-1,0,600,200,599,199}'::int[], array_fill('1'::text, '{7}') || NULL::text) WITH ORDINALITY AS c (code, response, n),
+                  idem_http_begin('reply', 'POST', '/', 'reply:code' || n) AS first, idem_complete('reply:code' || n, response::jsonb, code, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:code' || n) r),
+    '200 1, 200 1, 200 1, 200 1, 200 1, 200 1, 599 1, 200', 'code_that_no_response_can_have_is_200');
+
 -- What only looks like a stored response is a body: no line break, cookie or name comes back that could not be stored.
 SELECT is((SELECT string_agg(r.headers::text || (r.body::jsonb IS NOT DISTINCT FROM response)::text, ' ' ORDER BY n)
              FROM unnest(ARRAY['{"headers": {"X": "a\r\nSet-Cookie: s=1"}, "text": "1"}', '{"headers": {"set-cookie": "s=1"}, "text": "1"}', '{"headers": {}, "text": 1}',
                                '{"headers": {}, "base64": "no base64!"}', '{"headers": {}, "text": "a", "utf8": "a"}',
-                               '{"headers": {"idempotent-replayed": "false"}}', '{"headers": {"X": {"q": 1}}}', '{"headers": {"a b": "c"}}']::jsonb[])
+                               '{"headers": {"idempotent-replayed": "false"}}', '{"headers": {"X": {"q": 1}}}', '{"headers": {"a b": "c"}}', '{"headers": {"ETag": "1", "etag": "1"}}']::jsonb[])
                   WITH ORDINALITY AS c (response, n),
                   idem_http_begin('reply', 'POST', '/', 'reply:like' || n) AS first, idem_complete('reply:like' || n, response, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:like' || n) r),
-    array_to_string(array_fill('{"Content-Type": "application/json", "Idempotent-Replayed": "true"}true'::text, '{8}'), ' '),
+    array_to_string(array_fill('{"Content-Type": "application/json", "Idempotent-Replayed": "true"}true'::text, '{9}'), ' '),
     'what_was_never_to_be_stored_is_not_replayed_as_headers');
 -- A key that is no request's tells nothing of itself.
 SELECT idem_execute('reply:secret', 'SELECT 42 AS secret', scope => 'reply'), idem_claim('reply:plain', scope => 'reply'),
