@@ -1,6 +1,6 @@
 -- Calls whose effect ends with their transaction: alone in a transaction they protect nothing, so that they are 25P01 at the commit.
 \ir ../include/helpers.psql
-SELECT plan(31);
+SELECT plan(33);
 CALL pg_temp.clean('block:');
 
 SET client_min_messages = warning;
@@ -53,6 +53,10 @@ SELECT outcome FROM idem_begin('block:execute');
 SELECT is(:'SQLSTATE'::text, '00000', 'begin_of_what_is_done');
 SELECT outcome FROM pessimistic_lock('tap_block.item', '{"id": 9}');
 SELECT is(:'SQLSTATE'::text, '00000', 'lock_of_no_row');
+SELECT outcome FROM pessimistic_lock_many('tap_block.item', ARRAY['{"id": 9}', '{"id": 8}']::jsonb[]);
+SELECT is(:'SQLSTATE'::text, '00000', 'lock_of_no_rows');
+SELECT outcome FROM pessimistic_lock_many('tap_block.item', '{}');
+SELECT is(:'SQLSTATE'::text, '00000', 'lock_of_an_empty_list');
 SELECT action FROM idem_http_begin('block', 'GET', '/', NULL);
 SELECT is(:'SQLSTATE'::text, '00000', 'http_request_without_a_key');
 BEGIN;
