@@ -42,6 +42,20 @@ bool has_foreign_child(Oid relation, const MemberLayout &layout) {
     return false;
 }
 
+// The number of tables that the relation inherits from. A statement on one of them reads and changes the relation's rows.
+int count_parents(Oid relation) {
+    Relation inherits = table_open(InheritsRelationId, AccessShareLock);
+    ScanKeyData child;
+    ScanKeyInit(&child, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relation));
+    SysScanDesc scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, nullptr, 1, &child);
+    int count = 0;
+    while (HeapTupleIsValid(systable_getnext(scan)))
+        count++;
+    systable_endscan(scan);
+    table_close(inherits, AccessShareLock);
+    return count;
+}
+
 Oid find_member(const MemberLayout &layout) {
     const Oid relation = get_relname_relid(layout.name, extension().schema);
     if (!OidIsValid(relation))
@@ -83,6 +97,8 @@ void check_storage(Relation relation, const MemberLayout &layout) {
     // relhassubclass may still be set after the last child was dropped.
     if (relation->rd_rel->relhassubclass && has_foreign_child(RelationGetRelid(relation), layout))
         raise_not_as_installed(layout.name, "Other tables inherit from it.");
+    if (layout.kind == RELKIND_RELATION && count_parents(RelationGetRelid(relation)) != (layout.is_window ? 1 : 0))
+        raise_not_as_installed(layout.name, "It inherits from another table.");
     if (is_distributed(RelationGetRelid(relation)))
         raise_not_as_installed(layout.name,
                                "Citus has distributed it. Only the portable edition of idem works on distributed tables.");

@@ -1,7 +1,7 @@
 -- What an ALTER of one of the extension's objects does: the functions that need the object raise 55000 or answer right, and those of
 -- other features do not notice. All of it is rolled back.
 \ir ../include/helpers.psql
-SELECT plan(21);
+SELECT plan(23);
 CALL pg_temp.clean('altered:');
 SELECT pg_advisory_lock(hashtext('idem pgtap tables'));
 SET lock_timeout = '20 s';
@@ -77,6 +77,19 @@ ROLLBACK;
 BEGIN;
 ALTER TABLE idem_outbox_parked DROP CONSTRAINT idem_outbox_parked_pkey, ADD PRIMARY KEY (id) INCLUDE (topic);
 SELECT is(pg_temp.states($$ idem_outbox_retry('{1}') $$), '55000', 'primary_key_of_dead_letters_with_included_columns');
+ROLLBACK;
+
+-- A parent's owner could delete keys.
+BEGIN;
+CREATE TABLE idem.parent (scope text COLLATE "C");
+ALTER TABLE idem_keys INHERIT idem.parent;
+SELECT is(pg_temp.states($$ idem_claim('altered:k') $$, $$ idem_claim_many('{altered:k}') $$, $$ idem_lookup('altered:done') $$,
+    $$ idem_lock('altered:lock') $$), '55000 55000 55000 ok', 'keys_that_inherit');
+ROLLBACK;
+BEGIN;
+CREATE TABLE idem.parent (topic text COLLATE "C");
+ALTER TABLE idem_outbox INHERIT idem.parent;
+SELECT is(pg_temp.states($$ idem_publish('altered:t', '1') $$, $$ idem_claim('altered:k') $$), '55000 ok', 'outbox_that_inherits');
 ROLLBACK;
 
 -- Foreign keys are kept by triggers, which neither a claim nor a sweep fires.
