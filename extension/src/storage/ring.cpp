@@ -366,18 +366,35 @@ int ring_named(const text *name) {
     pg_unreachable();
 }
 
-bool is_named_as_window(Oid relation, int *ring, int *window) {
+namespace {
+
+// Whether the relation is in the extension's schema, its owner is the extension's, and `has_name(const char *)` accepts its
+// name.
+template <typename HasName> bool is_ours_named(Oid relation, HasName has_name) {
     HeapTuple row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
     if (!HeapTupleIsValid(row))
         return false;
     auto *form = reinterpret_cast<Form_pg_class>(GETSTRUCT(row));
-    int end = 0;
-    const bool is_named = sscanf(NameStr(form->relname), "idem_ring_%d_%d%n", ring, window, &end) == 2 &&
-                          NameStr(form->relname)[end] == '\0' && *window >= 0 && *window < kMaxWindows &&
-                          strcmp(NameStr(form->relname), window_name(*ring, *window)) == 0;
-    const bool is_created = is_named && form->relnamespace == extension().schema && is_ours(form->relowner);
+    const bool is_created =
+        has_name(NameStr(form->relname)) && form->relnamespace == extension().schema && is_ours(form->relowner);
     ReleaseSysCache(row);
     return is_created;
+}
+
+} // namespace
+
+bool is_named_as_map(Oid relation) {
+    return is_ours_named(relation, [](const char *name) {
+        int ring;
+        return sscanf(name, "idem_ring_%d", &ring) == 1 && strcmp(name, map_name(ring)) == 0;
+    });
+}
+
+bool is_named_as_window(Oid relation, int *ring, int *window) {
+    return is_ours_named(relation, [&](const char *name) {
+        return sscanf(name, "idem_ring_%d_%d", ring, window) == 2 && *window >= 0 && *window < kMaxWindows &&
+               strcmp(name, window_name(*ring, *window)) == 0;
+    });
 }
 
 bool is_registered(int ring) {

@@ -103,6 +103,7 @@ template <typename Visit> void for_each_window_looked_in(Visit visit) {
 bool is_window_of_a_ring(Oid relation);
 // The same, whether the ring is registered or not: a restore may write windows before the registry.
 bool is_named_as_window(Oid relation, int *ring, int *window);
+bool is_named_as_map(Oid relation);
 bool is_registered(int ring);
 
 // The names of a ring's relations, without the schema.

@@ -2,6 +2,7 @@
 
 #include "core/ring_filter.hpp"
 #include "server/compat.hpp"
+#include "storage/ring.hpp"
 
 namespace {
 
@@ -19,6 +20,10 @@ void see_window(Relation, ItemPointer, Datum *values, bool *nulls, bool, void *s
 }
 
 IndexBuildResult *build(Relation map, Relation filter, IndexInfo *info) {
+    if (!is_named_as_map(RelationGetRelid(map)))
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("cannot create an idem_filter index on table \"%s\"", RelationGetRelationName(map)),
+                        errdetail("The access method is for the maps of rings alone, which idem_ring_create makes.")));
     if (RelationGetNumberOfBlocks(filter) != 0)
         elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(filter));
     Windows windows{};

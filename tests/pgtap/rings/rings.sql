@@ -160,6 +160,43 @@ SELECT idem_ring_drop('ring:');
 SELECT is((SELECT count(*)::int FROM idem_scope_places WHERE scope = 'ring:s'), 0, 'no_place_is_left');
 SELECT ok(idem_claim('many 1', scope => 'ring:s'), 'and_the_scope_is_as_any_other');
 
+-- A ring whose map is empty, as after the restore of a schema without its data, or missing.
+CREATE FUNCTION pg_temp.places(scope text) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(coalesce(r.ring, 'idem_keys') || CASE WHEN is_current THEN '' ELSE ' left' END, ', ' ORDER BY p.ring)
+      FROM idem_scope_places p LEFT JOIN idem_ring_registry r ON r.id = p.ring WHERE p.scope = $1
+$$;
+CREATE FUNCTION pg_temp.change_map(ring text, change text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format(change, 'idem_ring_' || (SELECT id FROM idem_ring_registry r WHERE r.ring = $1));
+END $$;
+SELECT idem_ring_create('ring:old', '1 h', 3);
+BEGIN;
+SELECT idem_ring_create('ring:lost', '1 h', 3);
+SELECT idem_scope_set('ring:one', ring => 'ring:lost'), idem_scope_set('ring:two', ring => 'ring:old'), idem_scope_set('ring:two', ring => 'ring:lost');
+SELECT idem_claim('k', scope => 'ring:one');
+SAVEPOINT there;
+SELECT pg_temp.change_map('ring:lost', change) FROM unnest('{TRUNCATE %s}'::text[]) AS change;
+SELECT throws_ok($$ SELECT idem_ring_drop('ring:lost') $$, '55006', 'ring "ring:lost" is in use', 'live_keys_are_not_dropped_with_an_empty_map');
+DELETE FROM idem_keys WHERE scope = 'ring:one';
+SELECT lives_ok($$ SELECT idem_ring_drop('ring:lost') $$, 'ring_with_an_empty_map');
+SELECT is(pg_temp.places('ring:one'), NULL, 'scope_has_all_its_keys_in_idem_keys');
+SELECT is(pg_temp.places('ring:two'), 'idem_keys, ring:old left', 'scope_that_has_left_another_ring');
+SELECT is(pg_temp.state_of(format('SELECT idem_claim(''again'', scope => %L)', scope)), 'ok', 'both_can_be_claimed_in') FROM unnest('{ring:one,ring:two}'::text[]) AS scope;
+SELECT is(count(*)::int, 2, 'in_idem_keys') FROM ONLY idem_keys WHERE key = 'again';
+ROLLBACK TO there;
+SELECT pg_temp.change_map('ring:lost', 'DROP TABLE %s');
+SELECT throws_ok($$ SELECT idem_ring_drop('ring:lost') $$, '55006', 'ring "ring:lost" is in use', 'live_keys_are_not_dropped_without_a_map');
+DELETE FROM idem_keys WHERE scope = 'ring:one';
+SELECT lives_ok($$ SELECT idem_ring_drop('ring:lost') $$, 'ring_without_a_map');
+SELECT is(pg_temp.places('ring:one'), NULL, 'scope_has_all_its_keys_in_idem_keys');
+SELECT is(pg_temp.state_of(format('SELECT idem_claim(''again'', scope => %L)', scope)), 'ok', 'both_can_be_claimed_in') FROM unnest('{ring:one,ring:two}'::text[]) AS scope;
+ROLLBACK;
+SELECT idem_ring_drop('ring:old');
+
+-- The access method is for maps alone.
+CREATE TEMP TABLE idem_ring_7 (number smallint);
+SELECT throws_ok($$ CREATE INDEX ON idem_ring_7 USING idem_filter (number) $$, '55000', 'cannot create an idem_filter index on table "idem_ring_7"', 'index_on_another_table');
+
 -- A child of idem_keys that is no window.
 BEGIN;
 CREATE TABLE ring_child () INHERITS (idem_keys);
