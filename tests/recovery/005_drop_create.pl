@@ -89,6 +89,25 @@ $other->query_safe("BEGIN; SELECT a.idem_claim('open')");
 is(sqlstate($node, "SET lock_timeout = '100ms'; DROP EXTENSION idem"), '55P03', 'DROP EXTENSION waits for an open claim');
 $other->query_safe('COMMIT');
 
+# A call that waits for DROP and CREATE. The statement expects a type that is gone; the next one does not.
+foreach my $call ("SELECT a.idem_try_claim('waited')", "SELECT outcome FROM a.idem_execute('waited', 'SELECT 1 AS one')", 'SELECT allowed FROM a.idem_allow(\'waited\', 1, 1)',
+    "SELECT a.idem_token_redeem('waited')", "SELECT action FROM a.idem_http_begin('s', 'POST', '/', 'waited', lease => '1 min')")
+{
+    my $caller = $node->background_psql('postgres', on_error_stop => 0);
+    $caller->query_safe("\\set VERBOSITY sqlstate\n" . ($call =~ /execute|http/ ? $call =~ s/waited/known/gr : 'SELECT 1')); # the parser knows the type
+    $owner->query_safe('BEGIN; DROP EXTENSION idem; CREATE EXTENSION idem SCHEMA a');
+    my $pid = $caller->query_safe('SELECT pg_backend_pid()');
+    $caller->query_until(qr/started/, "\\echo started\n$call;\n\\echo ended\n");
+    $node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid") or die;
+    $owner->query_safe('COMMIT');
+    $caller->query('SELECT 1');
+    like($caller->{stderr}, qr/ERROR:  40001$/m, "$call: waited for DROP and CREATE EXTENSION");
+    $caller->{stderr} = '';
+    unlike(($caller->query($call))[0], qr/ERROR/, 'and works afterwards');
+    is($caller->{stderr}, '', 'without an error');
+    $caller->quit;
+}
+
 # The schema goes, and the extension with it.
 $owner->query_safe('SET client_min_messages = error; DROP SCHEMA a CASCADE; CREATE SCHEMA a; GRANT USAGE ON SCHEMA a TO client');
 is($node->safe_psql('postgres', $leftovers), '', 'nothing is left when the schema is dropped');

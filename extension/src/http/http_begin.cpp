@@ -41,9 +41,9 @@ struct Answer {
     }
 };
 
-Datum composite(const Answer &answer) {
+Datum composite(FunctionCallInfo fcinfo, const Answer &answer) {
     static_assert(http_answer_type.count == HttpAnswerColumn::count);
-    return make_composite(http_answer_type, answer.values, answer.nulls);
+    return make_composite(fcinfo, http_answer_type, answer.values, answer.nulls);
 }
 
 std::string_view view_of(const text *string) { return {VARDATA_ANY(string), VARSIZE_ANY_EXHDR(string)}; }
@@ -70,7 +70,7 @@ const bytea *request_fingerprint(const text *method, const text *route, const Ht
     return fingerprint_of_pieces(pieces, lengthof(pieces));
 }
 
-Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
+Datum reject(FunctionCallInfo fcinfo, const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
     struct ProblemText {
         const char *code;
         const char *detail;
@@ -92,7 +92,7 @@ Datum reject(const text *scope, HttpRefusal refusal, int64 retry_after = 0) {
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(problem_headers(problem)));
     answer.set_body(
         {cstring_to_text(JsonbToCString(nullptr, const_cast<JsonbContainer *>(&body->root), VARSIZE(body))), nullptr});
-    return composite(answer);
+    return composite(fcinfo, answer);
 }
 
 // idem_complete stores any number as the code, and no response can have some of them.
@@ -104,14 +104,14 @@ int32 replayed_status(const KeyRow &row) {
     return core::is_final_http_status(code) ? code : kOk;
 }
 
-Datum replay(const KeyRow &row) {
+Datum replay(FunctionCallInfo fcinfo, const KeyRow &row) {
     Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
     const ReplayedResponse response = replayed_response(stored);
     Answer answer("replay");
     answer.set(HttpAnswerColumn::status, Int32GetDatum(replayed_status(row)));
     answer.set(HttpAnswerColumn::headers, PointerGetDatum(response.headers));
     answer.set_body(response.body);
-    return composite(answer);
+    return composite(fcinfo, answer);
 }
 
 // Whole seconds until the holder's lease ends; 1 if the end is not known.
@@ -126,23 +126,23 @@ core::Outcome outcome_for_request(const Claimed &claimed) {
     return is_foreign ? core::Outcome::mismatch : claimed.outcome;
 }
 
-Datum answer_to(const text *scope, const Claimed &claimed) {
+Datum answer_to(FunctionCallInfo fcinfo, const text *scope, const Claimed &claimed) {
     switch (outcome_for_request(claimed)) {
     case core::Outcome::acquired:
     case core::Outcome::taken_over: {
         Answer answer("run");
         if (!claimed.row.is_null(KeyColumn::fence))
             answer.set(HttpAnswerColumn::fence, claimed.row.get(KeyColumn::fence));
-        return composite(answer);
+        return composite(fcinfo, answer);
     }
     case core::Outcome::completed:
-        return replay(claimed.row);
+        return replay(fcinfo, claimed.row);
     case core::Outcome::mismatch:
-        return reject(scope, HttpRefusal::mismatch);
+        return reject(fcinfo, scope, HttpRefusal::mismatch);
     case core::Outcome::in_flight:
-        return reject(scope, HttpRefusal::in_flight, retry_after(claimed));
+        return reject(fcinfo, scope, HttpRefusal::in_flight, retry_after(claimed));
     case core::Outcome::in_doubt:
-        return reject(scope, HttpRefusal::in_doubt);
+        return reject(fcinfo, scope, HttpRefusal::in_doubt);
     }
     pg_unreachable();
 }
@@ -164,17 +164,17 @@ SQL_FUNCTION(idem_http_begin) {
     if (PG_ARGISNULL(Argument::idempotency_key)) {
         const HttpPolicy policy = http_policy(request.scope);
         if (policy.runs_without_key || !core::names_http_method(policy.keyed_methods, view_of(method)))
-            return composite(Answer("run"));
-        return reject(request.scope, HttpRefusal::missing_key);
+            return composite(fcinfo, Answer("run"));
+        return reject(fcinfo, request.scope, HttpRefusal::missing_key);
     }
     request.key = parse_key(fcinfo, Argument::idempotency_key);
     if (request.key == nullptr)
-        return reject(request.scope, HttpRefusal::malformed_key);
+        return reject(fcinfo, request.scope, HttpRefusal::malformed_key);
     request.fingerprint = request_fingerprint(method, route, body);
     request.records_doubt = true;
     const Claimed claimed = claim_key(request);
     expect_work_after_claim(fcinfo, request, claimed);
-    return answer_to(request.scope, claimed);
+    return answer_to(fcinfo, request.scope, claimed);
 }
 
 SQL_FUNCTION(idem_http_key) {

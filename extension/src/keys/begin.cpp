@@ -28,5 +28,5 @@ SQL_FUNCTION(idem_begin) {
     request.wait_until = wait_argument(fcinfo, Argument::wait);
     const Claimed claimed = claim_key(request);
     expect_work_after_claim(fcinfo, request, claimed);
-    return make_ticket(claimed);
+    return make_ticket(fcinfo, claimed);
 }

@@ -299,5 +299,6 @@ SQL_FUNCTION(idem_try_claim) {
     ClaimRequest request = transactional_request(fcinfo, "idem_try_claim()");
     request.records_doubt = true;
     const Claimed claimed = claim_key(request);
+    require_function(fcinfo);
     PG_RETURN_DATUM(outcome_datum(claimed.outcome));
 }

@@ -166,10 +166,10 @@ SQL_FUNCTION(idem_execute) {
     count_outcome(request, claimed.outcome);
     if (!is_granted(claimed.outcome)) {
         close_keys(table);
-        return make_ticket(claimed);
+        return make_ticket(fcinfo, claimed);
     }
     const Jsonb *response = run(source, args);
     complete_claim(table, request, policy, claimed, response);
     close_keys(table);
-    return make_ticket(claimed, response, response_size(response) > policy.max_response_size);
+    return make_ticket(fcinfo, claimed, response, response_size(response) > policy.max_response_size);
 }

@@ -61,26 +61,26 @@ void show(Ticket *ticket, const Claimed &claimed) {
     }
 }
 
-Datum composite_of(const Ticket &ticket) {
+Datum composite_of(FunctionCallInfo fcinfo, const Ticket &ticket) {
     static_assert(ticket_type.count == TicketColumn::count);
-    return make_composite(ticket_type, ticket.values, ticket.nulls);
+    return make_composite(fcinfo, ticket_type, ticket.values, ticket.nulls);
 }
 
 } // namespace
 
-Datum make_ticket(const Claimed &claimed) {
+Datum make_ticket(FunctionCallInfo fcinfo, const Claimed &claimed) {
     Ticket ticket(claimed.outcome);
     if (claimed.has_row)
         show(&ticket, claimed);
-    return composite_of(ticket);
+    return composite_of(fcinfo, ticket);
 }
 
-Datum make_ticket(const Claimed &claimed, const Jsonb *response, bool omitted) {
+Datum make_ticket(FunctionCallInfo fcinfo, const Claimed &claimed, const Jsonb *response, bool omitted) {
     Ticket ticket(claimed.outcome);
     show(&ticket, claimed);
     ticket.set(TicketColumn::response, PointerGetDatum(response));
     ticket.set(TicketColumn::response_omitted, BoolGetDatum(omitted));
-    return composite_of(ticket);
+    return composite_of(fcinfo, ticket);
 }
 
 } // namespace idem

@@ -115,7 +115,9 @@ SQL_FUNCTION(idem_verify_request) {
     const Micros allowed = tolerance_argument(fcinfo, VerifyArgument::tolerance);
     const text *scope =
         PG_ARGISNULL(VerifyArgument::scope) ? cstring_to_text("nonce") : scope_argument(fcinfo, VerifyArgument::scope);
-    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(verify(request, hex, scope, allowed))));
+    const RequestOutcome outcome = verify(request, hex, scope, allowed);
+    require_function(fcinfo);
+    PG_RETURN_DATUM(enum_value(request_outcome_enum, static_cast<int>(outcome)));
 }
 
 SQL_FUNCTION(idem_request_message) {

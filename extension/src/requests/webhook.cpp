@@ -213,8 +213,9 @@ SQL_FUNCTION(idem_webhook_receive) {
     const bytea *body = required_text(fcinfo, Argument::body, "body");
     request.body = {VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body)};
     const Answer answer = receive(request);
+    require_function(fcinfo);
     const Datum values[] = {enum_value(webhook_outcome_enum, static_cast<int>(answer.outcome)),
                             PointerGetDatum(answer.message_id)};
     const bool nulls[] = {false, answer.message_id == nullptr};
-    PG_RETURN_DATUM(make_composite(webhook_answer_type, values, nulls));
+    PG_RETURN_DATUM(make_composite(fcinfo, webhook_answer_type, values, nulls));
 }

@@ -127,6 +127,14 @@ void raise_not_as_installed(const char *object, const char *why) {
     pg_unreachable();
 }
 
+void require_function(FunctionCallInfo fcinfo) {
+    if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(fcinfo->flinfo->fn_oid)))
+        ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+                        errmsg("could not return the result, as extension \"idem\" was dropped and created again"),
+                        errdetail("The call waited for that, and the type of its result is gone."),
+                        errhint("The transaction might succeed if retried.")));
+}
+
 void extension_initialize() { CacheRegisterSyscacheCallback(PROCOID, function_changed, Datum{0}); }
 
 } // namespace idem

@@ -44,6 +44,10 @@ Datum enum_value(EnumType &type, int label);
 // sentence.
 [[noreturn]] void raise_not_as_installed(const char *object, const char *why);
 
+// Raises 40001 if the called function was dropped while the call waited, as by DROP EXTENSION and CREATE EXTENSION: the type of
+// its result, which the caller's statement names, is gone.
+void require_function(FunctionCallInfo fcinfo);
+
 // Registers the invalidation callback. REQUIRES: called once per backend.
 void extension_initialize();
 

@@ -19,6 +19,7 @@ TupleDesc answer_layout(FunctionCallInfo fcinfo, const Oid *types, int count) {
     for (const CachedLayout &entry : cache)
         if (entry.function == function)
             return entry.layout;
+    require_function(fcinfo);
     TupleDesc layout;
     if (get_call_result_type(fcinfo, nullptr, &layout) != TYPEFUNC_COMPOSITE)
         elog(ERROR, "return type is not a row type");
@@ -58,7 +59,8 @@ void check_answer(TupleDesc layout, const char *name, const Oid *types, int coun
         raise_not_as_installed(name, "The columns of its rows were changed.");
 }
 
-Datum make_composite(const AnswerType &type, const Datum *values, const bool *nulls) {
+Datum make_composite(FunctionCallInfo fcinfo, const AnswerType &type, const Datum *values, const bool *nulls) {
+    require_function(fcinfo);
     TupleDesc layout = checked_layout(type);
     const Datum row = form_answer(layout, values, nulls);
     ReleaseTupleDesc(layout);
@@ -75,6 +77,7 @@ Datum make_record(FunctionCallInfo fcinfo, const Oid *types, int count, const Da
 }
 
 AnswerRows begin_answer_rows(FunctionCallInfo fcinfo, const Oid *types, int count) {
+    require_function(fcinfo);
     InitMaterializedSRF(fcinfo, 0);
     const auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
     check_answer(result->setDesc, get_func_name(fcinfo->flinfo->fn_oid), types, count);

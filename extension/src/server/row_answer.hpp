@@ -19,7 +19,7 @@ struct AnswerType {
     int count;
     Oid types[kMaxColumns];
 };
-Datum make_composite(const AnswerType &type, const Datum *values, const bool *nulls);
+Datum make_composite(FunctionCallInfo fcinfo, const AnswerType &type, const Datum *values, const bool *nulls);
 void check_answer_type(const AnswerType &type);
 
 // A row with the function's OUT columns.

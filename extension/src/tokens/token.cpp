@@ -147,6 +147,7 @@ SQL_FUNCTION(idem_token_redeem) {
     const text *scope = scope_argument(fcinfo, 2);
     (void)scope_policy(scope);
     const TokenOutcome outcome = redeem(token, scope, subject);
+    require_function(fcinfo);
     PG_RETURN_DATUM(enum_value(token_outcome_enum, static_cast<int>(outcome)));
 }
 
