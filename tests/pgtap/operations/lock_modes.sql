@@ -70,6 +70,7 @@ INSERT INTO calls VALUES
     ('`idem_ring_create`', 'SELECT idem_ring_create(''lock modes:new'', ''1 day'')'),
     ('`idem_ring_drop`', 'SELECT idem_ring_drop(''lock modes:idle'')'),
     ('`idem_ring_rebuild_filter`', 'SELECT idem_ring_rebuild_filter(''lock modes:ring'')'),
+    ('`idem_grant`, `idem_revoke`', 'SELECT idem_grant(''pg_read_all_stats''), idem_revoke(''pg_read_all_stats'')'),
     ('`idem_next_id`', 'SELECT idem_next_id()'),
     ('`idem_token_issue`', 'SELECT idem_token_issue()'),
     ('`idem_token_rotate_secret`', 'SELECT idem_token_rotate_secret()'),
