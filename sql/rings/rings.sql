@@ -82,11 +82,12 @@ BEGIN
     PERFORM clock_timestamp() + retention; -- raises 22008 beyond the range of timestamps
     EXECUTE format('SELECT %s.idem_ring_check()', home);
     EXECUTE format('LOCK TABLE ONLY %s.idem_ring_registry IN SHARE ROW EXCLUSIVE MODE', home);
-    EXECUTE format('SELECT r.id FROM ONLY %s.idem_ring_registry r WHERE r.ring = $1', home) INTO id USING ring;
+    -- Where the snapshot is older than a ring, or than the drop of one, the two statements raise 40001.
+    EXECUTE format('SELECT r.id FROM ONLY %s.idem_ring_registry r WHERE r.ring = $1 FOR KEY SHARE', home) INTO id USING ring;
     IF id IS NOT NULL THEN
         RAISE EXCEPTION 'ring "%" already exists', ring USING ERRCODE = 'duplicate_object';
     END IF;
-    EXECUTE format('INSERT INTO %1$s.idem_ring_registry OVERRIDING SYSTEM VALUE SELECT coalesce(max(r.id), 0) + 1, $1, $2 FROM ONLY %1$s.idem_ring_registry r RETURNING id', home)
+    EXECUTE format('INSERT INTO %1$s.idem_ring_registry OVERRIDING SYSTEM VALUE SELECT coalesce(max(r.id), 0) + 1, $1, $2 FROM ONLY %1$s.idem_ring_registry r ON CONFLICT DO NOTHING RETURNING id', home)
         INTO id USING ring, retention;
     map := format('%s.idem_ring_%s', home, id);
     EXECUTE format('CREATE TABLE %s (number smallint PRIMARY KEY, state text NOT NULL CHECK (state IN (''empty'', ''open'', ''sealed'', ''expired'')), '
@@ -119,7 +120,7 @@ END
 $$;
 COMMENT ON FUNCTION idem_ring_create(text, interval, integer) IS
 'Creates a ring: storage for keys that all have the same retention. A claim costs nearly the same however many keys the ring has, and expired keys are removed by whole windows. windows: how many tables share the retention, 3 to 32; NULL: 8. One window takes new keys, for retention / (windows - 2); the others keep the keys that came before. Then call idem_scope_set(scope, ring => ring). The sweeper opens and empties the windows. Operators.
-Errors: 22004 ring or retention is null; 22023 ring not of 1 to 255 bytes, retention not positive, windows not from 3 to 32; 22008 retention beyond the range of timestamps; 42710 the ring exists.';
+Errors: 22004 ring or retention is null; 22023 ring not of 1 to 255 bytes, retention not positive, windows not from 3 to 32; 22008 retention beyond the range of timestamps; 40001 a ring was created or dropped after the transaction''s snapshot; 42710 the ring exists.';
 
 CREATE FUNCTION idem_ring_drop(ring text)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER

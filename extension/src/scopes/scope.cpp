@@ -325,6 +325,8 @@ core::Micros shortest_response_ttl() {
     return shortest;
 }
 
+bool is_registered_scope(const text *name) { return look_up(name).registered; }
+
 void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
 
 } // namespace idem

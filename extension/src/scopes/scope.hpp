@@ -42,6 +42,9 @@ bool find_usable_scope(const text *scope, ScopePolicy *policy);
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
 
+// Whether the scope has a row, whatever the transaction's snapshot shows.
+bool is_registered_scope(const text *scope);
+
 // Whether the scope leaves an expired lease to an operator. Does not check the current user's right to use it.
 bool is_manual_on_lease_expiry(const text *scope);
 

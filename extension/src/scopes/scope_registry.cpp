@@ -180,9 +180,14 @@ bool change_row(const text *scope, const char *statement) {
     const SqlArgument values[] = {{TEXTOID, PointerGetDatum(scope), false}, {OIDOID, ObjectIdGetDatum(GetUserId()), false}};
     const bool changed = run_as_owner(statement, values, lengthof(values));
     invalidate_member(scopes_table);
-    if (!changed)
-        check_scope_access(scope); // the row does not exist, or the caller may not change it
-    return changed;
+    if (changed)
+        return true;
+    check_scope_access(scope); // the row does not exist, or the caller may not change it
+    if (IsolationUsesXactSnapshot() && is_registered_scope(scope))
+        ereport(ERROR,
+                (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+                 errmsg("could not serialize access due to concurrent registration of scope \"%s\"", text_to_cstring(scope))));
+    return false;
 }
 
 // --- idem_scope_reset: each column that may be NULL is a setting, and NULL is its default ------------------------------------
@@ -270,6 +275,8 @@ void check_ring(const text *name) {
 
 } // namespace
 
+// A call that writes the scope's row and moves its keys locks the row first, as docs/architecture.md says.
+
 SQL_FUNCTION(idem_scope_set) {
     const text *name = required_scope_argument(fcinfo, Argument::scope);
     check_scope_access(name);
@@ -297,9 +304,10 @@ SQL_FUNCTION(idem_scope_reset) {
     check_scope_access(name);
     check_settings(names);
     prevent_unless_writable("idem_scope_reset()");
+    const bool is_registered = change_row(name, psprintf(kReset, member_name(scopes_table), assignments(names)));
     if (contains(names, kRing))
         move_scope(name, kInIdemKeys);
-    PG_RETURN_BOOL(change_row(name, psprintf(kReset, member_name(scopes_table), assignments(names))));
+    PG_RETURN_BOOL(is_registered);
 }
 
 SQL_FUNCTION(idem_scope_drop) {

@@ -213,6 +213,22 @@ BEGIN
 END
 $$;
 
+-- The same, and 40001 if the transaction's snapshot cannot show the row.
+CREATE FUNCTION _idem_lock_known_scope(wanted text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_lock_scope(wanted) THEN
+        RETURN true;
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        BEGIN
+            INSERT INTO idem_scopes (scope) VALUES (wanted) ON CONFLICT (scope) DO NOTHING;
+            RAISE EXCEPTION USING ERRCODE = 'ID000';
+        EXCEPTION WHEN SQLSTATE 'ID000' THEN -- undoes the row
+        END;
+    END IF;
+    RETURN false;
+END
+$$;
+
 -- Locks the scope's row, which is made where there is none, for a change.
 CREATE FUNCTION _idem_enter_scope(wanted text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -364,7 +380,7 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM _idem_require_writable('idem_scope_reset()');
-    IF NOT _idem_lock_scope($1) THEN
+    IF NOT _idem_lock_known_scope($1) THEN
         RETURN false;
     END IF;
     EXECUTE 'UPDATE ONLY idem_scopes AS c SET '
@@ -379,7 +395,7 @@ CREATE FUNCTION idem_scope_drop LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM _idem_check_scope($1);
     PERFORM _idem_require_writable('idem_scope_drop()');
-    IF NOT _idem_lock_scope($1) THEN
+    IF NOT _idem_lock_known_scope($1) THEN
         RETURN false;
     END IF;
     DELETE FROM ONLY idem_scopes AS c WHERE c.scope = $1 COLLATE "C";
