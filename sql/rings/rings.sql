@@ -60,7 +60,7 @@ COMMENT ON FUNCTION idem_ring_check() IS 'Internal: raises 55000 unless the tabl
 
 CREATE FUNCTION idem_ring_create(ring text, retention interval, windows integer DEFAULT 8)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET default_tablespace = '' SET default_table_access_method = heap AS $$
 DECLARE
     home    text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     id      integer;

@@ -61,6 +61,20 @@ foreach my $case (
     is(states($node), $sql =~ /^DROP/ ? 'sealed sealed open empty' : $sealed, "$sql, swept: the windows that the filter covers");
 }
 
+# --- Where an operator's session would put tables is not where a ring's are ------------------------------------------------------
+
+$node->safe_psql('postgres', q{CREATE ROLE operator; GRANT CREATE ON SCHEMA public TO operator; SELECT idem_grant('operator', true)});
+my $elsewhere = q{SET default_tablespace = other; SET default_table_access_method = heap2; SET ROLE operator;};
+$node->safe_psql('postgres', 'CREATE ACCESS METHOD heap2 TYPE TABLE HANDLER heap_tableam_handler');
+$node->safe_psql('postgres', "$elsewhere SELECT idem_ring_create('there', '1 hour', 3)");
+$node->safe_psql('postgres', "DROP INDEX idem_ring_1_filter; $elsewhere SELECT idem_ring_rebuild_filter('events')");
+is( $node->safe_psql('postgres', q{SELECT relname FROM pg_class LEFT JOIN pg_am a ON a.oid = relam WHERE (reltablespace <> 0 OR amname = 'heap2')
+        AND (relname LIKE 'idem\_ring\_2%' OR relname = 'idem_ring_1_filter')}),
+    '', 'tables and filters are in the default tablespace, with the access method heap');
+$node->safe_psql('postgres', q{SELECT idem_ring_drop('there')});
+sweep($node);
+kept('a filter that an operator has made');
+
 # --- What an operator takes away is gone, and nothing else is --------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'TRUNCATE idem_ring_1_1');

@@ -4,6 +4,7 @@
 #include "server/arguments.hpp"
 #include "server/extension.hpp"
 #include "server/lock_patience.hpp"
+#include "server/own_settings.hpp"
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
 #include "storage/key_store.hpp"
@@ -121,7 +122,8 @@ bool empty_filter(const Ring &ring) {
                                 ? psprintf("REINDEX INDEX %s", qualified_name(filter_name(ring.id)))
                                 : psprintf("CREATE INDEX %s ON %s USING idem_filter (number)",
                                            quote_identifier(filter_name(ring.id)), qualified_name(map_name(ring.id)));
-    (void)run_as_owner(statement, nullptr, 0);
+    constexpr Setting kNotTheCallers[] = {{"default_tablespace", ""}};
+    with_settings(kNotTheCallers, [&] { (void)run_as_owner(statement, nullptr, 0); });
     return true;
 }
 

@@ -2,7 +2,7 @@
 -- signatures.
 \ir ../include/helpers.psql
 \ir ../include/members.psql
-SELECT plan(18);
+SELECT plan(19);
 
 CREATE FUNCTION pg_temp.columns_of(type regtype) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
@@ -75,6 +75,12 @@ SELECT is(
                                             CASE edition WHEN 'portable' THEN 'search_path=idem, pg_temp' END],
                          false)),
     NULL, 'security_definer_functions_pin_their_search_path');
+
+SELECT is(
+    (SELECT string_agg(proname, ', ') FROM functions
+      WHERE prosecdef AND prosrc ~* '\mCREATE\s+(UNIQUE\s+)?(TABLE|INDEX|MATERIALIZED|SEQUENCE)'
+        AND NOT coalesce(proconfig @> ARRAY['default_tablespace=', 'default_table_access_method=heap'], false)),
+    NULL, 'security_definer_functions_that_create_relations_say_where_and_how');
 
 SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
