@@ -2,6 +2,7 @@
 
 #include "rows/target.hpp"
 #include "rows/unique_key.hpp"
+#include "server/own_settings.hpp"
 #include "server/type_of_call.hpp"
 #include "server/writable.hpp"
 #include "storage/heap_table.hpp"
@@ -56,7 +57,8 @@ constinit Member transition_log = member_table("idem_transition_log", kColumns, 
 LoggedTable *logged_table(Relation table, Oid attached_table) {
     auto *logged = static_cast<LoggedTable *>(palloc0(sizeof(LoggedTable)));
     Relation attached = table_open(attached_table, AccessShareLock);
-    logged->name = cstring_to_text(target_name(attached));
+    constexpr Setting kNotTheCallers[] = {{"quote_all_identifiers", "off"}}; // readers look for the name
+    with_settings(kNotTheCallers, [&] { logged->name = cstring_to_text(target_name(attached)); });
     describe_key(logged, table, attached);
     table_close(attached, NoLock);
     fmgr_info_cxt(F_TO_JSONB, &logged->jsonb_of_key, CurrentMemoryContext);

@@ -369,7 +369,7 @@ $$;
 
 -- Writes a move to the log. Values whose type somebody has made are logged as text: to_jsonb would call casts of theirs.
 CREATE FUNCTION _idem_log_move(in_table oid, by_trigger name, moved record, of_column name, from_state text, to_state text)
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SET quote_all_identifiers = off AS $$
 DECLARE
     attached oid := in_table;
     columns  smallint[];

@@ -1,6 +1,6 @@
 -- idem_transition_log: one row for each move, written by the guard, whoever moves the row.
 \ir ../include/helpers.psql
-SELECT plan(24);
+SELECT plan(25);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS logged CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'log:');
@@ -33,6 +33,13 @@ SELECT ok(at > now() AND at <= clock_timestamp(), 'time_is_the_clocks') FROM ide
 SELECT is(by, current_user::text, 'by_the_current_user') FROM idem_transition_log WHERE target = 'logged.t';
 ROLLBACK;
 SELECT is(pg_temp.history('logged.t'), NULL, 'rolled_back_with_it');
+BEGIN;
+SET LOCAL quote_all_identifiers = on;
+CREATE TABLE logged.q (id int PRIMARY KEY, s text);
+SELECT idem_machine_attach('logged.q', 's', 'log:m', log => true);
+INSERT INTO logged.q VALUES (1, 'a');
+SELECT is(pg_temp.history('logged.q'), '{"id": 1} s >a', 'under_the_same_name_whatever_the_session_quotes');
+ROLLBACK;
 SELECT idem_machine_detach('logged.t', 's');
 UPDATE logged.t SET s = 'c';
 SELECT is(pg_temp.history('logged.t'), NULL, 'detached');
