@@ -153,21 +153,25 @@ BEGIN
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', map);
         EXECUTE format('SELECT array_agg(w.number ORDER BY w.number) FROM ONLY %s w WHERE w.state IN (''open'', ''sealed'')', map) INTO numbers;
     END IF;
-    -- No window can have a key when the map is missing, or empty as after the restore of a schema without its data.
     IF numbers IS NOT NULL THEN
         EXECUTE format('SELECT p.scope FROM ONLY %s.idem_scope_places p WHERE p.ring = $1 AND p.is_current ORDER BY p.scope LIMIT 1', home) INTO scope USING id;
         IF scope IS NOT NULL THEN
             RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = format('Scope "%s" lives in it.', scope),
                 HINT = format('Take it out first: SELECT idem_scope_reset(%L, ''ring'').', scope);
         END IF;
-        FOREACH number IN ARRAY numbers LOOP
-            EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s_%s k WHERE k.expires_at > clock_timestamp())', map, number) INTO live;
-            IF live THEN
-                RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = 'It holds keys that have not expired.',
-                    HINT = 'Wait for the end of their retention.';
-            END IF;
-        END LOOP;
     END IF;
+    -- No scope can be taken out while the map is missing or empty, as after the restore of a schema without its data: any window may have keys,
+    -- and the drop takes the scopes out.
+    FOREACH number IN ARRAY coalesce(numbers, ARRAY(SELECT generate_series(0, 31))) LOOP
+        CONTINUE WHEN to_regclass(format('%s_%s', map, number)) IS NULL;
+        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s_%s k WHERE k.expires_at > clock_timestamp())', map, number) INTO live;
+        IF live THEN
+            RAISE EXCEPTION 'ring "%" is in use', ring USING ERRCODE = 'object_in_use', DETAIL = 'It holds keys that have not expired.',
+                HINT = 'Wait for the end of their retention.';
+        END IF;
+    END LOOP;
+    EXECUTE format('INSERT INTO %1$s.idem_scope_places AS o (scope, ring, is_current) SELECT p.scope, 0, true FROM ONLY %1$s.idem_scope_places p '
+                   'WHERE p.ring = $1 AND p.is_current ON CONFLICT (scope, ring) DO UPDATE SET is_current = true', home) USING id;
     EXECUTE format('DELETE FROM ONLY %s.idem_scope_places p WHERE p.ring = $1', home) USING id;
     -- A scope that has all of its keys in idem_keys again needs no row.
     EXECUTE format('DELETE FROM ONLY %1$s.idem_scope_places p WHERE p.ring = 0 AND NOT EXISTS '
@@ -184,7 +188,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_ring_drop(text) IS
-'Drops a ring that no scope lives in and that holds no live key. Waits for transactions that have claimed keys of any scope. Operators.
+'Drops a ring that no scope lives in and that holds no live key. Scopes that live in a ring without a map, or with an empty one, have their keys in idem_keys from then on. Waits for transactions that have claimed keys of any scope. Operators.
 Errors: 22004 ring is null; 25000 the transaction is REPEATABLE READ or SERIALIZABLE; 42704 there is no such ring; 55006 a scope lives in it, or it holds live keys.';
 
 CREATE FUNCTION idem_ring_rebuild_filter(ring text) RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

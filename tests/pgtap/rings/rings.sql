@@ -1,7 +1,7 @@
 -- Rings: every function on a ring's scope is as on any other; what a ring refuses; its windows, in one session.
 \ir ../include/helpers.psql
 \ir ../include/hmac.psql
-SELECT plan(88);
+SELECT plan(101);
 CALL pg_temp.clean('ring:');
 SET client_min_messages = warning;
 
