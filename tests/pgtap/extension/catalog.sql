@@ -146,4 +146,19 @@ SELECT is(
                          WHERE extname = 'idem' AND dumped = ('idem.' || name)::regclass)),
     NULL, 'what_is_the_users_data_is_dumped');
 
+-- A dump orders objects by their dependencies. The server records one for a constant 'name'::regclass, but not for an array of them, nor for a text that
+-- becomes one when it is evaluated.
+CREATE TEMP TABLE definitions AS
+    SELECT 'pg_class'::regclass AS classid, oid AS objid, pg_get_viewdef(oid) AS definition FROM relations WHERE relkind = 'v'
+    UNION ALL SELECT 'pg_attrdef'::regclass, d.oid, pg_get_expr(adbin, adrelid) FROM pg_attrdef d JOIN relations r ON r.oid = adrelid
+    UNION ALL SELECT 'pg_constraint'::regclass, c.oid, pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN relations r ON r.oid = conrelid
+    UNION ALL SELECT 'pg_class'::regclass, indexrelid, pg_get_indexdef(indexrelid) FROM pg_index JOIN relations r ON r.oid = indrelid
+    UNION ALL SELECT 'pg_trigger'::regclass, t.oid, pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN relations r ON r.oid = tgrelid
+    UNION ALL SELECT 'pg_proc'::regclass, oid, concat(pg_get_function_arguments(oid), pg_get_function_sqlbody(oid)) FROM functions;
+
+SELECT is(
+    (SELECT string_agg(pg_describe_object(classid, objid, 0), ', ' ORDER BY objid) FROM definitions
+      WHERE definition ~ '::(pg_catalog\.)?reg[a-z]+\[\]|::text\)*::(pg_catalog\.)?reg|\mto_reg|\mnextval\(''[^'']*''::text'),
+    NULL, 'no_definition_hides_a_dependency_from_a_dump');
+
 SELECT * FROM finish();
