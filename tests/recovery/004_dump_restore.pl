@@ -59,13 +59,16 @@ $target->safe_psql('postgres',
 my $dump = $source->basedir . '/dump';
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-f', "$dump.sql" ], 'pg_dump as a script');
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fc', '-f', "$dump.custom" ], 'pg_dump as an archive');
-$target->safe_psql('postgres', 'CREATE DATABASE from_script; CREATE DATABASE from_archive');
-$target->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('from_script'), '-f', "$dump.sql" ],
-    'restore from the script');
-$target->command_ok([ 'pg_restore', '--exit-on-error', '-d', $target->connstr('from_archive'), "$dump.custom" ],
-    'restore from the archive');
+$source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fd', '-f', "$dump.directory" ], 'pg_dump as a directory');
+$target->safe_psql('postgres', 'CREATE DATABASE from_script; CREATE DATABASE from_archive; CREATE DATABASE from_directory');
+$target->command_ok([ 'psql', '-X', '-q', '-1', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('from_script'), '-f', "$dump.sql" ],
+    'restore from the script, in one transaction');
+$target->command_ok([ 'pg_restore', '-1', '-d', $target->connstr('from_archive'), "$dump.custom" ],
+    'restore from the archive, in one transaction');
+$target->command_ok([ 'pg_restore', '--exit-on-error', '-j', '2', '-d', $target->connstr('from_directory'), "$dump.directory" ],
+    'restore from the directory, in parallel');
 
-foreach my $database ('from_script', 'from_archive')
+foreach my $database ('from_script', 'from_archive', 'from_directory')
 {
     my $answers = sub {
         my ($sql, $expected) = @_;
@@ -176,6 +179,18 @@ SQL
     $target->command_ok([ 'pg_dump', '-d', $target->connstr($database), '-f', "$dump-$database.sql" ],
         "$database: dumped again");
 }
+
+# The schema of the extension and its rows, without the business tables.
+$source->safe_psql('postgres', 'CREATE DATABASE apart');
+$source->safe_psql('apart', q{CREATE SCHEMA idem; CREATE EXTENSION idem SCHEMA idem; SELECT idem.idem_claim('claimed')});
+$source->command_ok([ 'pg_dump', '-d', $source->connstr('apart'), '-n', 'idem', '-e', 'idem', '-f', "$dump.schema" ], 'pg_dump of the schema');
+$target->safe_psql('postgres', 'CREATE DATABASE apart');
+$target->command_ok([ 'psql', '-X', '-q', '-1', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('apart'), '-f', "$dump.schema" ],
+    'restore of the schema, in one transaction');
+is($target->safe_psql('apart', q{SELECT idem.idem_claim('claimed'), idem.idem_claim('new')}), 'f|t', 'its keys are claimed');
+
+is($target->safe_psql('from_directory', q{SELECT check_name, detail FROM idem_health() WHERE level NOT IN ('ok', 'notice')}), '',
+    'the restored installation is well');
 
 $_->stop foreach $source, $target;
 done_testing();
