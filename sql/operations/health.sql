@@ -119,7 +119,8 @@ BEGIN
     EXECUTE format('SELECT count(*) FROM %s.idem_stats_counters() WHERE is_other', home) INTO shared;
     RETURN QUERY SELECT 'statistics', CASE WHEN shared = 0 THEN 'ok' ELSE 'notice' END,
         CASE WHEN shared = 0 THEN 'Every scope has counters of its own.'
-             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END;
+             ELSE 'There are more scopes than idem.stats_max_scopes; some are counted together.' END
+        WHERE library.version IS NOT NULL; -- the portable edition has neither counters nor rings
     -- After a large sweep there are many until autovacuum runs.
     RETURN QUERY SELECT 'dead_rows',
         CASE WHEN bool_or(dead > 10000 + 0.2 * live AND vacuumed <= clock_timestamp() - interval '1 hour') THEN 'warning'
@@ -153,7 +154,7 @@ BEGIN
         'UNION ALL SELECT ring, format(''the filter of ring "%%s" is missing'', ring) FROM %1$s.idem_ring_filters() WHERE is_missing '
         'UNION ALL SELECT ring, format(''%%s pages of the filter of ring "%%s" are damaged'', damaged_pages, ring) FROM %1$s.idem_ring_filters() WHERE damaged_pages > 0) '
         'SELECT ''rings'', CASE WHEN count(*) = 0 THEN ''ok'' ELSE ''warning'' END, CASE WHEN count(*) = 0 THEN ''Every ring has turned in time, and its filter is whole.'' '
-        'ELSE string_agg(what, ''; '' ORDER BY ring, what) END FROM late', home) USING clock_timestamp();
+        'ELSE string_agg(what, ''; '' ORDER BY ring, what) END FROM late HAVING $2 IS NOT NULL', home) USING clock_timestamp(), library.version;
     FOREACH space IN ARRAY ARRAY['idem_keys', 'idem_tokens', 'idem_locks', 'idem_rates'] LOOP
         pages := pg_relation_size(to_regclass(home || '.' || space)) / current_setting('block_size')::int;
         share := least(1, most_pages::float8 / greatest(pages, 1));
