@@ -140,7 +140,15 @@ DECLARE
     result pg_catalog.record;
 BEGIN
     PERFORM @extschema@._idem_check_execute(key, $2, args);
-    ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
+    IF pg_catalog.current_setting('transaction_read_only')::pg_catalog.bool THEN
+        BEGIN
+            ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
+        EXCEPTION WHEN read_only_sql_transaction THEN
+            PERFORM @extschema@._idem_require_writable('idem_execute()'); -- raises it with this name
+        END;
+    ELSE
+        ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
+    END IF;
     IF @extschema@._idem_is_granted(ticket) THEN
         FOR unused IN SELECT d.d FROM @extschema@._idem_execute_make_room() AS d (d) LOOP
             EXECUTE unused;

@@ -3,7 +3,7 @@ OMIT idem_key("any");
 
 CREATE FUNCTION idem_key LANGUAGE plpgsql AS $$
 BEGIN
-    IF array_position(parts, NULL) IS NOT NULL OR parts IS NULL THEN
+    IF parts IS NULL OR EXISTS (SELECT FROM unnest(parts) AS p (part) WHERE p.part IS NULL) THEN
         PERFORM _idem_null('key part');
     ELSIF cardinality(parts) = 0 THEN
         PERFORM _idem_invalid('a key needs at least one part');

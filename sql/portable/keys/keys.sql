@@ -251,6 +251,7 @@ BEGIN
                 PERFORM _idem_await(wanted_scope, wanted_key, CASE WHEN waits THEN 'infinity' ELSE wait_until END, true);
                 CONTINUE;
             END IF;
+            PERFORM _idem_require_writable(function);
             IF lease IS NOT NULL THEN
                 stored.lease_until := _idem_until(now, lease, 'lease');
                 stored.fence := _idem_next_fence(0);
@@ -386,9 +387,10 @@ LANGUAGE sql STABLE AS $$
       FROM _idem_scope_of(given_scope) p LEFT JOIN ONLY idem_keys k ON k.scope = p.scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
 $$;
 
--- Whether this call may insert the key that a look did not find: its hint is free, and it is as long as it may be.
+-- Whether this call may insert the key that a look did not find: its hint is free, it is as long as it may be, and the transaction may write.
 CREATE FUNCTION _idem_may_insert(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT octet_length(wanted_key) BETWEEN 1 AND 1024 AND pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
+    SELECT octet_length(wanted_key) BETWEEN 1 AND 1024 AND NOT current_setting('transaction_read_only')::boolean
+       AND pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
 $$;
 
 -- A claim without a lease, with the function that messages name. waits: for a holder that has not committed; ID005 then instead of in_flight and in_doubt.

@@ -1,7 +1,8 @@
 -- A procedure that commits can have no settings of its own: it runs with the caller's rights and search_path, and calls a function for each batch.
 
--- What the arguments and settings come to.
-CREATE FUNCTION _idem_sweep_begin(batch integer, pause interval, OUT rows integer, OUT seconds float8, OUT tables text[])
+-- What the arguments and settings come to. refusal: the error of a COMMIT in an exception block of the caller. If it is that of a COMMIT in a function, the
+-- caller can commit nowhere. If it is another, only the exception block kept it from committing.
+CREATE FUNCTION _idem_sweep_begin(batch integer, pause interval, refusal text, OUT rows integer, OUT seconds float8, OUT tables text[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     span  interval := _idem_span(coalesce(pause, interval '0'), 'pause');
@@ -15,6 +16,15 @@ BEGIN
         PERFORM _idem_invalid('pause must not be negative');
     END IF;
     PERFORM _idem_deadline(clock_timestamp(), span, 'pause');
+    BEGIN
+        COMMIT;
+    EXCEPTION WHEN invalid_transaction_termination THEN
+        IF SQLERRM = refusal THEN
+            RAISE invalid_transaction_termination USING MESSAGE = 'idem_sweep() cannot run inside a transaction block',
+                DETAIL = 'It commits after each batch.',
+                HINT = 'Send CALL idem_sweep() as a statement of its own, outside of BEGIN … COMMIT, pipelines, functions and exception blocks.';
+        END IF;
+    END;
     PERFORM _idem_require_writable('idem_sweep()');
     seconds := extract(epoch FROM span);
     tables := '{idem_keys,idem_tokens,idem_locks,idem_rates,idem_counters}';
@@ -257,11 +267,18 @@ $$;
 
 CREATE FUNCTION idem_sweep LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
-    options  pg_catalog.record := @extschema@._idem_sweep_begin(batch, pause);
+    options  pg_catalog.record;
+    refusal  pg_catalog.text;
     swept    pg_catalog.text;
     progress pg_catalog.jsonb;
     told_at  pg_catalog.timestamptz;
 BEGIN
+    BEGIN
+        COMMIT;
+    EXCEPTION WHEN invalid_transaction_termination THEN
+        refusal := SQLERRM;
+    END;
+    options := @extschema@._idem_sweep_begin(batch, pause, refusal);
     COMMIT;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     FOREACH swept IN ARRAY options.tables LOOP

@@ -370,7 +370,7 @@ BEGIN
         PERFORM _idem_null('scope');
     ELSIF $2 IS NULL THEN
         PERFORM _idem_null('settings');
-    ELSIF array_position($2, NULL) IS NOT NULL THEN
+    ELSIF EXISTS (SELECT FROM unnest($2) AS s (name) WHERE s.name IS NULL) THEN
         PERFORM _idem_null('a name in settings');
     END IF;
     PERFORM _idem_check_scope($1);

@@ -1,7 +1,15 @@
 -- READ ONLY transactions: replays work, what would write is 25006.
 \ir ../include/helpers.psql
-SELECT plan(21);
+SELECT plan(22);
 CALL pg_temp.clean('readonly:');
+
+CREATE FUNCTION pg_temp.message_of(statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLERRM;
+END $$;
 
 BEGIN;
 SELECT outcome FROM idem_begin('readonly:done', idem_fingerprint('1'));
@@ -73,6 +81,17 @@ SELECT is(
             pg_temp.state_of('SELECT * FROM ' || call) AS state
       WHERE state <> '25006'),
     NULL, 'other_changes_are_25006');
+-- Whatever statement of the portable edition is refused.
+SELECT is(
+    (SELECT string_agg(format('%s: %s', call, message), '; ')
+       FROM unnest(ARRAY['idem_claim(''readonly:new'')', 'idem_must_claim(''readonly:new'')', 'idem_try_claim(''readonly:new'')', 'idem_begin(''readonly:new'')',
+                         'idem_begin(''readonly:new'', lease => ''1 s'')', 'idem_claim_many(''{readonly:new}'')', 'idem_execute(''readonly:new'', ''SELECT 1'')',
+                         'idem_consume(''readonly'', ''readonly:new'')', 'idem_http_begin(''readonly'', ''POST'', ''/'', ''readonly:new'')',
+                         'idem_claim(''readonly:expired'')', 'idem_renew(''readonly:live'', current_setting(''tap.fence'')::bigint)', 'idem_hit(''readonly:new'')',
+                         'idem_lock(''readonly:new'')', 'idem_forget(''readonly:done'')', 'idem_scope_reset(''readonly:manual'', ''ttl'')']) AS call,
+            pg_temp.message_of('SELECT * FROM ' || call) AS message
+      WHERE message <> format('cannot execute %s() in a read-only transaction', substring(call, '\w+'))),
+    NULL, 'messages_name_the_function');
 SELECT is(idem_key('a', '1') || length(idem_fingerprint('{}')), 'a:133', 'pure_functions');
 COMMIT;
 SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'readonly:new'), 0::bigint, 'nothing_was_written');

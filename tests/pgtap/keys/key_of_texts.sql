@@ -1,6 +1,6 @@
 -- idem_key: a composite key that cannot be read in two ways.
 \ir ../include/helpers.psql
-SELECT plan(18);
+SELECT plan(20);
 
 -- The form: parts joined by ':', with '\' in front of a part's own ':' and '\'.
 SELECT is(idem_key('order', '42'), 'order:42', 'parts_are_joined');
@@ -33,6 +33,8 @@ SELECT results_eq($$ EXECUTE untyped_one('a') $$, $$ VALUES ('a') $$, 'one_param
 SELECT is(idem_key(VARIADIC ARRAY['a', 'b']), 'a:b', 'array_of_texts');
 SELECT is(idem_key(VARIADIC ARRAY['a:', 'b']), idem_key('a:', 'b'), 'variadic_array_of_text');
 SELECT throws_ok($$ SELECT idem_key(VARIADIC ARRAY['a', NULL]) $$, '22004', NULL, 'null_in_an_array_of_texts');
+SELECT is(idem_key(VARIADIC '{{a,b},{c,d}}'::text[]), 'a:b:c:d', 'array_of_two_dimensions');
+SELECT throws_ok($$ SELECT idem_key(VARIADIC '{{a,b},{c,NULL}}'::text[]) $$, '22004', NULL, 'null_in_an_array_of_two_dimensions');
 SELECT throws_ok($$ SELECT idem_key(VARIADIC NULL::text[]) $$, '22004', NULL, 'null_array_of_texts');
 SELECT throws_ok($$ SELECT idem_key(VARIADIC '{}'::text[]) $$, '22023', NULL, 'no_texts');
 

@@ -1,6 +1,6 @@
 -- idem_sweep: what it deletes and what it does not, its batches, its errors, who may call it.
 \ir ../include/helpers.psql
-SELECT plan(40);
+SELECT plan(42);
 CALL pg_temp.clean('sweep:');
 SET client_min_messages = warning;
 SELECT idem_scope_set('sweep:manual', on_lease_expiry => 'manual');
@@ -143,11 +143,14 @@ SELECT is((SELECT count(*) FROM idem_keys WHERE key = 'sweep:late'), 0::bigint, 
 
 -- Errors.
 SELECT is(pg_temp.state_of('CALL idem.idem_sweep()'), '2D000', 'within_a_function');
+SELECT matches(pg_temp.hint_of('CALL idem.idem_sweep()'), '^Send CALL idem_sweep\(\) as a statement of its own', 'hint_within_a_function');
 BEGIN;
 CALL idem_sweep();
 \set block :SQLSTATE
+\set message :LAST_ERROR_MESSAGE
 ROLLBACK;
 SELECT is(:'block'::text, '2D000', 'within_a_block');
+SELECT is(:'message'::text, 'idem_sweep() cannot run inside a transaction block', 'message_within_a_block');
 DO $$ BEGIN CALL idem.idem_sweep(); EXCEPTION WHEN division_by_zero THEN NULL; END $$;
 SELECT is(:'SQLSTATE'::text, '2D000', 'within_an_exception_block');
 DO $$ BEGIN CALL idem.idem_sweep(); END $$;

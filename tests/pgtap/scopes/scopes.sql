@@ -1,6 +1,6 @@
 -- idem_scope_set, idem_scope_reset, idem_scope_drop: what a scope decides, and what beats what.
 \ir ../include/helpers.psql
-SELECT plan(47);
+SELECT plan(48);
 CALL pg_temp.clean('scope:');
 
 -- Retention of a fresh claim in seconds; infinite when it never ends.
@@ -129,6 +129,7 @@ SELECT is((SELECT to_jsonb(s) - 'scope' FROM idem_scopes s WHERE scope = 'scope:
   FROM pg_attribute WHERE attrelid = 'idem_scopes'::regclass AND attnum > 1;
 SELECT is(idem_scope_reset('scope:reset', 'ttl', 'ttl'), true, 'setting_that_has_its_default');
 SELECT is(idem_scope_reset('scope:reset', VARIADIC '{}'), true, 'no_setting_at_all');
+SELECT is(idem_scope_reset('scope:reset', VARIADIC '{{ttl,lease},{owner,ring}}'), true, 'settings_in_two_dimensions');
 SELECT is(idem_scope_reset('scope:unregistered', 'ttl'), false, 'absent_scope_has_the_defaults');
 SELECT is((SELECT count(*) FROM idem_scopes WHERE scope = 'scope:unregistered'), 0::bigint, 'and_is_not_registered_by_that');
 SELECT throws_ok($$ SELECT idem_scope_reset('scope:reset', 'ttl', 'TTL') $$, '22023', 'a scope has no setting "TTL"', 'unknown_setting');
