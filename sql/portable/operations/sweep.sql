@@ -169,14 +169,11 @@ BEGIN
     stop := least(blocks, CASE WHEN (done ->> 'has_wrapped')::boolean THEN (done ->> 'start')::bigint ELSE (done ->> 'blocks')::bigint END);
     WHILE at < stop AND NOT is_full LOOP
         EXECUTE format('SELECT array_agg(d.ctid), array_agg(d.size), array_agg(d.is_expired) FROM (SELECT k.ctid, %s AS size, %s AS is_expired FROM ONLY %s k '
-                       'LEFT JOIN ONLY idem_scopes s ON s.scope = k.scope WHERE %s AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
+                       'LEFT JOIN ONLY idem_scopes s ON s.scope = k.scope WHERE k.ctid >= $1 AND k.ctid < $2 AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
                        CASE WHEN name = 'idem_keys' THEN 'coalesce(pg_column_size(k.response), 0) + 100' ELSE '100' END,
                        _idem_sweep_condition(name), relation,
-                       CASE WHEN current_setting('server_version_num')::integer >= 140000 THEN 'k.ctid >= $1 AND k.ctid < $2'
-                            ELSE 'k.ctid = ANY (ARRAY(SELECT format(''(%s,%s)'', b, o)::tid FROM generate_series($5, $6) AS b, generate_series(1, 291) AS o))' END,
                        _idem_sweep_condition(name), CASE WHEN has_response THEN ' OR ' || _idem_sweep_response_condition() ELSE '' END)
-          INTO due, sizes, expired USING format('(%s,0)', at)::tid, format('(%s,0)', least(at + chunk, stop))::tid, now, rows - deleted - redacted + 1,
-                                         at, least(at + chunk, stop) - 1;
+          INTO due, sizes, expired USING format('(%s,0)', at)::tid, format('(%s,0)', least(at + chunk, stop))::tid, now, rows - deleted - redacted + 1;
         first := 1;
         WHILE first <= coalesce(cardinality(due), 0) AND NOT is_full LOOP
             last := first;

@@ -41,7 +41,6 @@ BEGIN
         END;
     END LOOP;
 END $$;
-\if :from_14
 CREATE FUNCTION pg_temp.bytes_of_statements() RETURNS bigint LANGUAGE sql AS $$
     SELECT sum(total_bytes)::bigint FROM pg_get_backend_memory_contexts()
      WHERE name IN ('idem plans', 'SPI Plan', 'CachedPlanSource', 'CachedPlanQuery', 'CachedPlan')
@@ -51,9 +50,6 @@ SELECT pg_temp.run_long_statements(true);
 SELECT cmp_ok(pg_temp.bytes_of_statements() - :before, '<', 1000000::bigint, 'statements_that_failed_take_no_memory');
 SELECT pg_temp.run_long_statements(false);
 SELECT cmp_ok(pg_temp.bytes_of_statements() - :before, '>', 4000000::bigint, 'others_are_kept');
-\else
-SELECT skip('no view of memory before PostgreSQL 14', 2);
-\endif
 
 -- The statement's own key.
 SELECT is((SELECT response FROM idem_execute('again:5', $$ SELECT idem_complete('again:5', '{"a": 1}')::text AS c $$)), '[{"c": "true"}]',

@@ -17,14 +17,11 @@ CREATE TABLE row_adjust.stock (sku text PRIMARY KEY, quantity int NOT NULL, rese
         counted int GENERATED ALWAYS AS IDENTITY);
 INSERT INTO row_adjust.stock VALUES ('a', 3, NULL, 9007199254740993, 32766, 1.50, 10, 500, 0.25, 0.5, '7', 1, '2024-01-01'),
     ('b', 3, 3, 3, 3, 3, 3, 300, 3, 3, NULL, NULL, NULL);
--- value as text: its digits matter. Before PostgreSQL 14, numeric has no infinity.
+-- value as text: its digits matter.
 CREATE FUNCTION pg_temp.adjusted(arguments text, sku text = 'a') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answered record;
 BEGIN
-    IF current_setting('server_version_num')::int < 140000 THEN
-        arguments := regexp_replace(arguments, 'infinity', '1e100', 'gi');
-    END IF;
     EXECUTE format('SELECT * FROM conditional_adjust(''row_adjust.stock'', %L, %s)', jsonb_build_object('sku', sku), arguments)
         INTO STRICT answered;
     RETURN concat_ws(' ', answered.outcome, answered.value);

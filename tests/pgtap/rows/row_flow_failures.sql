@@ -86,15 +86,9 @@ DO $$ BEGIN FOR i IN 1 .. 50 LOOP
     PERFORM conditional_adjust('failures.changing', '{"id": 1}', 'n', 1);
     EXECUTE 'ALTER TABLE failures.changing ALTER n SET STATISTICS ' || i;
 END LOOP; END $$;
-\if :from_14
 SELECT count(*) AS statements FROM pg_backend_memory_contexts WHERE name = 'idem row statement' \gset
-\endif
 COMMIT;
-\if :from_14
 SELECT cmp_ok(:statements, '<', 30, 'useless_statements_are_freed');
-\else
-SELECT skip('no view of memory before PostgreSQL 14');
-\endif
 SELECT is((SELECT n FROM failures.changing), 50, 'and_none_was_lost');
 
 -- Every step with empty caches: the server builds what it knows of a table anew all the time. Only in a server made for tests.
@@ -138,9 +132,7 @@ BEGIN INSERT INTO failures.flag VALUES (1); RETURN 1; END $$;
 CREATE FUNCTION failures.evil(x int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN IF current_setting('failures.armed', true) = 'yes' THEN RETURN failures.volatile_one(); END IF; RETURN 1; END $$;
 CREATE TABLE failures.bait (id int PRIMARY KEY, s text);
-\if :from_14
 CREATE STATISTICS failures.evil_statistics ON (failures.evil(1)), s FROM failures.bait;
-\endif
 SELECT idem_machine_attach('failures.bait', 's', 'failures:m');
 -- And a guard by hand on a column that can hold no state.
 CREATE TABLE failures.numbers (id int PRIMARY KEY, n int);
