@@ -11,7 +11,7 @@ setup_file() {
     createdb --template=template0 --owner=shop dump_source
     fill dump_source
     for format in plain custom directory; do pg_dump --format=$format --file="$dump.$format" dump_source; done
-    pg_dump --schema=idem --file="$dump.schema" dump_source
+    pg_dump --username=shop --schema=idem --file="$dump.schema" dump_source
 }
 
 teardown_file() {
