@@ -42,7 +42,7 @@ SELECT is(pg_temp.blocked($$ SELECT * FROM idem_begin('prepared:a', lease => '1 
     'lock_timeout_counts_within_a_bounded_wait');
 SELECT is(pg_temp.blocked($$ SELECT idem_forget('prepared:a') $$), '55P03', 'forget_waits');
 SELECT is(idem_try_claim('prepared:beside'), 'acquired', 'interrupted_batch_claimed_nothing');
-SET statement_timeout = '100 ms';
+SET statement_timeout = '2 s'; -- for the wait, and not for what comes before it
 SELECT is(pg_temp.state_of($$ SELECT idem_claim('prepared:a') $$), '57014', 'wait_of_a_claim_can_be_cancelled');
 SELECT is(pg_temp.state_of($$ SELECT * FROM idem_begin('prepared:a', wait => '10 min') $$), '57014', 'wait_of_a_begin_can_be_cancelled');
 RESET statement_timeout;

@@ -105,9 +105,28 @@ SELECT is(idem_unlock('lock:leased', :leased), false, 'unlock_does_not_release_a
 SET statement_timeout = '10 s';
 SELECT ok(result IS NULL AND took BETWEEN 0.2 AND 3, format('wait_is_used_up: %s, %s s', result, took))
   FROM pg_temp.timed($$ SELECT idem_lock('lock:same', wait => '200 ms') $$);
-SELECT idem_lock('lock:ending', '200 ms') AS ending \gset
-SELECT ok(result::bigint > :ending AND took BETWEEN 0.1 AND 0.9, format('waiter_takes_over_at_the_end_of_the_lease: %s, %s s', result, took))
-  FROM pg_temp.timed($$ SELECT idem_lock('lock:ending', wait => '10 min') $$);
+-- How long after the end of the lease: the least of three, as the machine may be busy.
+CREATE PROCEDURE pg_temp.take_over(INOUT delay float8) LANGUAGE plpgsql AS $$
+DECLARE
+    ending bigint;
+    ends timestamptz;
+    taken bigint;
+    late float8;
+BEGIN
+    FOR i IN 1 .. 3 LOOP
+        ending := idem_lock('lock:ending', '200 ms');
+        ends := lease_until FROM idem_locks WHERE key = 'lock:ending';
+        COMMIT;
+        taken := idem_lock('lock:ending', wait => '10 min');
+        late := extract(epoch FROM clock_timestamp() - ends);
+        ASSERT taken > ending AND late > 0;
+        delay := least(delay, late);
+        PERFORM idem_unlock('lock:ending', taken);
+        COMMIT;
+    END LOOP;
+END $$;
+CALL pg_temp.take_over(NULL) \gset
+SELECT ok(:delay < 0.7, format('waiter_takes_over_at_the_end_of_the_lease: %s s', :delay));
 RESET statement_timeout;
 
 -- One transaction: its own lock is not waited for, and can be freed and taken again.

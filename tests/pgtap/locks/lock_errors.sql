@@ -89,7 +89,7 @@ SELECT is(pg_temp.others('25006', '''lockerr:owned'''), NULL, 'read_only_transac
 COMMIT;
 
 -- Cancelled.
-SET statement_timeout = '100 ms';
+SET statement_timeout = '2 s'; -- for the wait, and not for what comes before it
 SELECT is(pg_temp.state_of($$ SELECT idem_lock('lockerr:owned', wait => '10 min') $$), '57014', 'statement_timeout_ends_the_wait');
 RESET statement_timeout;
 SET lock_timeout = '20 ms';

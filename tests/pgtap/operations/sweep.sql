@@ -115,8 +115,8 @@ SELECT is((SELECT array[rows_deleted, rows_held, (batches > :pages)::int] FROM i
 -- A sweep that is cancelled keeps what it has committed, and the next one goes on from there.
 SELECT count(*) FROM idem_claim_many(ARRAY(SELECT 'sweep:more ' || i FROM generate_series(1, 2000) i), '1 ms');
 CALL pg_temp.sleep('5 ms');
-SET statement_timeout = '500 ms';
-CALL idem_sweep(200, '100 ms');
+SET statement_timeout = '4 s'; -- in the pause after the first batch
+CALL idem_sweep(200, '1 min');
 SELECT is(:'SQLSTATE'::text, '57014', 'statement_timeout_ends_a_sweep');
 RESET statement_timeout;
 SELECT results_eq(

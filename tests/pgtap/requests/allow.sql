@@ -3,32 +3,32 @@
 SELECT plan(43);
 CALL pg_temp.clean('rate:');
 
--- A bucket that gets one unit in a hundred seconds: what comes back meanwhile is not worth a test's notice.
-CREATE FUNCTION pg_temp.ask(name text, rate float8 = 0.01, burst int = 3, cost int = 1) RETURNS text LANGUAGE sql AS $$
-    SELECT format('%s %s%s', allowed, remaining, ' in ' || ceil(retry_after_ms / 1000.0)) FROM idem_allow(name, rate, burst, cost)
+-- A bucket that gets one unit in ten thousand seconds: what comes back meanwhile is not worth a test's notice.
+CREATE FUNCTION pg_temp.ask(name text, rate float8 = 0.0001, burst int = 3, cost int = 1) RETURNS text LANGUAGE sql AS $$
+    SELECT format('%s %s%s', allowed, remaining, ' in ' || 100 * ceil(retry_after_ms / 100000.0)) FROM idem_allow(name, rate, burst, cost)
 $$;
 SELECT is(pg_temp.ask('rate:a'), 't 2', 'first');
 SELECT is(pg_temp.ask('rate:a'), 't 1', 'second');
 SELECT is(pg_temp.ask('rate:a'), 't 0', 'last_of_the_burst');
-SELECT is(pg_temp.ask('rate:a'), 'f 0 in 100', 'one_too_many');
-SELECT is(pg_temp.ask('rate:a', cost => 2), 'f 0 in 200', 'who_wants_more_waits_longer');
+SELECT is(pg_temp.ask('rate:a'), 'f 0 in 10000', 'one_too_many');
+SELECT is(pg_temp.ask('rate:a', cost => 2), 'f 0 in 20000', 'who_wants_more_waits_longer');
 SELECT is(pg_temp.ask('rate:b'), 't 2', 'another_name');
-SELECT is((SELECT format('%s %s', allowed, remaining) FROM idem_allow('rate:a', 0.01, 3, scope => 'rate:scope')), 't 2', 'another_scope');
+SELECT is((SELECT format('%s %s', allowed, remaining) FROM idem_allow('rate:a', 0.0001, 3, scope => 'rate:scope')), 't 2', 'another_scope');
 SELECT is(pg_temp.ask('rate:c', cost => 2), 't 1', 'cost_of_two');
-SELECT is(pg_temp.ask('rate:c', cost => 2), 'f 1 in 100', 'refused_takes_nothing');
+SELECT is(pg_temp.ask('rate:c', cost => 2), 'f 1 in 10000', 'refused_takes_nothing');
 SELECT is(pg_temp.ask('rate:c'), 't 0', 'so_one_is_left');
 SELECT is(pg_temp.ask('rate:d', cost => 3), 't 0', 'all_at_once');
 SELECT is((SELECT retry_after_ms IS NULL FROM idem_allow('rate:e', 1, 1)), true, 'nothing_to_wait_for_when_allowed');
-SELECT is((SELECT remaining FROM idem_allow('rate:null', 0.01, 3, NULL)), 2, 'null_cost_is_one');
+SELECT is((SELECT remaining FROM idem_allow('rate:null', 0.0001, 3, NULL)), 2, 'null_cost_is_one');
 SELECT idem_allow('rate:slow', 1e-7, 1);
 SELECT is((SELECT retry_after_ms FROM idem_allow('rate:slow', 1e-7, 1)), 2147483647, 'longest_wait_that_is_told');
 
 -- Units come back one by one.
-SELECT is(pg_temp.ask('rate:back', 2, 2, 2), 't 0', 'emptied');
-SELECT is((SELECT allowed FROM idem_allow('rate:back', 2, 2)), false, 'empty');
-CALL pg_temp.sleep('550 ms');
-SELECT is((SELECT allowed FROM idem_allow('rate:back', 2, 2)), true, 'one_is_back');
-SELECT is((SELECT allowed FROM idem_allow('rate:back', 2, 2)), false, 'and_only_one');
+SELECT is(pg_temp.ask('rate:back', 0.25, 2, 2), 't 0', 'emptied');
+SELECT is((SELECT allowed FROM idem_allow('rate:back', 0.25, 2)), false, 'empty');
+CALL pg_temp.sleep('4050 ms');
+SELECT is((SELECT allowed FROM idem_allow('rate:back', 0.25, 2)), true, 'one_is_back');
+SELECT is((SELECT allowed FROM idem_allow('rate:back', 0.25, 2)), false, 'and_only_one');
 SELECT pg_temp.ask('rate:full', 20, 2, 2);
 CALL pg_temp.sleep('210 ms');
 SELECT is(pg_temp.ask('rate:full', 20, 2), 't 1', 'no_more_than_the_burst_comes_back');
@@ -48,14 +48,14 @@ ROLLBACK;
 SELECT is(pg_temp.ask('rate:rolled'), 't 2', 'rollback_gives_its_units_back');
 
 -- Another rate or burst for the same name: an empty bucket is no emptier than empty.
-SELECT pg_temp.ask('rate:changed', 0.001, 10, 10);
-SELECT is(pg_temp.ask('rate:changed', 1, 1), 'f 0 in 1', 'burst_that_shrank');
-SELECT is((SELECT retry_after_ms <= 1001 FROM idem_allow('rate:changed', 1, 1)), true, 'does_not_wait_for_the_old_rate');
+SELECT pg_temp.ask('rate:changed', 0.000001, 10, 10);
+SELECT is(pg_temp.ask('rate:changed', 0.0001, 1), 'f 0 in 10000', 'burst_that_shrank');
+SELECT is((SELECT retry_after_ms <= 10000001 FROM idem_allow('rate:changed', 0.0001, 1)), true, 'does_not_wait_for_the_old_rate');
 SELECT pg_temp.ask('rate:faster', 0.001, 3, 3);
-SELECT allowed, retry_after_ms FROM idem_allow('rate:faster', 2, 3, 1) \gset
-SELECT is(:'allowed' || ' ' || (:retry_after_ms <= 501), 'f true', 'faster_rate_has_its_own_retry_after');
+SELECT allowed, retry_after_ms FROM idem_allow('rate:faster', 0.25, 3, 1) \gset
+SELECT is(:'allowed' || ' ' || (:retry_after_ms <= 4001), 'f true', 'faster_rate_has_its_own_retry_after');
 CALL pg_temp.sleep(:retry_after_ms * interval '1 ms');
-SELECT is((SELECT allowed FROM idem_allow('rate:faster', 2, 3)), true, 'and_waiting_for_that_is_enough');
+SELECT is((SELECT allowed FROM idem_allow('rate:faster', 0.25, 3)), true, 'and_waiting_for_that_is_enough');
 SELECT pg_temp.ask('rate:much', 0.001, 3, 3);
 CALL pg_temp.sleep('4 ms');
 SELECT is(pg_temp.ask('rate:much', 1000, 3, 3), 't 0', 'debt_is_a_number_of_units_of_the_present_rate');
@@ -72,20 +72,20 @@ BEGIN
     stored.expires_at := stored.expires_at + interval '1 hour';
     UPDATE idem.idem_rates r SET full_at = r.full_at + 3600000000000, as_of = stored.as_of, expires_at = stored.expires_at WHERE r.key = name;
 END $$;
-SELECT pg_temp.ask('rate:back again', 2, 3, 3);
+SELECT pg_temp.ask('rate:back again', 0.25, 3, 3);
 CALL pg_temp.set_back('rate:back again');
-SELECT allowed, retry_after_ms FROM idem_allow('rate:back again', 2, 3) \gset
-SELECT is(:'allowed' || ' ' || (:retry_after_ms <= 501), 'f true', 'clock_set_back_bounds_the_wait');
-SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:back again', 2, 3, 3) $$), 0::bigint, 'and_is_written_down_once');
+SELECT allowed, retry_after_ms FROM idem_allow('rate:back again', 0.25, 3) \gset
+SELECT is(:'allowed' || ' ' || (:retry_after_ms <= 4001), 'f true', 'clock_set_back_bounds_the_wait');
+SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:back again', 0.25, 3, 3) $$), 0::bigint, 'and_is_written_down_once');
 CALL pg_temp.sleep(:retry_after_ms * interval '1 ms');
-SELECT is((SELECT allowed FROM idem_allow('rate:back again', 2, 3)), true, 'waiting_for_that_is_enough_too');
+SELECT is((SELECT allowed FROM idem_allow('rate:back again', 0.25, 3)), true, 'waiting_for_that_is_enough_too');
 CALL pg_temp.set_back('rate:b');
 SELECT is(pg_temp.ask('rate:b'), 't 1', 'clock_set_back_takes_nothing_and_gives_nothing');
 UPDATE idem_rates SET full_at = full_at + 1000000000000000 WHERE key = 'rate:b';
-SELECT is(pg_temp.ask('rate:b'), 'f 0 in 100', 'bucket_that_is_full_in_a_week');
+SELECT is(pg_temp.ask('rate:b'), 'f 0 in 10000', 'bucket_that_is_full_in_a_week');
 
 -- What is written.
-SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:a', 0.01, 3) $$), 0::bigint, 'refused_writes_nothing');
+SELECT is(pg_temp.wal_records($$ SELECT idem_allow('rate:a', 0.0001, 3) $$), 0::bigint, 'refused_writes_nothing');
 SELECT is((SELECT count(*) FROM idem_rates WHERE key = 'rate:many'), 1::bigint, 'one_row_a_name');
 SELECT ok((SELECT pg_column_size(r) < 128 FROM idem_rates r WHERE key = 'rate:many'), 'a_small_one');
 SELECT ok((SELECT n_tup_hot_upd >= 0.9 * n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'idem_rates') IS NOT FALSE, 'updated_in_place');

