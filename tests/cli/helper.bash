@@ -4,9 +4,9 @@ bats_require_minimum_version 1.5.0
 
 idem() { "$IDEM" "$@"; }
 
-# idem in the background: its process is $!, and ends with the test.
+# idem in the background: its process is $!, and ends with the test. It ignores what it finds ignored: under nohup, HUP.
 start() {
-    "$IDEM" "$@" &
+    env --default-signal=HUP "$IDEM" "$@" &
     pids+=($!)
 }
 

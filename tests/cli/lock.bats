@@ -49,7 +49,7 @@ load helper
 }
 
 @test "lock: when it is lost the command is stopped, and the exit code says so" {
-    start lock "$key" --ttl 1s -- sh -c "echo \$IDEM_FENCE >$started; exec sleep 60"
+    start lock "$key" --ttl 6s -- sh -c "echo \$IDEM_FENCE >$started; exec sleep 60"
     hear
     [ "$(sql "SELECT idem.idem_unlock('$key', $heard)")" = t ]
     await $!

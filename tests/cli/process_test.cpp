@@ -194,7 +194,15 @@ bool ends(pid_t pid) {
     return true;
 }
 
-class Signals : public ::testing::TestWithParam<int> {};
+class Signals : public ::testing::TestWithParam<int> {
+  protected:
+    // What is ignored stays ignored, and shells and nohup start commands with some of these ignored.
+    void SetUp() override { saved_ = std::signal(GetParam(), SIG_DFL); }
+    void TearDown() override { std::signal(GetParam(), saved_); }
+
+  private:
+    void (*saved_)(int) = SIG_DFL;
+};
 
 TEST_P(Signals, are_forwarded) {
     const int signal = GetParam();
@@ -220,6 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Process, Signals, ::testing::Values(SIGTERM, SIGINT, SI
                          [](const auto &each) { return std::string(sigabbrev_np(each.param)); });
 
 TEST(Process, second_interrupt_kills) {
+    std::signal(SIGINT, SIG_DFL);
     signal_queue signals;
     stop_event never;
     message_pipe from_child;

@@ -140,13 +140,15 @@ load helper
 }
 
 @test "run: a signal that is ignored stays ignored" {
-    start run --any-command --key "$key" -- sh -c "echo go >$started; sleep 2"
+    mkfifo "$dir/finish"
+    start run --any-command --key "$key" -- sh -c "echo go >$started; read x <$dir/finish"
     hear
     (trap '' HUP; exec "$IDEM" run --any-command --quiet --key "$key" --wait forever -- false) &
     local waiter=$!
     pids+=("$waiter")
     until [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE datname = 'idem_cli' AND application_name = 'idem' AND query LIKE '%idem_begin%' AND state = 'active'")" != 0 ]; do :; done
     kill -HUP "$waiter"
+    echo >"$dir/finish"
     await "$waiter"
     [ "$status" -eq 0 ]
 }
@@ -245,7 +247,7 @@ load helper
 }
 
 @test "run: when the lease is lost the command is stopped, and the exit code says so" {
-    start run --key "$key" --lease 1s --grace 1s -- sh -c "trap '' TERM; echo \$\$ >$started; while :; do sleep 1; done" 2>"$dir/err"
+    start run --key "$key" --lease 6s --grace 1s -- sh -c "trap '' TERM; echo \$\$ >$started; while :; do sleep 1; done" 2>"$dir/err"
     local holder=$!
     hear
     [ "$(idem forget "$key")" = forgotten ]
@@ -257,10 +259,12 @@ load helper
 }
 
 @test "run: the lease outlasts a command that runs longer than it" {
-    start run --key "$key" --lease 1s -- sh -c "echo go >$started; sleep 4; echo done >$started"
+    mkfifo "$dir/finish"
+    start run --key "$key" --lease 6s -- sh -c "echo go >$started; read x <$dir/finish; echo done >$started"
     hear
-    run idem run --any-command --key "$key" --wait 2500ms -- touch "$dir/ran"
+    run idem run --any-command --key "$key" --wait 13s -- touch "$dir/ran"
     [ "$status" -eq 75 ]
+    echo >"$dir/finish"
     hear
     [ "$heard" = "done" ]
     await $!
@@ -269,24 +273,24 @@ load helper
 }
 
 @test "run: when idem is killed its command dies too, and is taken over when the lease has run out" {
-    start run --key "$key" --lease 2s -- sh -c "echo \$\$ >$started; exec sleep 60"
+    start run --key "$key" --lease 6s -- sh -c "echo \$\$ >$started; exec sleep 60"
     local holder=$!
     hear
     kill -KILL "$holder"
     await "$holder"
-    run idem run --any-command --key "$key" --wait 30s -- sh -c 'echo attempt $IDEM_ATTEMPT'
+    run idem run --any-command --key "$key" --wait 1min -- sh -c 'echo attempt $IDEM_ATTEMPT'
     [ "$output" = "attempt 2" ]
     while kill -0 "$heard" 2>/dev/null; do :; done # until its new parent has noticed
 }
 
 @test "run: where the scope leaves it to an operator, an abandoned key is in doubt" {
     sql "SELECT idem.idem_scope_set('careful', on_lease_expiry => 'manual')"
-    start run --key "$key" --scope careful --lease 500ms -- sh -c "echo go >$started; exec sleep 60"
+    start run --key "$key" --scope careful --lease 6s -- sh -c "echo go >$started; exec sleep 60"
     local holder=$!
     hear
     kill -KILL "$holder"
     await "$holder"
-    run idem run --any-command --key "$key" --scope careful --wait 30s -- touch "$dir/ran"
+    run idem run --any-command --key "$key" --scope careful --wait 1min -- touch "$dir/ran"
     [ "$status" -eq 79 ]
     [ ! -e "$dir/ran" ]
 }
@@ -363,7 +367,7 @@ load helper
 }
 
 @test "run: when the server is away for longer than the lease the command is stopped" {
-    start run --key "$key" --lease 1s -- sh -c "echo \$\$ >$started; exec sleep 60"
+    start run --key "$key" --lease 6s -- sh -c "echo \$\$ >$started; exec sleep 60"
     hear
     server stop
     await $!

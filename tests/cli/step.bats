@@ -4,7 +4,7 @@ load helper
 
 # attempt COMMAND: as the command of the key; `status` and `output`.
 attempt() {
-    run --separate-stderr idem run --quiet --any-command --key "$key" --lease 5s --wait 30s -- bash -ec "idem() { '$IDEM' \"\$@\"; }; $1"
+    run --separate-stderr idem run --quiet --any-command --key "$key" --lease 6s --wait 1min -- bash -ec "idem() { '$IDEM' \"\$@\"; }; $1"
 }
 
 @test "step: what is done is not repeated, its output is" {
@@ -55,7 +55,7 @@ attempt() {
 }
 
 @test "step: the run that was killed in the middle is taken over, and goes on" {
-    start run --quiet --any-command --key "$key" --lease 1s -- bash -ec "'$IDEM' step one -- sh -c 'echo 1 >>$dir/ran'; '$IDEM' step two -- sh -c 'echo 2 >>$dir/ran; echo up >$started; sleep 60'"
+    start run --quiet --any-command --key "$key" --lease 6s -- bash -ec "'$IDEM' step one -- sh -c 'echo 1 >>$dir/ran'; '$IDEM' step two -- sh -c 'echo 2 >>$dir/ran; echo up >$started; sleep 60'"
     hear
     kill -KILL "${pids[0]}"
     attempt "idem step one -- sh -c 'echo 1 >>$dir/ran'; idem step two --reconcile 'grep -q 2 $dir/ran' -- false; idem step three -- sh -c 'echo 3 >>$dir/ran'"

@@ -160,7 +160,7 @@ TEST(Heartbeat, ThreadThatCannotBeStartedIsAnErrorAndFreesTheKey) {
 TEST(Heartbeat, ExceptionOfACallbackDoesNotStopRenewals) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
-                    other = idem::lock(db, unique_key(), leased_for(600ms));
+                    other = idem::lock(db, unique_key(), leased_for(test::kRenewedLease));
     std::promise<void> told;
     const idem::stop_callback tell(lost.stop(), [&] {
         told.set_value();
@@ -168,14 +168,14 @@ TEST(Heartbeat, ExceptionOfACallbackDoesNotStopRenewals) {
     });
     ask("SELECT idem.idem_unlock($1, $2::int8)", {lost.name(), std::to_string(lost.fence())});
     EXPECT_EQ(told.get_future().wait_for(20s), std::future_status::ready);
-    EXPECT_FALSE(other.stop().wait_for(1500ms));
+    EXPECT_FALSE(other.stop().wait_for(test::kOverOneLease));
     EXPECT_TRUE(other.unlock());
 }
 
 TEST(Heartbeat, SlowCallbackDoesNotDelayRenewals) {
     idem::client db = test::make_client();
     idem::held_lock lost = idem::lock(db, unique_key(), leased_for(600ms)),
-                    other = idem::lock(db, unique_key(), leased_for(600ms));
+                    other = idem::lock(db, unique_key(), leased_for(test::kRenewedLease));
     std::promise<void> told, go_on;
     const idem::stop_callback tell(lost.stop(), [&] {
         told.set_value();
@@ -183,7 +183,7 @@ TEST(Heartbeat, SlowCallbackDoesNotDelayRenewals) {
     });
     ask("SELECT idem.idem_unlock($1, $2::int8)", {lost.name(), std::to_string(lost.fence())});
     EXPECT_EQ(told.get_future().wait_for(20s), std::future_status::ready);
-    EXPECT_FALSE(other.stop().wait_for(1500ms));
+    EXPECT_FALSE(other.stop().wait_for(test::kOverOneLease));
     EXPECT_TRUE(other.unlock());
     go_on.set_value();
 }
@@ -212,7 +212,7 @@ TEST(Heartbeat, ConnectionIsClosedWhenNothingIsHeld) {
     idem::client db = test::make_client(options);
     const auto connections = [] { return ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lonelyheart'"); };
     for (int i = 0; i < 2; ++i) {
-        idem::held_lock held = idem::lock(db, unique_key(), leased_for(1500ms));
+        idem::held_lock held = idem::lock(db, unique_key(), leased_for(test::kRenewedLease));
         EXPECT_TRUE(test::eventually([&] { return connections() == "2"; }));
         EXPECT_TRUE(held.unlock());
         EXPECT_TRUE(test::eventually([&] { return connections() == "1"; }));

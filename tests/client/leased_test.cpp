@@ -37,6 +37,14 @@ void steal(const idem::lease &from) {
     ask("SELECT idem.idem_release($1, $2::int8)", {from.key(), std::to_string(from.fence())});
 }
 
+/// As time does, without a wait.
+void end_lease(const std::string &key, const std::string &scope = "") {
+    EXPECT_EQ(
+        ask("UPDATE idem.idem_keys SET lease_until = pg_catalog.clock_timestamp() WHERE key = $1 AND scope = $2 RETURNING 1",
+            {key, scope}),
+        "1");
+}
+
 idem::client named_client(const std::string &name, std::size_t connections = 16) {
     idem::client_options options;
     options.dsn = "application_name=" + name;
@@ -60,15 +68,15 @@ TEST(Leased, FirstRunsAndDuplicateReplays) {
     const std::string key = unique_key();
     int runs = 0;
     const auto pay = [&] {
-        return idem::leased(db, idem::request{key}.of_json(R"({"amount": 1})").lease(5s), [&](idem::lease &lease) {
+        return idem::leased(db, idem::request{key}.of_json(R"({"amount": 1})").lease(60s), [&](idem::lease &lease) {
             ++runs;
             EXPECT_EQ(lease.key(), key);
             EXPECT_EQ(lease.attempt(), 1);
             EXPECT_GT(lease.fence(), 0);
             EXPECT_FALSE(lease.steps());
             EXPECT_FALSE(lease.lost());
-            EXPECT_GT(lease.time_left(), 3s);
-            EXPECT_LE(lease.time_left(), 5s);
+            EXPECT_GT(lease.time_left(), 50s);
+            EXPECT_LE(lease.time_left(), 60s);
             EXPECT_EQ(state_of(key), "in_progress");
             return idem::response{201, R"({"b":1,   "a": 1.0})"};
         });
@@ -86,10 +94,10 @@ TEST(Leased, FirstRunsAndDuplicateReplays) {
 TEST(Leased, WithoutLeaseTheScopesCounts) {
     idem::client db = test::make_client();
     const std::string scope = unique_key("scope");
-    ask("SELECT idem.idem_scope_set($1, lease => '7 s')", {scope});
+    ask("SELECT idem.idem_scope_set($1, lease => '70 s')", {scope});
     idem::leased(db, idem::request{"a"}.in(scope), [&](idem::lease &lease) {
-        EXPECT_GT(lease.time_left(), 5s);
-        EXPECT_LE(lease.time_left(), 7s);
+        EXPECT_GT(lease.time_left(), 60s);
+        EXPECT_LE(lease.time_left(), 70s);
     });
     EXPECT_EQ(state_of("a", scope), "completed");
 }
@@ -110,15 +118,15 @@ TEST(Leased, AResponseOverTheLimitIsOmittedFromTheReplay) {
 TEST(Leased, InFlightThrowsAndSaysWhenToComeBack) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
-    idem::leased(db, idem::request{key}.lease(10s), [&](idem::lease &) {
+    idem::leased(db, idem::request{key}.lease(60s), [&](idem::lease &) {
         try {
-            idem::leased(db, idem::request{key}.lease(10s), [](idem::lease &) { FAIL() << "ran twice"; });
+            idem::leased(db, idem::request{key}.lease(60s), [](idem::lease &) { FAIL() << "ran twice"; });
             FAIL() << "no exception";
         } catch (const idem::in_flight &e) {
             EXPECT_EQ(e.key(), key);
             ASSERT_TRUE(e.retry_after());
-            EXPECT_GT(*e.retry_after(), 5s);
-            EXPECT_LE(*e.retry_after(), 10s);
+            EXPECT_GT(*e.retry_after(), 50s);
+            EXPECT_LE(*e.retry_after(), 60s);
         }
     });
 }
@@ -150,16 +158,25 @@ TEST(Leased, InFlightWaitsByOption) {
 }
 
 TEST(Leased, LeaseBeginsWhenTheWaitEnds) {
-    idem::client db = test::make_client();
-    const std::string key = unique_key();
-    idem::leased_options keep;
-    keep.exception = idem::leased_options::on_exception::keep;
-    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(1s), keep, [](idem::lease &) { throw 1; }), int);
-    // It waits for longer than the length of its own lease.
-    idem::leased(db, idem::request{key}.lease(600ms).wait(20s), [](idem::lease &lease) {
-        EXPECT_GT(lease.time_left(), 200ms);
-        EXPECT_FALSE(lease.lost());
+    idem::client db = named_client("latelease");
+    const std::string key = unique_key(), fence = ask("SELECT fence FROM idem.idem_begin($1, lease => '10 min')", {key});
+    std::atomic<steady_clock::time_point> freed{steady_clock::time_point::max()};
+    auto waiter = std::async(std::launch::async, [&] {
+        idem::leased(
+            db, idem::request{key}.lease(test::kRenewedLease).wait(idem::patience::forever()), [&](idem::lease &lease) {
+                const auto left = lease.time_left();
+                EXPECT_GE(steady_clock::now() + left + 2ms, freed.load() + test::kRenewedLease); // in whole milliseconds
+                EXPECT_FALSE(lease.lost());
+            });
     });
+    EXPECT_TRUE(eventually([] {
+        return ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'latelease' AND state = 'active'") == "1";
+    }));
+    // It waits for longer than the length of its own lease.
+    std::this_thread::sleep_for(test::kOverOneLease);
+    freed = steady_clock::now();
+    ask("SELECT idem.idem_release($1, $2::int8)", {key, fence});
+    EXPECT_NO_THROW(waiter.get());
 }
 
 TEST(Leased, OtherRequestIsAMismatch) {
@@ -241,7 +258,7 @@ TEST(Leased, TakeoverKnowsTheSteps) {
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
     std::int64_t first_fence = 0;
-    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(300ms), keep,
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), keep,
                               [&](idem::lease &lease) {
                                   first_fence = lease.fence();
                                   lease.step("charged", [] {});
@@ -249,7 +266,8 @@ TEST(Leased, TakeoverKnowsTheSteps) {
                                   throw 1;
                               }),
                  int);
-    const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
+    end_lease(key);
+    const idem::answer taken = idem::leased(db, idem::request{key}.lease(60s), [&](idem::lease &lease) {
         EXPECT_EQ(lease.steps(), R"({"mailed": {}, "charged": {}})");
         EXPECT_EQ(lease.attempt(), 2);
         EXPECT_GT(lease.fence(), first_fence);
@@ -263,8 +281,9 @@ TEST(Leased, VanishedHolderLeavesDoubtWhereAnOperatorDecides) {
     ask("SELECT idem.idem_scope_set($1, on_lease_expiry => 'manual')", {scope});
     idem::leased_options keep;
     keep.exception = idem::leased_options::on_exception::keep;
-    EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(200ms), keep, [](idem::lease &) { throw 1; }), int);
-    EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(200ms).wait(20s), [](idem::lease &) { ADD_FAILURE(); }),
+    EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(60s), keep, [](idem::lease &) { throw 1; }), int);
+    end_lease("a", scope);
+    EXPECT_THROW(idem::leased(db, idem::request{"a"}.in(scope).lease(60s), [](idem::lease &) { ADD_FAILURE(); }),
                  idem::in_doubt);
     EXPECT_EQ(state_of("a", scope), "in_doubt");
 }
@@ -272,8 +291,8 @@ TEST(Leased, VanishedHolderLeavesDoubtWhereAnOperatorDecides) {
 TEST(Leased, HeartbeatOutlivesTheLeaseManyTimes) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
-    idem::leased(db, idem::request{key}.lease(400ms), [&](idem::lease &lease) {
-        EXPECT_FALSE(lease.stop().wait_for(3s));
+    idem::leased(db, idem::request{key}.lease(test::kRenewedLease), [&](idem::lease &lease) {
+        EXPECT_FALSE(lease.stop().wait_for(4 * test::kRenewedLease));
         EXPECT_THROW(idem::leased(db, idem::request{key}.lease(1s), [](idem::lease &) { ADD_FAILURE(); }), idem::in_flight);
         EXPECT_FALSE(lease.lost());
     });
@@ -332,24 +351,29 @@ TEST(Leased, LostLeaseTakesTheBusinessRowsWithIt) {
 // A transaction keeps the row locked and so blocks the renewals: the clock alone shows that the lease is lost.
 TEST(Leased, LapsedLeaseIsSignalledInTime) {
     idem::client db = test::make_client();
-    const std::string key = unique_key();
-    event told;
-    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(600ms),
-                              [&](idem::lease &lease) {
-                                  const auto begun = steady_clock::now();
-                                  const idem::stop_callback tell(lease.stop(), [&] { told.set(); });
-                                  pqxx::connection other(test::dsn());
-                                  pqxx::work tx(other);
-                                  tx.exec("SELECT idem.idem_step('" + key + "', " + std::to_string(lease.fence()) + ", 'x')");
-                                  EXPECT_TRUE(told.wait());
-                                  const auto took = steady_clock::now() - begun;
-                                  EXPECT_GT(took, 300ms);
-                                  EXPECT_LT(took, 1500ms);
-                                  EXPECT_TRUE(lease.lost());
-                                  return idem::response{"1"};
-                              }),
-                 idem::lease_lost);
-    EXPECT_EQ(state_of(key), "in_progress"); // and others may take it over
+    const auto delay_of_signal = [&] {
+        const std::string key = unique_key();
+        event told;
+        std::chrono::milliseconds late{};
+        EXPECT_THROW(idem::leased(db, idem::request{key}.lease(3s),
+                                  [&](idem::lease &lease) {
+                                      const idem::stop_callback tell(lease.stop(), [&] { told.set(); });
+                                      pqxx::connection other(test::dsn());
+                                      pqxx::work tx(other);
+                                      tx.exec("SELECT idem.idem_step('" + key + "', " + std::to_string(lease.fence()) +
+                                              ", 'x')");
+                                      const auto end = steady_clock::now() + lease.time_left();
+                                      EXPECT_TRUE(told.wait());
+                                      late = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - end);
+                                      EXPECT_GE(late, -2ms); // in whole milliseconds
+                                      EXPECT_TRUE(lease.lost());
+                                      return idem::response{"1"};
+                                  }),
+                     idem::lease_lost);
+        EXPECT_EQ(state_of(key), "in_progress"); // and others may take it over
+        return late;
+    };
+    EXPECT_LT(test::least_delay(900ms, delay_of_signal), 900ms);
 }
 
 TEST(Leased, CompletionCommitsWithTheBusinessRows) {
@@ -390,13 +414,13 @@ TEST(Leased, CompletionThatWasRolledBackIsNone) {
 TEST(Leased, TransactionThatCompletesMayRunAgain) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
-    const idem::answer done = idem::leased(db, idem::request{key}.lease(400ms), [&](idem::lease &lease) {
+    const idem::answer done = idem::leased(db, idem::request{key}.lease(test::kRenewedLease), [&](idem::lease &lease) {
         for (int i = 0; i < 2; ++i) {
             const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
             idem::transaction &tx = *opened;
             leave_effect(tx, key);
             lease.complete(tx, {std::to_string(i)});
-            EXPECT_FALSE(lease.stop().wait_for(1s)) << "its own transaction is no loss";
+            EXPECT_FALSE(lease.stop().wait_for(test::kOverOneLease)) << "its own transaction is no loss";
             if (i == 1)
                 idem::detail::access::finish(tx, {});
         }
@@ -408,14 +432,14 @@ TEST(Leased, TransactionThatCompletesMayRunAgain) {
 TEST(Leased, AfterARolledBackCompletionALossIsSignalledAgain) {
     idem::client db = test::make_client();
     const std::string key = unique_key();
-    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(600ms),
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(test::kRenewedLease),
                               [&](idem::lease &lease) {
                                   {
                                       const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
                                       idem::transaction &tx = *opened;
                                       lease.complete(tx, {"1"});
                                   }
-                                  EXPECT_FALSE(lease.stop().wait_for(1s));
+                                  EXPECT_FALSE(lease.stop().wait_for(test::kOverOneLease));
                                   steal(lease);
                                   EXPECT_TRUE(lease.stop().wait_for(20s));
                                   throw std::range_error("stopped");
@@ -432,7 +456,7 @@ TEST(Leased, LongOwnTransactionsDoNotStarveOthers) {
     event everybody;
     for (int i = 0; i < blocked + free; ++i)
         all.push_back(std::async(std::launch::async, [&, i] {
-            return idem::leased(db, idem::request{unique_key()}.lease(600ms), [&, i](idem::lease &lease) {
+            return idem::leased(db, idem::request{unique_key()}.lease(test::kRenewedLease), [&, i](idem::lease &lease) {
                 if (++begun == blocked + free)
                     everybody.set();
                 EXPECT_TRUE(everybody.wait());
@@ -440,10 +464,10 @@ TEST(Leased, LongOwnTransactionsDoNotStarveOthers) {
                     const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
                     idem::transaction &tx = *opened;
                     lease.complete(tx, {"1"});
-                    EXPECT_FALSE(lease.stop().wait_for(2500ms));
+                    EXPECT_FALSE(lease.stop().wait_for(2 * test::kRenewedLease));
                     idem::detail::access::finish(tx, {});
                 } else {
-                    EXPECT_FALSE(lease.stop().wait_for(2500ms));
+                    EXPECT_FALSE(lease.stop().wait_for(2 * test::kRenewedLease));
                 }
                 ++done;
             });
@@ -457,15 +481,17 @@ TEST(Leased, TerminatedHeartbeatConnectionIsReplaced) {
     idem::client db = named_client("heartless");
     const std::string key = unique_key();
     int killed = 0;
-    const auto length = test::lease_over_new_sessions();
-    idem::leased(db, idem::request{key}.lease(length), [&](idem::lease &lease) {
-        for (int i = 0; i < 6; ++i)
+    idem::leased(db, idem::request{key}.lease(test::kRenewedLease), [&](idem::lease &lease) {
+        for (int i = 0; i < 6; ++i) {
             EXPECT_TRUE(eventually([&] {
                 const std::string ended = ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                                               "WHERE application_name = 'heartless' AND query LIKE '%idem_renew%'");
                 return ended != "0" && ++killed;
             }));
-        EXPECT_FALSE(lease.stop().wait_for(length + 600ms));
+            const auto left = lease.time_left();
+            EXPECT_TRUE(eventually([&] { return lease.time_left() > left; })) << "not renewed";
+        }
+        EXPECT_FALSE(lease.stop().wait_for(test::kOverOneLease));
     });
     EXPECT_GE(killed, 6);
     EXPECT_EQ(state_of(key), "completed");
@@ -482,11 +508,11 @@ TEST(Leased, SixtyLeasesShareOneConnection) {
     std::vector<std::future<idem::answer>> all;
     for (int i = 0; i < leases; ++i)
         all.push_back(std::async(std::launch::async, [&] {
-            return idem::leased(db, idem::request{unique_key()}.in(scope).lease(2s), [&](idem::lease &lease) {
+            return idem::leased(db, idem::request{unique_key()}.in(scope).lease(test::kRenewedLease), [&](idem::lease &lease) {
                 std::unique_lock held(lock);
                 ++begun;
                 changed.notify_all();
-                EXPECT_TRUE(changed.wait_for(held, 60s, [&] { return over; }));
+                EXPECT_TRUE(changed.wait_for(held, 180s, [&] { return over; }));
                 EXPECT_FALSE(lease.lost());
             });
         }));
@@ -496,10 +522,13 @@ TEST(Leased, SixtyLeasesShareOneConnection) {
     }
     // Each is renewed after its first length is over.
     test::observer eyes;
-    EXPECT_TRUE(eventually([&] {
-        return eyes.ask("SELECT count(*) FROM idem.idem_keys WHERE scope = $1 AND lease_until > created_at + interval '4.2 s'",
-                        {scope}) == std::to_string(leases);
-    }));
+    EXPECT_TRUE(eventually(
+        [&] {
+            return eyes.ask(
+                       "SELECT count(*) FROM idem.idem_keys WHERE scope = $1 AND lease_until > created_at + interval '12.2 s'",
+                       {scope}) == std::to_string(leases);
+        },
+        60s));
     EXPECT_LE(std::stoi(ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sixty'")), 9);
     EXPECT_EQ(ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sixty' AND query LIKE '%idem_renew%'"), "1");
     {
@@ -519,7 +548,7 @@ TEST(Leased, ServerRestartDoesNotEndALease) {
     int runs = 0;
     for (const char *mode : {"fast", "immediate"}) {
         const std::string key = unique_key();
-        const idem::answer done = idem::leased(db, idem::request{key}.lease(20s), [&](idem::lease &lease) {
+        const idem::answer done = idem::leased(db, idem::request{key}.lease(60s), [&](idem::lease &lease) {
             ++runs;
             server.restart(mode);
             lease.step("after the restart", [] {});
@@ -555,21 +584,27 @@ TEST(Leased, ServerThatIsGoneEndsALeaseInTime) {
     idem::client_options options;
     options.dsn = server.dsn();
     idem::client db = test::make_client(options);
-    const std::string key = unique_key();
-    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(1s),
-                              [&](idem::lease &lease) {
-                                  server.stop("immediate");
-                                  const auto begun = steady_clock::now();
-                                  EXPECT_TRUE(lease.stop().wait_for(20s));
-                                  EXPECT_LT(steady_clock::now() - begun, 1500ms);
-                                  return idem::response{"1"};
-                              }),
-                 idem::lease_lost);
-    server.start();
-    const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(5s),
-                                            [](idem::lease &lease) { return idem::response{std::to_string(lease.attempt())}; });
-    EXPECT_EQ(taken.response, "2");
-    EXPECT_FALSE(taken.replayed);
+    const auto delay_of_signal = [&] {
+        const std::string key = unique_key();
+        std::chrono::milliseconds late{};
+        EXPECT_THROW(idem::leased(db, idem::request{key}.lease(test::kRenewedLease),
+                                  [&](idem::lease &lease) {
+                                      server.stop("immediate");
+                                      const auto end = steady_clock::now() + lease.time_left();
+                                      EXPECT_TRUE(lease.stop().wait_for(20s));
+                                      late = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - end);
+                                      return idem::response{"1"};
+                                  }),
+                     idem::lease_lost);
+        server.start();
+        const idem::answer taken = idem::leased(db, idem::request{key}.lease(60s).wait(20s), [](idem::lease &lease) {
+            return idem::response{std::to_string(lease.attempt())};
+        });
+        EXPECT_EQ(taken.response, "2");
+        EXPECT_FALSE(taken.replayed);
+        return late;
+    };
+    EXPECT_LT(test::least_delay(500ms, delay_of_signal), 500ms);
 }
 
 TEST(Leased, NothingIsSignalledAfterTheEnd) {
@@ -578,11 +613,11 @@ TEST(Leased, NothingIsSignalledAfterTheEnd) {
     idem::stop_token stop;
     bool called = false;
     std::optional<idem::stop_callback> tell;
-    idem::leased(db, idem::request{key}.lease(300ms), [&](idem::lease &lease) {
+    idem::leased(db, idem::request{key}.lease(test::kRenewedLease), [&](idem::lease &lease) {
         stop = lease.stop();
         tell.emplace(stop, [&] { called = true; });
     });
-    EXPECT_FALSE(stop.wait_for(900ms));
+    EXPECT_FALSE(stop.wait_for(test::kOverOneLease));
     tell.reset();
     EXPECT_FALSE(called);
 }
@@ -595,7 +630,7 @@ TEST(LeasedChild, Work) {
     idem::client db = test::make_client();
     bool told_late = false, lost = false;
     try {
-        idem::leased(db, idem::request{key}.lease(500ms), [&](idem::lease &lease) {
+        idem::leased(db, idem::request{key}.lease(test::kRenewedLease), [&](idem::lease &lease) {
             lease.step("at work", [] {});
             while (!lease.lost()) // the process is stopped in here, and another takes over
                 usleep(1000);
@@ -624,7 +659,7 @@ TEST(Leased, PausedProcessLearnsThatItIsLate) {
     ASSERT_TRUE(eventually([&] { return ask("SELECT (steps ? 'at work')::text FROM idem.idem_lookup($1)", {key}) == "true"; }));
     ASSERT_EQ(kill(child, SIGSTOP), 0);
     idem::client db = test::make_client();
-    const idem::answer taken = idem::leased(db, idem::request{key}.lease(5s).wait(20s), [&](idem::lease &lease) {
+    const idem::answer taken = idem::leased(db, idem::request{key}.lease(60s).wait(60s), [&](idem::lease &lease) {
         EXPECT_EQ(lease.attempt(), 2);
         EXPECT_EQ(kill(child, SIGCONT), 0);
         int status = 0;

@@ -195,19 +195,28 @@ TEST(Lock, UnlockWakesAWaiter) {
 }
 
 TEST(Lock, LeaseBeginsWhenTheWaitEnds) {
-    idem::client db = test::make_client();
-    const std::string name = unique_key("lock");
-    ask("SELECT idem.idem_lock($1, '1 s')", {name});
-    const idem::held_lock held = idem::lock(db, name, leased_for(600ms));
-    EXPECT_GT(held.time_left(), 200ms);
+    idem::client_options options;
+    options.dsn = "application_name=latelock";
+    idem::client db = test::make_client(options);
+    const std::string name = unique_key("lock"), fence = ask("SELECT idem.idem_lock($1, '10 min')", {name});
+    auto waiter = std::async(std::launch::async, [&] { return idem::lock(db, name, leased_for(test::kRenewedLease)); });
+    EXPECT_TRUE(eventually([] {
+        return ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'latelock' AND state = 'active'") == "1";
+    }));
+    std::this_thread::sleep_for(test::kOverOneLease);
+    const auto freed = steady_clock::now();
+    EXPECT_EQ(ask("SELECT idem.idem_unlock($1, $2::int8)", {name, fence}), "t");
+    const idem::held_lock held = waiter.get();
+    const auto left = held.time_left();
+    EXPECT_GE(steady_clock::now() + left + 2ms, freed + test::kRenewedLease); // in whole milliseconds
     EXPECT_FALSE(held.lost());
 }
 
 TEST(Lock, HeartbeatOutlivesTheLeaseManyTimes) {
     idem::client db = test::make_client();
     const std::string name = unique_key("lock");
-    idem::held_lock held = idem::lock(db, name, leased_for(1s));
-    EXPECT_FALSE(held.stop().wait_for(7s));
+    idem::held_lock held = idem::lock(db, name, leased_for(test::kRenewedLease));
+    EXPECT_FALSE(held.stop().wait_for(4 * test::kRenewedLease));
     EXPECT_FALSE(idem::try_lock(db, name));
     EXPECT_TRUE(held.unlock());
 }
@@ -263,12 +272,12 @@ TEST(Lock, AssertedFenceStopsALateTransaction) {
 TEST(Lock, AssertingTransactionDoesNotKeepItsHolderFromRenewing) {
     idem::client db = test::make_client();
     const std::string name = unique_key("lock");
-    idem::held_lock held = idem::lock(db, name, leased_for(400ms));
+    idem::held_lock held = idem::lock(db, name, leased_for(test::kRenewedLease));
     {
         const auto opened = idem::detail::access::begin(db, idem::isolation::read_committed, {});
         idem::transaction &tx = *opened;
         held.assert_fence(tx);
-        EXPECT_FALSE(held.stop().wait_for(2s));
+        EXPECT_FALSE(held.stop().wait_for(test::kOverOneLease));
         EXPECT_FALSE(idem::try_lock(db, name));
         idem::detail::access::finish(tx, {});
     }
@@ -292,14 +301,16 @@ TEST(Lock, TerminatedHeartbeatConnectionIsReplaced) {
     idem::client_options options;
     options.dsn = "application_name=heartlesslock";
     idem::client db = test::make_client(options);
-    const auto length = test::lease_over_new_sessions();
-    idem::held_lock held = idem::lock(db, unique_key("lock"), leased_for(length));
-    for (int i = 0; i < 6; ++i)
+    idem::held_lock held = idem::lock(db, unique_key("lock"), leased_for(test::kRenewedLease));
+    for (int i = 0; i < 6; ++i) {
         EXPECT_TRUE(eventually([] {
             return ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                        "WHERE application_name = 'heartlesslock' AND query LIKE '%idem_lock_renew%'") != "0";
         }));
-    EXPECT_FALSE(held.stop().wait_for(length + 600ms));
+        const auto left = held.time_left();
+        EXPECT_TRUE(eventually([&] { return held.time_left() > left; })) << "not renewed";
+    }
+    EXPECT_FALSE(held.stop().wait_for(test::kOverOneLease));
     EXPECT_TRUE(held.unlock());
 }
 
@@ -308,7 +319,7 @@ TEST(Lock, OutlivesAServerRestart) {
     idem::client_options options;
     options.dsn = server.dsn();
     idem::client db = test::make_client(options);
-    idem::held_lock held = idem::lock(db, "a", leased_for(20s));
+    idem::held_lock held = idem::lock(db, "a", leased_for(60s));
     server.restart("immediate");
     EXPECT_FALSE(idem::try_lock(db, "a"));
     EXPECT_FALSE(held.lost());
@@ -323,16 +334,18 @@ TEST(Lock, OutlivesAServerRestart) {
 // After the end no renewal is sent, and the answer to one that is under way is ignored.
 TEST(Lock, NothingIsSignalledAfterTheEnd) {
     idem::client db = test::make_client();
-    idem::held_lock other = idem::lock(db, unique_key("lock"), leased_for(150ms)); // keeps the heartbeat running
+    const auto terms = leased_for(test::kRenewedLease);
+    idem::held_lock other = idem::lock(db, unique_key("lock"), terms); // keeps the heartbeat running
+    std::vector<idem::stop_token> stops;
     for (const bool unlocks : {true, false}) {
-        std::optional<idem::held_lock> held = idem::lock(db, unique_key("lock"), leased_for(150ms));
-        const idem::stop_token stop = held->stop();
+        idem::held_lock held = idem::lock(db, unique_key("lock"), terms);
+        stops.push_back(held.stop());
         if (unlocks) {
-            EXPECT_TRUE(held->unlock());
+            EXPECT_TRUE(held.unlock());
         }
-        held.reset();
-        EXPECT_FALSE(stop.wait_for(600ms));
     }
+    EXPECT_FALSE(stops[0].wait_for(test::kOverOneLease));
+    EXPECT_FALSE(stops[1].stop_requested());
     EXPECT_TRUE(other.unlock());
 }
 
@@ -341,9 +354,9 @@ TEST(Lock, KeepsItsClientAlive) {
     std::optional<idem::held_lock> held;
     {
         idem::client db = test::make_client();
-        held.emplace(idem::lock(db, unique_key("lock"), leased_for(1s)));
+        held.emplace(idem::lock(db, unique_key("lock"), leased_for(test::kRenewedLease)));
     }
-    EXPECT_FALSE(held->stop().wait_for(3s));
+    EXPECT_FALSE(held->stop().wait_for(test::kOverOneLease));
     EXPECT_TRUE(held->unlock());
 }
 

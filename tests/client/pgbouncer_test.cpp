@@ -160,24 +160,25 @@ TEST_F(Pgbouncer, OnceStatementGoesOnWithoutPreparedStatements) {
     EXPECT_GT(retries_, 0);
 }
 
-// Renewals go through the pooler too. The leases are so short that they would end without them.
+// Renewals go through the pooler too. The leases would end without them.
 TEST_F(Pgbouncer, LeasesAreRenewed) {
     constexpr int kThreads = 4;
     idem::client db = make_client();
     const std::string key = unique_key();
     std::atomic<int> fresh{0};
     const auto call = [&](int i, bool slow) {
-        return idem::leased(db, idem::request{key + "-" + std::to_string(i)}.lease(500ms), [&, i, slow](idem::lease &lease) {
-            EXPECT_EQ(lease.attempt(), 1);
-            lease.step("half", [] {});
-            if (slow) {
-                EXPECT_FALSE(lease.stop().wait_for(2s)) << "not renewed";
-            }
-            idem::transact(db, [&](idem::transaction &tx) {
-                test::leave_effect(tx, key);
-                lease.complete(tx, {201, "[" + std::to_string(i) + "]"});
-            });
-        });
+        return idem::leased(db, idem::request{key + "-" + std::to_string(i)}.lease(test::kRenewedLease),
+                            [&, i, slow](idem::lease &lease) {
+                                EXPECT_EQ(lease.attempt(), 1);
+                                lease.step("half", [] {});
+                                if (slow) {
+                                    EXPECT_FALSE(lease.stop().wait_for(test::kOverOneLease)) << "not renewed";
+                                }
+                                idem::transact(db, [&](idem::transaction &tx) {
+                                    test::leave_effect(tx, key);
+                                    lease.complete(tx, {201, "[" + std::to_string(i) + "]"});
+                                });
+                            });
     };
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i)
@@ -206,8 +207,8 @@ TEST_F(Pgbouncer, LocksExcludeEachOther) {
     constexpr int kThreads = kServers - 1, kRounds = 30;
     idem::client db = make_client();
     const std::string name = unique_key("lock");
-    idem::lock_options brief;
-    brief.ttl = 500ms;
+    idem::lock_options terms;
+    terms.ttl = test::kRenewedLease;
     int count = 0; // guarded only by the lock
     std::int64_t last = 0;
     std::vector<std::thread> threads;
@@ -215,16 +216,16 @@ TEST_F(Pgbouncer, LocksExcludeEachOther) {
         threads.emplace_back([&] {
             for (int j = 0; j < kRounds; ++j)
                 try {
-                    idem::with_lock(db, name, brief, [&](idem::held_lock &held) {
+                    idem::with_lock(db, name, terms, [&](idem::held_lock &held) {
                         EXPECT_GT(held.fence(), last);
                         last = held.fence();
                         const int before = count;
-                        EXPECT_FALSE(held.stop().wait_for(j == 0 ? 1500ms : 1ms)) << "not renewed";
+                        EXPECT_FALSE(held.stop().wait_for(j == 0 ? test::kOverOneLease : 1ms)) << "not renewed";
                         idem::transact(db, [&](idem::transaction &tx) {
                             held.assert_fence(tx);
                             test::leave_effect(tx, name);
                         });
-                        EXPECT_FALSE(idem::try_lock(db, name, brief));
+                        EXPECT_FALSE(idem::try_lock(db, name, terms));
                         count = before + 1;
                     });
                 } catch (const std::exception &e) {
@@ -235,7 +236,7 @@ TEST_F(Pgbouncer, LocksExcludeEachOther) {
         each.join();
     EXPECT_EQ(count, kThreads * kRounds);
     EXPECT_EQ(test::effects(name), count);
-    EXPECT_TRUE(idem::try_lock(db, name, brief));
+    EXPECT_TRUE(idem::try_lock(db, name, terms));
     EXPECT_TRUE(knows_of_a_loss(db)) << "nothing prepared was lost: this test shows nothing";
 }
 

@@ -288,10 +288,10 @@ TEST(Pool, ATransientErrorWhileConnectingDoesNotEndTheHeart) {
     };
     idem::client db = test::make_client(options);
     idem::lock_options terms;
-    terms.ttl = 3s;
+    terms.ttl = test::kRenewedLease;
     const std::optional<idem::held_lock> held = try_lock(db, unique_key(), terms);
     ASSERT_TRUE(held);
-    EXPECT_TRUE(test::eventually([&] { return accepted == 1 && held->time_left() > 2s; }));
+    EXPECT_TRUE(test::eventually([&] { return accepted == 1 && held->time_left() > 4s; }));
     EXPECT_FALSE(held->lost());
 }
 

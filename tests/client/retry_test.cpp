@@ -93,9 +93,9 @@ TEST(Retry, WhatTheHookThrowsEndsTheFlow) {
 }
 
 TEST(Retry, NoAttemptBeginsAfterTheDeadline) {
-    idem::retry_policy policy = quick(1000);
+    idem::retry_policy policy = quick(1'000'000);
     policy.first_pause = policy.longest_pause = 5ms;
-    policy.deadline = 50ms;
+    policy.deadline = 1s;
     const auto start = steady_clock::now();
     idem::retry_loop loop(policy);
     steady_clock::time_point last = start;
@@ -107,8 +107,8 @@ TEST(Retry, NoAttemptBeginsAfterTheDeadline) {
     } catch (const idem::transient &) {
     }
     EXPECT_GT(loop.attempt(), 2);
-    EXPECT_LE(last - start, 50ms + 500ms); // and the delay of the scheduler
-    EXPECT_LE(*loop.time_left(), 50ms);
+    EXPECT_LE(last - start, 1s + 2s); // and the delay of the scheduler
+    EXPECT_LE(*loop.time_left(), 1s);
     policy.deadline.reset();
     EXPECT_FALSE(idem::retry_loop(policy).time_left());
 }

@@ -1,5 +1,6 @@
 #include "server.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -122,8 +123,12 @@ bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds ti
     return true;
 }
 
-std::chrono::milliseconds lease_over_new_sessions() {
-    return edition() == "c" ? std::chrono::milliseconds(900) : std::chrono::seconds(8);
+std::chrono::milliseconds least_delay(std::chrono::milliseconds bound,
+                                      const std::function<std::chrono::milliseconds()> &measure) {
+    auto least = std::chrono::milliseconds::max();
+    for (int i = 0; i < 3 && least >= bound; ++i)
+        least = std::min(least, measure());
+    return least;
 }
 
 int run_as_server(const std::vector<std::string> &command) {

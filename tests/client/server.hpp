@@ -52,9 +52,16 @@ void prepare_database(const std::string &at);
 /// Polls a condition that no event announces. False: it did not hold in time.
 bool eventually(const std::function<bool()> &holds, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-/// A lease in which new sessions can renew even if some of them are killed. In a new session of the portable edition the first
-/// call takes tens of milliseconds: it reads its functions.
-std::chrono::milliseconds lease_over_new_sessions();
+/// A lease that a test needs to be renewed. A renewal is due after a third of it, so a busy machine has four seconds to send
+/// it, also in a new session.
+constexpr std::chrono::milliseconds kRenewedLease{6000};
+/// After this it would be over, had it not been renewed.
+constexpr std::chrono::milliseconds kOverOneLease = kRenewedLease + std::chrono::milliseconds(600);
+
+/// The least of up to three measurements of a delay: the machine delays some, and a defect delays each. Stops at one below the
+/// bound.
+std::chrono::milliseconds least_delay(std::chrono::milliseconds bound,
+                                      const std::function<std::chrono::milliseconds()> &measure);
 
 /// Skips a test of what the portable edition has not.
 #define NEEDS_C_EDITION(REASON)                                                                                                \

@@ -95,7 +95,7 @@ TEST(Tokens, OwnTransactionOfBeforeIsWaitedFor) {
 TEST(Tokens, LostCommitOfATokenThatRunsOutMeanwhileIsUnknown) {
     const std::string key = test::unique_key();
     idem::client db = test::make_client();
-    const std::string token = issue_token(db, "", std::chrono::milliseconds(1500));
+    const std::string token = issue_token(db, "", std::chrono::seconds(6)); // to be redeemed in
     idem::flow_options options;
     options.retry = idem::retry_policy{};
     options.retry->on_retry = [&](const idem::retry_event &) {

@@ -29,6 +29,7 @@ VARYING = [re.compile(pattern) for pattern in (
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",        # UUIDs
     r"[A-Za-z0-9_-]{64,}",                               # tokens
     r"\d+(?:\.\d+|beta\d+|rc\d+) \(Debian .*\)",         # the server's version
+    r'\{"Retry-After": "(?:30|2\d)", "Content-Type": "application/problem\+json"\}',  # the rest of a lease of half a minute
 )]
 
 

@@ -8,7 +8,7 @@ use IdemCluster;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time);
 
 my $node = start_server('locks', streaming => 1, conf => "max_prepared_transactions = 2\nautovacuum = off\nstats_fetch_consistency = none\n");
 $node->safe_psql('postgres', <<'SQL');
@@ -53,20 +53,23 @@ sub looks { return $node->safe_psql('postgres', q{SELECT idx_scan FROM pg_stat_u
 
 # In order, one at a time.
 my $fence = $node->safe_psql('postgres', q{SELECT idem_lock('room', '10 min')});
-my $before = looks();
+my ($before, $began) = (looks(), time);
 my @visitors = map { start_waiting("visitor $_", "CALL visit('$_')", $_ == 1 ? 'Extension' : 'Lock') } 1 .. 8;
 sleep 3;
 $node->safe_psql('postgres', "SELECT idem_unlock('room', $fence)");
 $_->query_safe('SELECT 1') foreach @visitors;
 $_->quit foreach @visitors;
+my $waited = time - $began;
 is($node->safe_psql('postgres', q{SELECT string_agg(who, ' ' ORDER BY n) FROM served}), '1 2 3 4 5 6 7 8', 'served in the order in which they came');
 is($node->safe_psql('postgres', 'SELECT max(beside) FROM served'), '0', 'one at a time');
-my $took = $node->safe_psql('postgres', q{SELECT extract(epoch FROM max(at) - min(at)) FROM served});
-cmp_ok($took, '<', 2, "one woken by the other ($took s)");
-usleep(200_000);
+my $took = $node->safe_psql('postgres',
+    q{SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY took) FROM (SELECT extract(epoch FROM at - lag(at) OVER (ORDER BY n)) AS took FROM served) s});
+cmp_ok($took, '<', 0.25, "one woken by the other ($took s in the middle)");
+# They report what they have counted when they end.
+$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'visitor%'}) or die 'visitors stay';
 my $looked = looks() - $before;
 # Each visitor takes and frees (two looks), waits for a change and then sees it (a few), and the first looks once a second.
-cmp_ok($looked, '<', 45, "without looking again and again ($looked looks)");
+cmp_ok($looked, '<', 41 + $waited, "without looking again and again ($looked looks in $waited s)");
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'}), '0', 'nobody is left in the queue');
 
 # Soon after the unlock has committed.
@@ -106,14 +109,19 @@ cmp_ok($least, '<', 10, "woken $least ms after the end of the lease, at best");
 cmp_ok($median, '<', 100, "and $median ms in the middle");
 
 # A lease that is made shorter is waited for no longer than it lasts.
-$fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
-my $sooner = start_waiting('waiter',
-    q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
-my $shortened = $node->safe_psql('postgres', "SELECT idem_lock_renew('door', $fence, '1 ms') \\g /dev/null\nSELECT clock_timestamp()");
-$sooner->query_safe('SELECT 1');
-$sooner->quit;
-my $late = $node->safe_psql('postgres', "SELECT extract(epoch FROM max(at) - '$shortened') * 1000 FROM woken");
-cmp_ok($late, '<', 500, "taken over $late ms after the lease was made shorter");
+$node->safe_psql('postgres', 'TRUNCATE woken');
+foreach my $round (1 .. 5)
+{
+    $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
+    my $waiter = start_waiting('waiter',
+        q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
+    my $shortened = $node->safe_psql('postgres', "SELECT idem_lock_renew('door', $fence, '1 ms') \\g /dev/null\nSELECT clock_timestamp()");
+    $waiter->query_safe("UPDATE woken SET freed = '$shortened' WHERE freed IS NULL");
+    $waiter->quit;
+}
+my $of_locks = $median;
+($least, $median) = least_and_median('freed');
+cmp_ok($median, '<', 500, "taken over $median ms after the lease was made shorter, in the middle");
 
 # A waiter for a key is woken in the same way.
 my @delays;
@@ -127,7 +135,7 @@ foreach my $round (1 .. 10)
     $waiter->quit;
 }
 @delays = sort { $a <=> $b } @delays;
-cmp_ok($delays[5], '<', 25, "the one who waits for a key is woken, too ($delays[5] ms)");
+cmp_ok($delays[5], '<', 25 + 2 * $of_locks, "the one who waits for a key is woken as soon ($delays[5] ms)");
 
 # An unlock that is prepared wakes the waiter, which then waits for that transaction.
 $fence = $node->safe_psql('postgres', q{SELECT idem_lock('safe', '10 min')});

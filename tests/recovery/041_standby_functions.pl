@@ -46,7 +46,7 @@ $open->query_safe("BEGIN; SELECT idem_claim('open')");
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "statement_timeout = '5s'\n");
+$standby->append_conf('postgresql.conf', "statement_timeout = '30s'\n");
 $standby->start;
 $primary->wait_for_catchup($standby);
 
