@@ -123,7 +123,7 @@ DATA        = $(wildcard sql/idem--*--*.sql)
 
 # The server's headers are not ours to warn about. The server loads modules with RTLD_GLOBAL: calls inside this one are not
 # to be looked up among everybody's symbols.
-PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' -Iextension/src -isystem $(includedir_server)
+PG_CPPFLAGS = -DIDEM_VERSION='"$(EXTVERSION)"' $(if $(PAUSES),-DIDEM_PAUSES) -Iextension/src -isystem $(includedir_server)
 PG_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow $(if $(WERROR),-Werror) -fno-semantic-interposition -fvisibility-inlines-hidden \
               -ffile-prefix-map=$(CURDIR)=.
 SHLIB_LINK  = -Wl,-Bsymbolic-functions -lstdc++

@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-14-$$" "portable-16-$$")
+clusters=("$cluster" "client-$$" "pauses-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-14-$$" "portable-16-$$")
 lanes=()
 chosen=()
 
@@ -91,6 +91,9 @@ tidy() { scripts/tidy.sh; }
 
 # The documents as a site, without dead links.
 docs_site() { scripts/docs-site.sh; }
+
+# What two sessions do to each other when one is held at a point of the code.
+pauses() { on_cluster pauses tests/pauses/run.sh; }
 
 # As others use the client: from the installed package.
 consumer() { tests/consumer/run.sh build/cmake; }
@@ -408,7 +411,7 @@ summarize() {
 # ---------------------------------------------------------------------------------------------------------------------------
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
-    [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [matrix_long]=count_matrix)
+    [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
 for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long dashboard_long; do
     counters[$name]=count_tap
 done
@@ -417,7 +420,7 @@ done
 quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
 portable="portable_pgtap portable_14 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
-rest=("recovery_rest recovery_rings" "judge fuzz tidy docs_site bench pooled consumer examples chaos browser orm drivers $integrations $portable")
+rest=("recovery_rest recovery_rings pauses" "judge fuzz tidy docs_site bench pooled consumer examples chaos browser orm drivers $integrations $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") build=build_rest ;;

@@ -45,6 +45,7 @@ SETTINGS = {
     "idem.databases": "operations.md#background-worker", "idem.default_lease": "leases.md", "idem.default_ttl": "keys.md", "idem.max_lease": "leases.md",
     "idem.max_response_size": "keys.md#idem_complete", "idem.node_id": "ids.md#idem_next_id", "idem.outbox_max_attempts": "outbox.md#dead-letters",
     "idem.outbox_notify": "outbox.md#what-notify-costs", "idem.require_registered_scope": "scopes.md#scopes", "idem.stats_max_scopes": "monitoring.md#idem_stats",
+    "idem.index_descent": "operations.md#settings",
     "idem.sweep_interval": "operations.md#background-worker", "idem.sweep_pause": "operations.md#background-worker",
     "idem.sweep_start_delay": "operations.md#after-a-downtime", "idem.sweep_workers": "operations.md#background-worker", "idem.track_stats": "monitoring.md#idem_stats",
 }

@@ -39,8 +39,7 @@ class Claim {
         begin_look(table_);
         core::Micros now;
         const Glance seen = glance(table_, request_.scope, request_.key, &now);
-        const bool is_decided =
-            seen == Glance::absent ? insert(now) : seen == Glance::done && decide(Outcome::completed, now);
+        const bool is_decided = seen == Glance::absent ? insert(now) : seen == Glance::done && decide(Outcome::completed, now);
         end_look(table_);
         return is_decided;
     }
@@ -151,8 +150,7 @@ class Claim {
         }
         if (write == Write::done)
             write = write_over(stored, facts, version, now, blocks);
-        return write == Write::done ||
-               (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, now));
+        return write == Write::done || (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, now));
     }
 
     bool is_takeover_asserted(const KeyRow &stored, ClaimWrite write) const {

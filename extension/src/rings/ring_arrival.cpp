@@ -45,8 +45,8 @@ core::Window window_in_use(int id, int number, const char *name) {
 void forget_until(int ring, int window) {
     const SqlArgument number = {INT2OID, Int16GetDatum(static_cast<int16>(window)), false};
     (void)run_as_owner(
-        psprintf("UPDATE %s SET until = NULL WHERE number OPERATOR(pg_catalog.=) $1", qualified_name(map_name(ring))),
-        &number, 1);
+        psprintf("UPDATE %s SET until = NULL WHERE number OPERATOR(pg_catalog.=) $1", qualified_name(map_name(ring))), &number,
+        1);
 }
 
 } // namespace

@@ -160,7 +160,8 @@ Filled fill_filter(const Ring &ring, int window) {
             const Contents contents = read_window(table);
             const FilterShape shape = grow_filter(filter, contents.keys);
             const float4 false_positives = write_slices(filter, table, shape, state.seed, window);
-            // Rows that come other than by a claim wait for the map from here to the commit, and then find the window's `until`.
+            // Rows that come other than by a claim wait for the map from here to the commit, and then find the window's
+            // `until`.
             if (ConditionalLockRelationOid(ring.map, RowExclusiveLock) &&
                 publish_slice(filter, window, token, {file, contents.keys, false_positives}))
                 filled = {Filling::done, Max(contents.until, core::Micros{1})};
