@@ -2,7 +2,7 @@
 -- signatures.
 \ir ../include/helpers.psql
 \ir ../include/members.psql
-SELECT plan(19);
+SELECT plan(20);
 
 CREATE FUNCTION pg_temp.columns_of(type regtype) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
