@@ -106,7 +106,7 @@ BEGIN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
     -- Two calls at once would change the same row of a catalog.
-    EXECUTE format('LOCK TABLE ONLY %s.idem_scopes IN SHARE UPDATE EXCLUSIVE MODE', home);
+    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', 0));
     IF NOT has_schema_privilege(role, home, 'USAGE') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
     END IF;
@@ -134,7 +134,7 @@ BEGIN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
     -- Two calls at once would change the same row of a catalog.
-    EXECUTE format('LOCK TABLE ONLY %s.idem_scopes IN SHARE UPDATE EXCLUSIVE MODE', home);
+    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', 0));
     FOR member IN EXECUTE
         format('SELECT * FROM %s.idem_members() WHERE owner <> $1 AND (EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = $1)'
                ' OR kind = ''TABLE'' AND EXISTS (SELECT FROM pg_attribute, aclexplode(attacl) WHERE attrelid = objid AND grantee = $1))', home)
