@@ -74,15 +74,19 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE locktype =
 
 # Soon after the unlock has committed.
 $node->safe_psql('postgres', 'CREATE TABLE woken (at timestamptz, freed timestamptz)');
-foreach my $round (1 .. 20)
+# Notes when a waiter was woken, and when the call with the fence that wakes it was answered.
+sub wake_waiter
 {
+    my ($call) = @_;
     $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
     my $waiter = start_waiting('waiter',
         q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
-    my $freed = $node->safe_psql('postgres', "SELECT idem_unlock('door', $fence) \\g /dev/null\nSELECT clock_timestamp()");
+    my $freed = $node->safe_psql('postgres', sprintf("SELECT $call \\g /dev/null\nSELECT clock_timestamp()", $fence));
     $waiter->query_safe("UPDATE woken SET freed = '$freed' WHERE freed IS NULL");
     $waiter->quit;
+    return;
 }
+wake_waiter(q{idem_unlock('door', %s)}) foreach 1 .. 20;
 # The least delay is that of an idle machine, and the median is what even a busy one keeps to.
 sub least_and_median
 {
@@ -110,15 +114,7 @@ cmp_ok($median, '<', 100, "and $median ms in the middle");
 
 # A lease that is made shorter is waited for no longer than it lasts.
 $node->safe_psql('postgres', 'TRUNCATE woken');
-foreach my $round (1 .. 5)
-{
-    $fence = $node->safe_psql('postgres', q{SELECT idem_lock('door', '10 min')});
-    my $waiter = start_waiting('waiter',
-        q{WITH l AS MATERIALIZED (SELECT idem_lock('door', '1 ms', wait => '10 min')) INSERT INTO woken SELECT clock_timestamp() FROM l}, 'Extension');
-    my $shortened = $node->safe_psql('postgres', "SELECT idem_lock_renew('door', $fence, '1 ms') \\g /dev/null\nSELECT clock_timestamp()");
-    $waiter->query_safe("UPDATE woken SET freed = '$shortened' WHERE freed IS NULL");
-    $waiter->quit;
-}
+wake_waiter(q{idem_lock_renew('door', %s, '1 ms')}) foreach 1 .. 5;
 my $of_locks = $median;
 ($least, $median) = least_and_median('freed');
 cmp_ok($median, '<', 500, "taken over $median ms after the lease was made shorter, in the middle");

@@ -74,7 +74,6 @@ template <typename Settle> int settle_part(const HeapTable &leases, Lease *lease
 // any message was settled.
 template <typename Settle, typename After> int settle(const Numbers &ids, int64 fence, Settle settle_one, After after) {
     const HeapTable leases = open_leases();
-    lock_parts(leases, fence, ids);
     int settled = 0;
     Lease lease;
     for (int32 from = 0; settled < ids.count && lock_part(leases, fence, ids, from, &lease); from = lease.part + 1)
@@ -119,6 +118,9 @@ SQL_FUNCTION(idem_outbox_nack) {
     const bool backs_off = PG_ARGISNULL(Argument::retry_after);
     const Micros fixed_delay = backs_off ? 0 : delay_argument(fcinfo);
     prevent_unless_writable("idem_outbox_nack()");
+    const HeapTable leases = open_leases();
+    lock_parts(leases, fence, ids);
+    close_heap(leases);
     PG_RETURN_INT32(settle(
         ids, fence,
         [&](const HeapTable &messages, TupleTableSlot *slot) {

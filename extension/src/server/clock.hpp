@@ -1,7 +1,7 @@
 // The clocks. No other file of the extension reads one, except where core files are given the time.
 //
 // A time that decides an outcome, or from which a lease or a retention counts, is read after the last wait before its use, and
-// once for each decision. tests/tree/clock.tsv lists every call with the wait that it follows.
+// once for each decision. tests/tree/clock lists every call with the wait that it follows.
 #pragma once
 
 #include "core/key_state.hpp"
