@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "pauses-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-14-$$" "portable-16-$$")
+clusters=("$cluster" "client-$$" "pauses-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-14-$$" "portable-16-$$" "scan-$$")
 lanes=()
 chosen=()
 
@@ -101,6 +101,9 @@ consumer() { tests/consumer/run.sh build/cmake; }
 regress() { make --silent installcheck ISOLATION=; }
 
 isolation() { make --silent installcheck REGRESS=; }
+
+# The same without idem's own descent of the B-tree.
+isolation_scan_long() { on_cluster scan env PGOPTIONS='-c idem.index_descent=off' make --silent installcheck REGRESS=; }
 
 pgtap() { make_pgtap_database && pg_prove --psql-bin "$bindir/psql" --dbname pgtap --verbose tests/pgtap/*/*.sql; }
 
@@ -411,7 +414,7 @@ summarize() {
 # ---------------------------------------------------------------------------------------------------------------------------
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
-    [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
+    [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
 for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long dashboard_long; do
     counters[$name]=count_tap
 done
@@ -426,7 +429,7 @@ case ${1:-quick} in
     rest) plan=("${rest[@]}") build=build_rest ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_16_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
+    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_16_long isolation_scan_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -81,6 +81,22 @@ catch_up();
 is_known('after a row has arrived by INSERT', $keys);
 sweep($primary);
 
+# The primary alone loses a sector of the filter's head, and then a row arrives in a window that the standby's head covers.
+my $path = $primary->data_dir . '/' . $primary->safe_psql('postgres', q{SELECT pg_relation_filepath('idem_ring_1_filter')});
+$primary->stop;
+open my $file, '+<:raw', $path or die "could not open \"$path\": $!";
+seek $file, 512, 0;
+print $file "\0" x 512;
+close $file or die "could not write \"$path\": $!";
+$primary->start;
+is(states($standby), 'sealed+ sealed+ sealed+ open empty empty', 'the standby has the head as it was');
+$primary->safe_psql('postgres', q{INSERT INTO idem_ring_1_0 SELECT (jsonb_populate_record(k, '{"key": "stray-1"}')).* FROM ONLY idem_ring_1_0 k WHERE key = 'first-1'});
+$keys->{stray} = 1;
+catch_up();
+is_known('after a row has arrived while the head was damaged on the primary', $keys);
+$primary->safe_psql('postgres', 'REINDEX INDEX idem_ring_1_filter');
+sweep($primary);
+
 # The primary goes down. One key is prepared in a window that is sealed by then; its last rotation's commit was not waited for, but
 # the claim after it was.
 $primary->safe_psql('postgres', q{BEGIN; SELECT idem_claim('prepared', scope => 'ring'); PREPARE TRANSACTION 'holder'});
