@@ -86,9 +86,10 @@ my $path = $primary->data_dir . '/' . $primary->safe_psql('postgres', q{SELECT p
 $primary->stop;
 open my $file, '+<:raw', $path or die "could not open \"$path\": $!";
 seek $file, 512, 0;
-print $file "\0" x 512;
+print $file "\xff" x 512;
 close $file or die "could not write \"$path\": $!";
 $primary->start;
+is(states($primary), 'sealed sealed sealed open empty empty', 'the primary reads no head');
 is(states($standby), 'sealed+ sealed+ sealed+ open empty empty', 'the standby has the head as it was');
 $primary->safe_psql('postgres', q{INSERT INTO idem_ring_1_0 SELECT (jsonb_populate_record(k, '{"key": "stray-1"}')).* FROM ONLY idem_ring_1_0 k WHERE key = 'first-1'});
 $keys->{stray} = 1;

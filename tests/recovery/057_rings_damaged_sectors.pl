@@ -21,11 +21,13 @@ my $path = $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_rela
 $node->stop;
 my $whole = slurp_file($path);
 
-foreach my $case ([ 'a sector of page 0', 0, 1 ], [ 'a sector of another page', 1, 7 ], [ 'the whole inside of a page', 2, 1 .. 14 ])
+# What is read in their place: of the few slices of the head, this sector holds none.
+foreach my $case ([ 'a sector of page 0', 0, "\xff", 1 ], [ 'a sector of another page', 1, "\0", 7 ], [ 'the whole inside of a page', 2, "\0", 1 .. 14 ])
 {
-    my ($name, $page, @sectors) = @$case;
+    my ($name, $page, $byte, @sectors) = @$case;
     my $file = $whole;
-    substr($file, $page * $page_size + $_ * $sector, $sector) = "\0" x $sector foreach @sectors;
+    substr($file, $page * $page_size + $_ * $sector, $sector) = $byte x $sector foreach @sectors;
+    ok($file ne $whole, "$name is lost");
     open my $handle, '>:raw', $path or die "could not open \"$path\": $!";
     print $handle $file;
     close $handle or die "could not write \"$path\": $!";
