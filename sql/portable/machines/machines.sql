@@ -1,7 +1,7 @@
 -- State machines. On tables whose rows Citus keeps on workers there is no guard: what is attached is recorded (storage/distribution.sql), for idem_transition.
 -- Elsewhere the guard is the same trigger as in the C edition, with the same arguments: dumps and idem_guards fit both. The guard has the rights of
--- its owner, because a writer of the row may lack the right to read idem_machines. The guard never calls code of the table's owner. It reads states by
--- the output functions of their types (concat): a cast can be anybody's.
+-- its owner, because a writer of the row may lack the right to read idem_machines. The guard never calls code of the table's owner. It reads states and
+-- keys by the output functions of their types (concat): a cast can be anybody's.
 
 CREATE FUNCTION _idem_check_machine(machine text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -292,7 +292,7 @@ CREATE TABLE _idem_departures (
 ALTER TABLE _idem_departures SET UNLOGGED;
 COMMENT ON TABLE _idem_departures IS 'Internal: the states of rows that are on their way to another partition. Rows are reused.';
 
-CREATE FUNCTION _idem_note_departure(from_part oid, of_column name, writer xid, deleted_by cid, from_state text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_note_departure(from_part oid, of_column name, writer xid, deleted_by cid, from_state text) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
     own_age CONSTANT integer := age(pg_current_xact_id()::xid); -- subtransactions are younger
@@ -318,7 +318,7 @@ $$;
 -- Whether the row was moved, and the state that it had. Its insertion and the note have to be of one command: the note was written after the row. A row
 -- moves to another partition only. inserted_by: NULL if the row has been changed since, which hides the command.
 CREATE FUNCTION _idem_take_departure(to_part oid, of_column name, writer xid, inserted_by cid, OUT is_moved boolean, OUT from_state text)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
     place   tid := nullif(current_setting(setting, true), '')::tid;
@@ -334,9 +334,24 @@ BEGIN
 END
 $$;
 
--- The states before and after, of any column.
-CREATE FUNCTION _idem_states_of_row(operation text, older record, newer record, of_table regclass, of_column name, OUT before text, OUT after text)
-LANGUAGE plpgsql VOLATILE AS $$
+-- Whether the column exists and holds states: 42703, 42804. A writer of the table may have made its types, and the guard has the rights of idem's owner:
+-- in place of a column that does not exist, the server would call a function of its name, with code of those types.
+CREATE FUNCTION _idem_check_guarded_column(target oid, state_column text) RETURNS void LANGUAGE plpgsql STABLE INNER AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                WHERE a.attrelid = target AND a.attname = state_column AND a.attnum > 0 AND NOT a.attisdropped
+                  AND (t.typtype = 'e' OR t.oid IN ('text'::regtype, 'varchar'::regtype))) THEN
+        RETURN;
+    ELSIF _idem_row_column(target, state_column) IS NULL THEN
+        PERFORM _idem_raise_renamed(target, state_column);
+    END IF;
+    PERFORM _idem_state_column(target, state_column); -- a domain can
+END
+$$;
+
+-- The states before and after, of any column. REQUIRES: _idem_check_guarded_column.
+CREATE FUNCTION _idem_states_of_row(operation text, older record, newer record, of_column name, OUT before text, OUT after text)
+LANGUAGE plpgsql VOLATILE INNER AS $$
 BEGIN
     CASE operation
     WHEN 'UPDATE' THEN
@@ -347,8 +362,6 @@ BEGIN
     ELSE
         EXECUTE format('SELECT CASE WHEN ($1).%1$I IS NOT NULL THEN concat(($1).%1$I) END', of_column) INTO before USING older;
     END CASE;
-EXCEPTION WHEN undefined_column THEN
-    PERFORM _idem_raise_renamed(of_table, of_column);
 END
 $$;
 
@@ -369,7 +382,7 @@ $$;
 
 -- Writes a move to the log. Values whose type somebody has made are logged as text: to_jsonb would call casts of theirs.
 CREATE FUNCTION _idem_log_move(in_table oid, by_trigger name, moved record, of_column name, from_state text, to_state text)
-RETURNS void LANGUAGE plpgsql VOLATILE SET quote_all_identifiers = off AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE INNER SET quote_all_identifiers = off AS $$
 DECLARE
     attached oid := in_table;
     columns  smallint[];
@@ -411,6 +424,7 @@ BEGIN
     IF TG_WHEN <> 'AFTER' OR TG_LEVEL <> 'ROW' OR TG_NARGS <> 4 THEN
         RAISE SQLSTATE '39P01' USING MESSAGE = 'function "idem_state_guard" is the trigger that idem_machine_attach makes';
     END IF;
+    PERFORM _idem_check_guarded_column(TG_RELID, TG_ARGV[1]);
     BEGIN
         IF TG_ARGV[1] = 'state' THEN
             IF TG_OP <> 'INSERT' THEN
@@ -427,10 +441,10 @@ BEGIN
                 after := CASE WHEN NEW.status IS NOT NULL THEN concat(NEW.status) END;
             END IF;
         ELSE
-            SELECT r.before, r.after INTO before, after FROM _idem_states_of_row(TG_OP, OLD, NEW, TG_RELID, TG_ARGV[1]) AS r;
+            SELECT r.before, r.after INTO before, after FROM _idem_states_of_row(TG_OP, OLD, NEW, TG_ARGV[1]) AS r;
         END IF;
-    EXCEPTION WHEN datatype_mismatch OR undefined_column THEN -- its type was altered since this session prepared, or it is gone
-        SELECT r.before, r.after INTO before, after FROM _idem_states_of_row(TG_OP, OLD, NEW, TG_RELID, TG_ARGV[1]) AS r;
+    EXCEPTION WHEN datatype_mismatch THEN -- its type was altered since this session prepared
+        SELECT r.before, r.after INTO before, after FROM _idem_states_of_row(TG_OP, OLD, NEW, TG_ARGV[1]) AS r;
     END;
     IF TG_OP = 'DELETE' THEN
         PERFORM _idem_note_departure(TG_RELID, TG_ARGV[1], OLD.xmin, OLD.cmax, before);
