@@ -61,6 +61,15 @@ BEGIN
         'string_agg(privilege, ''; '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ''; ...'' ELSE '''' END END '
         'FROM %s.idem_unintended_privileges() WITH ORDINALITY AS p (privilege, place)', home);
 
+    RETURN QUERY SELECT 'schema', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'critical' END,
+        CASE WHEN count(*) = 0 THEN format('No other role may create objects in schema %s.', home)
+             ELSE format('Roles may create objects in schema %s, which can take the place of idem''s: %s. Run REVOKE CREATE ON SCHEMA %1$s FROM %2$s CASCADE%3$s.', home,
+                         string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, ', ' ORDER BY grantee),
+                         CASE WHEN bool_or(is_owner) THEN format(', and ALTER SCHEMA %s OWNER TO %I', home, current_user) END) END
+        FROM (SELECT DISTINCT grantee, grantee = nspowner AS is_owner FROM pg_namespace, aclexplode(nspacl)
+               WHERE oid = home::regnamespace AND privilege_type = 'CREATE'
+                 AND (grantee <> nspowner OR library.version IS NULL AND grantee <> current_user::regrole)) creators; -- the portable edition's owner is not a superuser
+
     -- The server
     IF current_setting('server_version_num')::int >= 150000 THEN
         RETURN QUERY SELECT 'collation', CASE WHEN datcollversion <> pg_database_collation_actual_version(oid) THEN 'warning' ELSE 'ok' END,

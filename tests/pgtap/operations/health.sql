@@ -1,6 +1,6 @@
 -- idem_health: each check says ok, and another level when its cause is there. What needs a server of its own is in tests/recovery/020_health.pl.
 \ir ../include/helpers.psql
-SELECT plan(41);
+SELECT plan(43);
 CALL pg_temp.clean('health:');
 CALL pg_temp.clean('');
 
@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.detail(what text) RETURNS text LANGUAGE sql AS $$ SELECT
 
 SELECT results_eq(
     $$ SELECT check_name FROM idem_health() ORDER BY check_name COLLATE "C" $$,
-    $$ SELECT name FROM unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,rings,scope_owners,statistics,
+    $$ SELECT name FROM unnest('{collation,dead_letters,dead_rows,guards,in_doubt,leases,outbox,preload,prepared_transactions,privileges,rings,schema,scope_owners,statistics,
                                  sweep_lag_of_idem_keys,sweep_lag_of_idem_locks,sweep_lag_of_idem_rates,sweep_lag_of_idem_tokens,tables,version,wraparound}'::text[]) AS name
         WHERE NOT (name = 'collation' AND current_setting('server_version_num')::int < 150000)
           AND NOT (name IN ('preload', 'rings', 'statistics') AND (SELECT edition FROM idem_version()) = 'portable') $$,
@@ -114,6 +114,11 @@ GRANT INSERT, DELETE ON idem_api_keys TO tap_health;
 SELECT is(pg_temp.detail('privileges'),
     '1 privileges that neither the installation nor idem_grant gives: INSERT, DELETE on idem.idem_api_keys to tap_health',
     'privilege_on_a_table_is_named');
+SELECT is(pg_temp.level('schema'), 'ok', 'usage_of_the_schema_is_no_alarm');
+GRANT CREATE ON SCHEMA idem TO tap_health, public;
+SELECT is((SELECT concat_ws(' ', level, detail) FROM idem_health() WHERE check_name = 'schema'),
+    'critical Roles may create objects in schema idem, which can take the place of idem''s: PUBLIC, tap_health. Run REVOKE CREATE ON SCHEMA idem FROM PUBLIC, tap_health CASCADE.',
+    'roles_that_may_create_in_it_are_named');
 ROLLBACK;
 
 -- The owners of scopes
