@@ -32,9 +32,11 @@ checkout:    ## a shop with eight ways to make each order once, and one that doe
 	@scripts/checkout.sh
 portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
 	@mkdir -p build
-	@scripts/portable.py $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable.sql
-	@scripts/portable.py --uninstall $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-uninstall.sql
-	@scripts/portable.py --tle $(EXTVERSION) $(PORTABLE_FILES) > build/idem--portable-tle.sql
+	@set -e; for script in install: uninstall:-uninstall tle:-tle; do \
+		out=build/idem--portable$${script#*:}.sql; \
+		scripts/portable.py --$${script%:*} $(EXTVERSION) $(PORTABLE_FILES) > $$out.new; \
+		mv $$out.new $$out; \
+	done
 integrations: ## build the packages for Node.js, Python and Java, below build/integrations
 	@scripts/integrations.sh
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed

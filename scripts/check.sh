@@ -156,8 +156,8 @@ portable_14() { on_server 14 pgtap_portable; }
 
 portable_16_long() { on_server 16 pgtap_portable; }
 
-# Installing it, taking it away, dumping it, and moving data between the editions.
-portable_install() { on_portable bats --tap tests/portable/install.bats tests/portable/dump.bats tests/portable/waits.bats; }
+# Installing it, taking it away, its rights, dumping it, and moving data between the editions.
+portable_install() { on_portable bats --tap tests/portable/*.bats; }
 
 # As an ordinary role: the owner of its database.
 portable_docs() { make --silent portable && on_cluster portable python3 tests/docs/examples.py --portable; }

@@ -107,7 +107,7 @@ install_idem_on() {
     load_idem "$1" && psql_on 0 --dbname="$1" --command='SELECT idem.idem_citus_distribute(6)' && load_idem "$1"
 }
 
-load_idem() { PGOPTIONS='-c citus.enable_ddl_propagation=off' psql_on 0 --dbname="$1" --set=schema=idem --file=build/idem--portable.sql; }
+load_idem() { PGOPTIONS='-c citus.enable_ddl_propagation=off' psql_on 0 --dbname="$1" --file=build/idem--portable.sql; }
 
 # --- The tests -----------------------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ load_portable() {
 SELECT 'CREATE ROLE idem_owner LOGIN' WHERE to_regrole('idem_owner') IS NULL \gexec
 SELECT format('GRANT CREATE ON DATABASE %I TO idem_owner', current_database()) \gexec
 SQL
-        "${psql[@]}" --username=idem_owner --set=schema=idem --file="$root/build/idem--portable.sql"
+        "${psql[@]}" --username=idem_owner --file="$root/build/idem--portable.sql"
 }
 
 # npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the

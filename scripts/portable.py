@@ -181,8 +181,6 @@ class Edition:
                 self.missing(function)
             else:
                 yield 'function', define(function, function.rest)
-                if is_own and function.name.startswith('_'):
-                    yield 'comment', f"COMMENT ON {function.kind} {function.name}({function.types}) IS '{INTERNAL}'"
         elif statement.startswith('CREATE VIEW '):
             shared = re.sub(r'\ACREATE VIEW [a-z_0-9]+ AS\s+', '', statement)
             view = self.views.get(statement.split()[2], statement).replace('@shared@', shared)
@@ -192,7 +190,7 @@ class Edition:
         elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()'): # for what each installation makes anew
             yield 'function', statement
         else:
-            yield 'once', statement
+            yield 'function' if ' IF NOT EXISTS ' in statement else 'once', statement
             if is_own and statement.startswith('CREATE TYPE '):
                 yield 'once', f"COMMENT ON TYPE {statement.split()[2]} IS '{INTERNAL}'"
 
@@ -204,11 +202,10 @@ class Edition:
         self.missed.append(f'{function.name}({function.types})')
 
 
-# How the C edition finds itself in its own catalog, and what the portable edition has instead. Its functions find their schema by their search_path.
+# How the C edition finds itself in its own catalog, and what the portable edition has instead.
 FOUND_OTHERWISE = [
-    (r"\(SELECT extnamespace FROM pg_extension WHERE extname = 'idem'\)", "(SELECT pronamespace FROM pg_proc WHERE oid = 'idem_version'::regproc)"),
-    (r"\(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'\)",
-     "(SELECT pronamespace::regnamespace FROM pg_proc WHERE oid = 'idem_version'::regproc)"),
+    (r"\(SELECT extnamespace FROM pg_extension WHERE extname = 'idem'\)", "'@extschema@'::regnamespace"),
+    (r"\(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'\)", "'@extschema@'::regnamespace"),
     (r"\(SELECT extversion FROM pg_extension WHERE extname = 'idem'\)", "'@version@'"),
     (r"CASE -- Helpers of the portable edition", r"CASE WHEN proname = ANY ('@inner@'::text[]) THEN 'owner' -- Helpers of the portable edition"),
     (r"WITH members AS \(\s*SELECT d\.classid.*?WHERE e\.extname = 'idem'\)", "WITH members AS (SELECT classid, objid, is_new FROM _idem_objects())"),
@@ -223,100 +220,55 @@ def with_escapes(body):
     return LITERALS.sub(lambda found: 'E' + found[0].replace('\\', '\\\\') if found['plain'] and '\\' in found['plain'] else found[0], body)
 
 
+PINNED = 'SET search_path = pg_catalog, pg_temp'
+
+
+# After ALTER SCHEMA RENAME, a call looks its names up in a schema that a stranger may have given the old name, with the rights of idem's owner. Only the
+# owner can read the number in the schema's sequence, whose hash the installation puts in the place of @secret@. Where that is another, as after a restore
+# without data, the owner of the schema decides, which costs a query. The rename makes the server look up again what a session has prepared. The catalog's
+# table has its schema: in a trigger's function, a transition table would hide it.
+HOME_CHECK = """BEGIN
+IF sha256(int8send(pg_sequence_last_value('_idem_home'::regclass))) IS DISTINCT FROM decode('@secret@', 'hex') THEN
+IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.oid = '@extschema@'::regnamespace AND pg_get_userbyid(n.nspowner) = current_user) THEN
+RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of idem was renamed', HINT = 'Run idem--portable.sql with the new name in idem.schema.';
+END IF;
+END IF;"""
+
+
+def checked(rest):
+    """
+    A function with the owner's rights, or with ENTRY, that checks first whether the schema which its names are in is its own. Nothing is looked up by a
+    name in it before: a block's statements are prepared one by one.
+    """
+    head, tag, body = re.match(r'(.*?)\s+AS (\$[a-z]*\$)(.*)\Z', rest, re.S).groups()
+    body = body.removesuffix(tag).strip()
+    if 'LANGUAGE sql' in head:
+        head, body = head.replace('LANGUAGE sql', 'LANGUAGE plpgsql'), f'#variable_conflict use_column\nBEGIN\nRETURN QUERY {body.removesuffix(";")};\nEND'
+    options = re.match(r'(?:#[a-z_ ]+\n)*', body)[0]
+    return f'{head} AS {tag}\n{options}@home@\n{body[len(options):]};\nEND\n{tag}'
+
+
 def define(function, rest):
     """A function with a body that every supported server takes."""
     for pattern, replacement in FOUND_OTHERWISE:
         rest = re.sub(pattern, replacement, rest, flags=re.S)
+    is_bound = ' BOUND' in rest # to what it calls: it calls the same after ALTER SCHEMA RENAME
     atomic = re.search(r'BEGIN ATOMIC(.*)\nEND$', rest + '\n', re.S) or re.search(r'BEGIN ATOMIC(.*?)\s*(?:\nEND)?\Z', rest, re.S)
-    if atomic:
+    if atomic and not is_bound:
         rest = rest[:atomic.start()] + 'AS $$' + atomic[1].rstrip() + '\n$$'
     rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
     is_pinned = ' UNPINNED' not in rest and not function.is_inner() and (
         ' PINNED' in rest or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest)
-    rest = re.sub(r' ((UN)?PINNED|INNER)', '', rest, count=1)
+    if ' ENTRY' in rest or 'SECURITY DEFINER' in rest and not is_bound:
+        rest = checked(rest)
+    rest = re.sub(r' ((UN)?PINNED|INNER|ENTRY|BOUND)\b', '', rest)
     if is_pinned:
-        rest = re.sub(r'\bAS \$', 'SET search_path FROM CURRENT AS $', rest, count=1)
+        rest = re.sub(r'\b(AS \$|BEGIN ATOMIC)', rf'{PINNED} \1', rest, count=1)
     attributes, dollar, body = rest.partition(' AS $')
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {attributes}{dollar}{with_escapes(body)}'
 
 
-HEAD = r'''-- idem {version}, the portable edition: for servers where no C library can be loaded. Made by the build; do not edit.
---
---     psql -v schema=idem -f {usage}
---
--- {effect}
-\set ON_ERROR_STOP on
-\if :{{?schema}}
-\else
-    \set schema idem
-\endif
-BEGIN;
-SET LOCAL client_min_messages = warning;
-'''
-
-ENTER_SCHEMA = r'''SELECT set_config('search_path', quote_ident(:'schema') || ', pg_temp', true) AS idem_path \gset
-'''
-
-PREPARE_INSTALLATION = r'''SET LOCAL check_function_bodies = off;
-SELECT format('CREATE SCHEMA %I', :'schema') WHERE to_regnamespace(quote_ident(:'schema')) IS NULL \gexec
-''' + ENTER_SCHEMA + r'''SELECT to_regclass(quote_ident(:'schema') || '.idem_keys') IS NULL AS idem_is_new \gset
-SELECT set_config('idem_portable.installed_before', coalesce(string_agg(format('%s:%s', o.classid::oid, o.oid), ','), ''), true) AS idem_before
-  FROM (SELECT tableoid::regclass AS classid, oid FROM pg_proc WHERE pronamespace = quote_ident(:'schema')::regnamespace
-        UNION ALL SELECT tableoid, oid FROM pg_class WHERE relnamespace = quote_ident(:'schema')::regnamespace
-        UNION ALL SELECT tableoid, oid FROM pg_type WHERE typnamespace = quote_ident(:'schema')::regnamespace) o \gset
-'''
-
-
-def quoted(statement):
-    """A statement that names its own schema."""
-    if '@extschema@' not in statement:
-        return statement + ';\n'
-    return f"SELECT replace($idem_install${statement}$idem_install$, '@extschema@', quote_ident(:'schema')) \\gexec\n"
-
-
-def install(version, edition):
-    head = HEAD.format(version=version, usage='idem--portable.sql        again: brings an older installation up to this version',
-                       effect='The schema is made if it is missing. Everything in it belongs to the role that runs this; no superuser is needed.')
-    out, is_once = [head, PREPARE_INSTALLATION], False
-    for kind, statement in edition.lines():
-        if kind == 'dumped': # by pg_dump, as every table that is in no extension
-            continue
-        if (kind == 'once') != is_once:
-            out.append('\\endif\n' if is_once else '\\if :idem_is_new\n')
-            is_once = not is_once
-        out.append(quoted(statement))
-    out.append(('\\endif\n' if is_once else '') + 'COMMIT;\n')
-    return filled(''.join(out), version, edition)
-
-
-def filled(text, version, edition):
-    """The text with what the build knows in it."""
-    text = text.replace('@version@', version)
-    for name, members in objects(edition).items():
-        array = '{' + ','.join('"' + member.replace('"', '\\"') + '"' for member in members) + '}'
-        text = text.replace(f"'@{name}@'", with_escapes(f"'{array}'"))
-    return text
-
-
-TLE = r'''-- idem {version}, the portable edition, for pg_tle. Made by the build; do not edit.
---
---     psql -f idem--portable-tle.sql            by a role that has pgtle_admin
---     psql -c 'CREATE SCHEMA idem' -c 'CREATE EXTENSION idem SCHEMA idem'
-\set ON_ERROR_STOP on
-SELECT pgtle.install_extension('idem', '{version}', 'Makes work take effect exactly once', $_idem_tle_$
-SET LOCAL search_path = @extschema@, pg_temp;
-SET LOCAL check_function_bodies = off;
-SELECT set_config('idem_portable.installed_before', '', true);
-{body}$_idem_tle_$);
-'''
-
-
-def tle(version, edition):
-    body = ''.join(statement + ';\n' for _, statement in edition.lines())
-    return filled(TLE.format(version=version, body=body), version, edition)
-
-
-MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
+MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) (?:IF NOT EXISTS )?{NAME}')
 
 
 def made_by(edition):
@@ -329,19 +281,102 @@ def made_by(edition):
             yield made['kind'], made['name']
 
 
-def objects(edition):
-    """The same by catalog, and what a dump carries."""
-    found = {'routines': [], 'relations': [], 'types': []}
-    for kind, name in made_by(edition):
-        found[{'FUNCTION': 'routines', 'PROCEDURE': 'routines', 'TYPE': 'types'}.get(kind, 'relations')].append(name)
-    return found | {'dumped': list(dict.fromkeys(edition.dumped)), 'inner': edition.inner}
+TOKENS = re.compile(r"""(?P<comment>--[^\n]*)|(?P<quoted>"[^"]*")|(?P<literal>\b[Ee]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*')|"""
+                    r"""(?P<dollar>\$(?P<tag>[a-z_]*)\$.*?\$(?P=tag)\$)|(?P<space>\s+)|(?P<word>[A-Za-z_][A-Za-z_0-9]*)|(?P<other>.)""", re.S)
+
+
+class Names:
+    """The objects of the edition. Every use of their names gets the schema: nothing is found by a search_path."""
+
+    def __init__(self, edition):
+        self.routines, self.others = set(), set()
+        for kind, name in made_by(edition):
+            (self.routines if kind in ('FUNCTION', 'PROCEDURE') else self.others).add(name.split('(')[0])
+
+    def is_name(self, text, before, after):
+        """before, after: what stands around it."""
+        return before == 'COMMENT ON INDEX ' or not before.endswith('.') and (text in self.others or text in self.routines and after.startswith('('))
+
+    def is_named_by(self, literal, before, after):
+        """Whether the literal is the name of an object."""
+        name = re.fullmatch(r"'([a-z_0-9]+)(?:\([a-z_0-9, ]*\))?'", literal)
+        return name and name[1] in self.routines | self.others and (
+            re.match(r'::(pg_catalog\.)?reg', after) or re.search(r'\b(to_reg[a-z]+|nextval|setval|currval)\($', before))
+
+    def qualified(self, code, depth=0):
+        """Code with the schema before each of the names, and without comments and indentation. Bodies of functions are code, too."""
+        out = ''
+        for token in TOKENS.finditer(code):
+            text, after = token[0], code[token.end():token.end() + 20]
+            if token['comment']:
+                continue
+            elif token['space']:
+                text = '\n' if '\n' in text else ' '
+                out = out.rstrip(' \n') if text == '\n' else out
+            elif token['dollar'] and depth == 0 and out.endswith('AS '):
+                tag = f"${token['tag']}$"
+                text = tag + self.qualified(text.removeprefix(tag).removesuffix(tag), 1) + tag
+            elif token['word'] and self.is_name(text, out, after) or token['literal'] and self.is_named_by(text, out, after):
+                text = re.sub(r"^('?)", r'\1@extschema@.', text)
+            out += text
+        return out
+
+
+# The names of its objects: the schema has no others.
+OWNED = '^(_?idem|optimistic|pessimistic|conditional|unique|guarded)_'
+
+
+def filled(text, version, edition):
+    """The text with what the build knows in it."""
+    relations = [name for kind, name in made_by(edition) if kind in ('TABLE', 'VIEW', 'SEQUENCE')]
+    known = {'relations': relations, 'dumped': edition.dumped, 'inner': edition.inner}
+    for name, members in known.items():
+        text = text.replace(f"'@{name}@'", "'{" + ','.join(dict.fromkeys(members)) + "}'")
+    return text.replace('@owned@', OWNED).replace('@version@', version)
+
+
+def read_script(name):
+    """A script that the statements are put into, without its comments but those at its head."""
+    with open(f'sql/portable/{name}', encoding='utf-8') as source:
+        head, do, body = source.read().partition('DO $')
+    return head + do + '\n'.join(line.strip() for line in body.split('\n') if not line.strip().startswith('--'))
+
+
+def install(version, edition):
+    names, out = Names(edition), []
+    for kind, statement in edition.lines():
+        if kind != 'dumped': # by pg_dump, as every table that is in no extension
+            out.append(('--once\n' if kind == 'once' else '') + names.qualified(statement))
+    parts = {'@statements@': '\n;;\n'.join(out), '@start@': names.qualified(HOME_CHECK)}
+    script = read_script('install.sql')
+    for mark, part in parts.items():
+        script = script.replace(mark, part.replace('@extschema@.', '@.').replace(PINNED, '@path@'))
+    return filled(script, version, edition)
+
+
+TLE = r"""-- idem {version}, the portable edition, for pg_tle. Made by the build; do not edit.
+--
+--     psql -f idem--portable-tle.sql            by a role that has pgtle_admin
+--     psql -c 'CREATE SCHEMA idem' -c 'CREATE EXTENSION idem SCHEMA idem'
+\set ON_ERROR_STOP on
+SELECT pgtle.install_extension('idem', '{version}', 'Makes work take effect exactly once', $_idem_tle_$
+SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL check_function_bodies = off;
+SELECT set_config('idem_portable.installed_before', '', true);
+{body}$_idem_tle_$);
+"""
+
+def tle(version, edition):
+    names, body = Names(edition), ''
+    for kind, statement in edition.lines():
+        body += names.qualified(re.sub(r"(pg_extension_config_dump\(')", r'\1@extschema@.', statement)) + ';\n'
+    return filled(TLE.replace('{version}', version).replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK)).replace('@secret@', '')), version, edition)
 
 
 def uninstall(version, edition):
-    head = HEAD.format(version=version, usage='idem--portable-uninstall.sql',
-                       effect='Takes idem and all its keys away. Tables with guards keep it from that: detach them first.')
-    drops = [f'DROP {kind} IF EXISTS {name};\n' for kind, name in made_by(edition)]
-    return head + ENTER_SCHEMA + ''.join(reversed(drops)) + 'COMMIT;\n'
+    names = Names(edition)
+    drops = [names.qualified(f'{kind} IF EXISTS {name}') for kind, name in made_by(edition)]
+    return read_script('uninstall.sql').replace('@version@', version).replace('@drops@', '\n'.join(reversed(drops)))
 
 
 def main():

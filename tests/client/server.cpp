@@ -197,8 +197,7 @@ void private_server::script(const std::string &commands) const {
 
 void private_server::reinstall() {
     if (edition() == "portable") {
-        script(shell_word(server_programs() + "/psql") +
-               " --no-psqlrc --quiet --username=idem_owner --set=schema=idem --file=" +
+        script(shell_word(server_programs() + "/psql") + " --no-psqlrc --quiet --username=idem_owner --file=" +
                shell_word(IDEM_SOURCE_DIR "/build/idem--portable-uninstall.sql") + " && load_portable postgres");
     } else {
         ask("DROP EXTENSION idem", {}, dsn());

@@ -245,7 +245,7 @@ def session_with_extension(path):
 
 def session_with_portable(_):
     psql("-d", "postgres", "-c", f"CREATE ROLE {OWNER} LOGIN CREATEROLE", "-c", f"CREATE DATABASE shop OWNER {OWNER} TEMPLATE template0")
-    psql("-U", OWNER, "-d", "shop", "-v", "schema=idem", "-f", PORTABLE)
+    psql("-U", OWNER, "-d", "shop", "-f", PORTABLE)
     session = Session("-U", OWNER, "-d", "shop")
     session.run("SET search_path = public, idem;")
     return session

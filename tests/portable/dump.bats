@@ -33,7 +33,7 @@ sql() {
     psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
 }
 
-install() { psql -XAtq -U shop --set=schema=idem --file="$root/build/idem--portable.sql"; }
+install() { psql -XAtq -U shop --file="$root/build/idem--portable.sql"; }
 
 # fill DATABASE: something of everything: keys of all states, a lock, a scope with its owner, a message, guards of versions and of states.
 fill() {

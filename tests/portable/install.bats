@@ -26,9 +26,12 @@ sql() {
     psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
 }
 
-install() { psql -XAtq -U shop --set=schema="${1:-idem}" --file="$root/build/idem--portable.sql"; }
+# run_script FILE [SCHEMA [ROLE]]
+run_script() { psql -XAtq -U "${3:-shop}" --set=ON_ERROR_STOP=1 ${2:+--command="SET idem.schema = '$2'"} --file="$root/build/$1"; }
 
-uninstall() { psql -XAtq -U shop --set=schema="${1:-idem}" --file="$root/build/idem--portable-uninstall.sql"; }
+install() { run_script idem--portable.sql "$@"; }
+
+uninstall() { run_script idem--portable-uninstall.sql "$@"; }
 
 # Whatever is in the schema.
 objects() {
@@ -62,14 +65,18 @@ objects() {
     [ "$(objects idem)" = 0 ]
 }
 
-@test "it is not taken away while a guard hangs on a table" {
+@test "it is not taken away while tables have guards: all are named, with what to call" {
     install
-    sql shop 'CREATE TABLE item (id int PRIMARY KEY)' "SELECT idem.optimistic_enable('item')"
+    sql shop 'CREATE TABLE item (id int PRIMARY KEY)' "SELECT idem.optimistic_enable('item')" \
+        'CREATE TABLE "Order 1" ("the state" text, other text)' "SELECT idem.idem_machine_define('m', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"], \"b\": []}}')" \
+        "SELECT idem.idem_machine_attach('\"Order 1\"', 'the state', 'm'), idem.idem_machine_attach('\"Order 1\"', 'other', 'm')" \
+        "CREATE TABLE hand (s text)" "CREATE TRIGGER mine AFTER UPDATE OF s ON hand FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard('m', 's', 'no log', 'valid')"
     run uninstall
     [ "$status" -ne 0 ]
-    [[ $output == *'other objects depend on it'* ]]
+    [[ $output == *'ERROR:  cannot remove idem because tables have guards'* ]]
+    [[ $output == *'version "version" of table public.item'*'state "other" of table public."Order 1"'*'state "the state" of table public."Order 1"'*'trigger "mine" of table public.hand'* ]]
     [ "$(sql shop "SELECT idem.idem_claim('k')")" = t ]
-    sql shop "SELECT idem.optimistic_disable('item')"
+    sql shop "$(sed -n 's/^HINT:  Run first: //p' <<<"$output")"
     uninstall
     [ "$(objects idem)" = 0 ]
 }
@@ -90,10 +97,160 @@ objects() {
 }
 
 @test "an installation that was interrupted is done as if it had never begun" {
-    run bash -c 'head -n 3000 "$root/build/idem--portable.sql" | psql -XAtq -U shop --set=schema=idem'
+    run bash -c 'head -n 3000 "$root/build/idem--portable.sql" | psql -XAtq -U shop'
     [ -z "$(sql shop "SELECT to_regnamespace('idem')")" ]
     install
     [ "$(sql shop "SELECT idem.idem_claim('k')")" = t ]
+}
+
+# Its effect on the session's settings ends with it, and its own effect with the transaction.
+@test "in a transaction, it is part of it" {
+    run psql -XAtq -U shop -c 'SET search_path = "$user", public' -c BEGIN -f "$root/build/idem--portable.sql" -c "SELECT idem.idem_claim('k')" \
+        -c "SELECT concat_ws(' ', current_setting('search_path'), current_setting('check_function_bodies'), current_setting('client_min_messages'))" -c ROLLBACK
+    [ "${lines[0]}" = t ]
+    [ "${lines[1]}" = '"$user", public on warning' ]
+    [ -z "$(sql shop "SELECT to_regnamespace('idem')")" ]
+}
+
+@test "each file is one statement without commands of psql" {
+    local file
+    for file in idem--portable.sql idem--portable-uninstall.sql; do
+        [ "$(grep -c '^\\' "$root/build/$file")" = 0 ]
+        [ "$(grep -v '^--' "$root/build/$file" | head -n 1 | cut -d' ' -f1)" = DO ]
+        [ "$(psql -XAt -U shop --file="$root/build/$file" | sort | uniq -c | tr -d ' ')" = 1DO ]
+    done
+}
+
+@test "a build that fails leaves the files as they were" {
+    local before
+    before=$(cksum "$root"/build/idem--portable*.sql)
+    run make --silent --directory="$root" portable PORTABLE_FILES=sql
+    [ "$status" -ne 0 ]
+    [ "$(cksum "$root"/build/idem--portable*.sql)" = "$before" ]
+}
+
+# The functions, with all that a call of them depends on.
+functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_get_function_result(p.oid), md5(prosrc)) FROM pg_proc p WHERE pronamespace = 'idem'::regnamespace ORDER BY 1"; }
+
+@test "an upgrade drops what this version no longer has, and keeps grants" {
+    install
+    sql shop "SELECT idem.idem_grant('teller')"
+    functions >"$BATS_TEST_TMPDIR/new"
+    sql shop "CREATE FUNCTION idem.idem_claim(key text, ttl integer) RETURNS boolean LANGUAGE sql AS 'SELECT true'" \
+        "CREATE FUNCTION idem._idem_claim_as_before() RETURNS boolean LANGUAGE sql AS 'SELECT true'" \
+        "CREATE PROCEDURE idem.idem_sweep_as_before() LANGUAGE sql AS ''" \
+        'DROP FUNCTION idem._idem_hmac(bytea, bytea)' "CREATE FUNCTION idem._idem_hmac(old_name bytea, message bytea) RETURNS bytea LANGUAGE sql AS 'SELECT message'" \
+        'DROP FUNCTION idem._idem_random()' "CREATE FUNCTION idem._idem_random() RETURNS text LANGUAGE sql AS 'SELECT 1::text'" \
+        'GRANT EXECUTE ON FUNCTION idem._idem_log_move(oid, name, record, name, text, text) TO public'
+    install
+    diff "$BATS_TEST_TMPDIR/new" <(functions)
+    [ "$(sql shop "SELECT count(*) FROM idem.idem_health() WHERE check_name = 'privileges' AND level <> 'ok'")" = 0 ]
+    [ "$(sql teller "SELECT idem.idem_claim('k')")" = t ]
+}
+
+@test "a schema of another role is refused" {
+    sql postgres 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO shop'
+    run install
+    [[ $output == *'ERROR:  must be owner of schema idem'*'The owner is "postgres"'* ]]
+    [ "$(objects idem)" = 0 ]
+    run install idem postgres
+    [ "$status" -eq 0 ]
+    run install
+    [[ $output == *'must be owner of schema idem'* ]]
+}
+
+@test "a schema with objects that are not idem's is refused, and they are named" {
+    sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
+    sql shop 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO teller' 'CREATE TABLE idem.notes ()' "CREATE FUNCTION idem.format(text, text) RETURNS text LANGUAGE sql AS 'SELECT 1::text'"
+    sql teller 'CREATE TABLE idem.idem_keys (key text)' "CREATE FUNCTION idem.idem_claim() RETURNS text LANGUAGE sql AS 'SELECT 1::text'" \
+        'CREATE OPERATOR idem.=== (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq)' 'CREATE COLLATION idem.c FROM "C"' "CREATE DOMAIN idem.text AS pg_catalog.text"
+    run install
+    [[ $output == *"ERROR:  schema \"idem\" has objects that are not idem's"* ]]
+    for object in 'table idem.notes' 'function idem.format(text,text)' 'table idem.idem_keys' 'function idem.idem_claim()' 'operator idem.===(text,text)' 'collation idem.c' 'type idem.text'; do
+        [[ $output == *"$object"* ]]
+    done
+}
+
+@test "no other role may create in the schema, and idem_health says so when one may" {
+    sql postgres 'ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO public' 'ALTER DEFAULT PRIVILEGES FOR ROLE shop GRANT ALL ON SCHEMAS TO public'
+    install
+    [ "$(sql teller "SELECT has_schema_privilege('idem', 'CREATE')")" = f ]
+    [ "$(sql shop "SELECT level FROM idem.idem_health() WHERE check_name = 'schema'")" = ok ]
+    sql shop 'GRANT CREATE ON SCHEMA idem TO teller WITH GRANT OPTION'
+    sql teller 'GRANT CREATE ON SCHEMA idem TO public'
+    [ "$(sql shop "SELECT level, detail FROM idem.idem_health() WHERE check_name = 'schema'")" = \
+        "critical|Roles may create objects in schema idem, which can take the place of idem's: PUBLIC, teller. Run REVOKE CREATE ON SCHEMA idem FROM PUBLIC, teller CASCADE." ]
+    install
+    [ "$(sql teller "SELECT has_schema_privilege('idem', 'CREATE')")" = f ]
+    [ "$(sql shop "SELECT level FROM idem.idem_health() WHERE check_name = 'schema'")" = ok ]
+    sql postgres 'ALTER SCHEMA idem OWNER TO teller'
+    [ "$(sql postgres "SELECT level, detail FROM idem.idem_health() WHERE check_name = 'schema'")" = \
+        "critical|Roles may create objects in schema idem, which can take the place of idem's: teller. Run REVOKE CREATE ON SCHEMA idem FROM teller CASCADE, and ALTER SCHEMA idem OWNER TO shop." ]
+}
+
+@test "a schema name that statements cannot have is refused" {
+    local name
+    for name in "a''b" 'a$b' 'a%b' 'a@b'; do
+        run install "$name"
+        [[ $output == *'ERROR:  schema name'*'is not supported'* ]]
+    done
+}
+
+@test "two installations in one database do not wait for each other" {
+    install
+    install work
+    sql shop BEGIN "SELECT idem.idem_claim('k'), idem.idem_serialize('q'), idem.idem_lock('l'), idem.idem_publish('t', '1', key => 'm')" \
+        "SELECT count(*) FROM idem.idem_claim_many(ARRAY(SELECT 'many ' || n FROM generate_series(1, 60) n))" \
+        "SELECT work.idem_try_claim('k'), work.idem_lock('l') IS NOT NULL" "SET lock_timeout = '2 s'" "SELECT work.idem_publish('t', '1', key => 'm') IS NOT NULL" COMMIT >/dev/null
+    # The locks of one session, as another sees them.
+    sql shop BEGIN "SELECT idem.idem_claim('k2'), idem.idem_serialize('q'), idem.idem_lock('l2'), idem.idem_publish('t', '1', key => 'm2')" \
+        "SELECT id FROM idem.idem_outbox_take('t')" "SELECT 'held'" "SELECT pg_sleep(60)" >"$BATS_TEST_TMPDIR/held" 3>&- &
+    local session=$!
+    until grep -q held "$BATS_TEST_TMPDIR/held"; do sleep 0.05; done
+    [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT idem.idem_try_claim('k2')")" = in_flight ]
+    [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT work.idem_try_claim('k2'), work.idem_serialize('q'), work.idem_lock('l2') IS NOT NULL, work.idem_publish('t', '1', key => 'm2') IS NOT NULL")" = 'acquired|t|t|t' ]
+    [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT count(*) FROM work.idem_outbox_take('t')")" = 2 ]
+    kill "$session"
+}
+
+# A stranger who may create a schema gives it the old name of idem's, and puts a function with each of its signatures and views in the place of its tables there.
+make_trap() {
+    sql teller 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO public' 'CREATE SEQUENCE idem.stolen' 'CREATE SEQUENCE idem._idem_home' "SELECT setval('idem._idem_home', 1)" 'GRANT ALL ON SEQUENCE idem.stolen, idem._idem_home TO public' \
+        "CREATE FUNCTION idem.run(what text) RETURNS bigint LANGUAGE sql AS 'SELECT CASE WHEN current_user <> ''teller'' THEN nextval(''idem.stolen'') END'"
+    sql postgres "SELECT format('CREATE TYPE idem.%I AS %s;', typname, CASE typtype WHEN 'e' THEN 'ENUM (''a'')' ELSE '(a int)' END) FROM pg_type
+                   WHERE typnamespace = 'moved'::regnamespace AND (typtype = 'e' OR typtype = 'c' AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c'))" \
+        "SELECT format('CREATE VIEW idem.%I AS SELECT *, idem.run(%1\$L) FROM (VALUES (1)) v (a);', relname) FROM pg_class WHERE relnamespace = 'moved'::regnamespace AND relkind IN ('r', 'v')" \
+        "SELECT format('CREATE FUNCTION idem.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L;', proname, replace(pg_get_function_identity_arguments(oid), 'moved.', 'idem.'),
+                       replace(pg_get_function_result(oid), 'moved.', 'idem.'), format('BEGIN PERFORM idem.run(%L); RAISE ''trapped''; END', proname))
+           FROM pg_proc WHERE pronamespace = 'moved'::regnamespace AND prokind = 'f'" >"$BATS_TEST_TMPDIR/trap.sql"
+    psql -XAtq -U teller --file="$BATS_TEST_TMPDIR/trap.sql" 2>"$BATS_TEST_TMPDIR/trap.log" || true
+    [ "$(sql postgres "SELECT count(*) > 300 FROM pg_proc WHERE pronamespace = 'idem'::regnamespace")" = t ]
+}
+
+@test "after ALTER SCHEMA RENAME calls fail, a stranger's schema of the old name is not used, and the script repairs it" {
+    sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
+    install
+    sql shop "SELECT idem.idem_grant('teller', operator => true)" "SELECT idem.idem_claim('k')" 'CREATE TABLE item (id int, s text)' \
+        "SELECT idem.idem_machine_define('m', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"], \"b\": []}}')" "SELECT idem.idem_machine_attach('item', 's', 'm')" \
+        'ALTER SCHEMA idem RENAME TO moved'
+    run sql teller "SELECT moved.idem_claim('k')"
+    [[ $output == *'schema "idem" does not exist'* ]]
+    make_trap
+    # Every function with its owner's rights is called with NULL, or with text where that is taken; the guard by a trigger.
+    sql postgres "SELECT format('SELECT moved.%I(%s);', p.proname, (SELECT string_agg(CASE WHEN t = 'text'::regtype OR p.provariadic <> 0 AND t = 'text[]'::regtype THEN '''k''::text'
+                                                                                                 ELSE format('NULL::%s', t::regtype) END, ', ')
+                                                                        FROM unnest(p.proargtypes) AS t))
+                    FROM pg_proc p WHERE p.pronamespace = 'moved'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype" >"$BATS_TEST_TMPDIR/calls.sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" -gt 60 ]
+    psql -XAtq -U teller --file="$BATS_TEST_TMPDIR/calls.sql" >"$BATS_TEST_TMPDIR/calls" 2>&1 || true
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
+    [ "$(grep -c 'ERROR:  the schema of idem was renamed' "$BATS_TEST_TMPDIR/calls")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" ]
+    run sql shop "INSERT INTO item VALUES (1, 'a')"
+    [[ $output == *'the schema of idem was renamed'*'Run idem--portable.sql with the new name'* ]]
+    install moved
+    [ "$(sql teller "SELECT moved.idem_claim('k')" "SELECT moved.idem_claim('new')")" = $'f\nt' ]
+    sql shop "INSERT INTO item VALUES (1, 'a')"
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
 }
 
 @test "a caller's names in pg_temp do not run with the owner's rights" {

@@ -7,10 +7,15 @@ CREATE TYPE _idem_claimed AS (
     stored  idem_keys
 );
 
+-- Advisory locks are the database's, and each installation has locks of its own.
+CREATE FUNCTION _idem_seed(space bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT space + ('idem_keys'::regclass::oid::bigint << 16)
+$$;
+
 -- What advisory locks stand for: names of different spaces do not share a lock. 8103: keys, 8104: idem_serialize, 8105: tokens, 8106: locks,
 -- 8107: the queues for locks.
 CREATE FUNCTION _idem_hash(scope text, key text, space bigint DEFAULT 8103) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT hashtextextended(key, hashtextextended(scope, space))
+    SELECT hashtextextended(key, hashtextextended(scope, _idem_seed(space)))
 $$;
 
 CREATE FUNCTION _idem_is_expired(stored idem_keys, at timestamptz, is_manual boolean) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -245,7 +250,7 @@ BEGIN
                         CONTINUE;
                     END IF;
                     -- Or it has found a row that neither this snapshot nor its own shows.
-                    PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, now);
+                    PERFORM _idem_require_in_snapshot('@extschema@.idem_keys', wanted_scope, wanted_key, now);
                     RETURN ROW('in_flight', now, NULL)::_idem_claimed;
                 END IF;
                 PERFORM _idem_await(wanted_scope, wanted_key, CASE WHEN waits THEN 'infinity' ELSE wait_until END, true);
@@ -644,7 +649,7 @@ BEGIN
     IF stored.fence = given AND stored.state = ANY (accepts) THEN
         RETURN stored;
     ELSIF stored.key IS NULL THEN
-        PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, 'infinity');
+        PERFORM _idem_require_in_snapshot('@extschema@.idem_keys', wanted_scope, wanted_key, 'infinity');
     END IF;
     PERFORM _idem_raise_stale(wanted_key, true);
 END
@@ -758,7 +763,7 @@ BEGIN
             NULL; -- held
         ELSE
             IF stored.key IS NULL THEN
-                PERFORM _idem_require_in_snapshot('idem_keys', policy_scope, wanted_key, 'infinity');
+                PERFORM _idem_require_in_snapshot('@extschema@.idem_keys', policy_scope, wanted_key, 'infinity');
             END IF;
             PERFORM _idem_raise_stale(wanted_key, true);
         END IF;
@@ -866,7 +871,7 @@ BEGIN
         SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
     END IF;
     IF stored.key IS NULL THEN
-        PERFORM _idem_require_in_snapshot('idem_keys', wanted_scope, wanted_key, 'infinity');
+        PERFORM _idem_require_in_snapshot('@extschema@.idem_keys', wanted_scope, wanted_key, 'infinity');
     END IF;
     RETURN stored;
 END

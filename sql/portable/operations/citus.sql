@@ -31,10 +31,10 @@ $$;
 -- is false.
 CREATE FUNCTION _idem_citus_note() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    is_spread CONSTANT boolean := _idem_citus_group('idem_keys') IS NOT NULL;
+    is_spread CONSTANT boolean := _idem_citus_group('@extschema@.idem_keys') IS NOT NULL;
 BEGIN
     IF is_spread <> _idem_is_distributed() THEN
-        EXECUTE format('CREATE OR REPLACE FUNCTION _idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS %L', 'SELECT ' || is_spread);
+        EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@._idem_is_distributed() RETURNS boolean LANGUAGE sql IMMUTABLE AS %L', 'SELECT ' || is_spread);
     END IF;
 END
 $$;
@@ -66,15 +66,16 @@ BEGIN
     own_ddl := current_setting('citus.enable_ddl_propagation');
     own_mode := current_setting('citus.multi_shard_modify_mode');
     PERFORM set_config('citus.enable_ddl_propagation', 'off', true), set_config('citus.multi_shard_modify_mode', 'sequential', true);
-    FOR member IN SELECT t.name, t.is_spread FROM _idem_citus_tables() t WHERE _idem_citus_group(t.name::regclass) IS NULL LOOP
+    FOR member IN SELECT t.name, t.is_spread, ('@extschema@.' || t.name)::regclass AS target FROM _idem_citus_tables() t
+                   WHERE _idem_citus_group(('@extschema@.' || t.name)::regclass) IS NULL LOOP
         changed := true;
         IF NOT member.is_spread THEN
-            PERFORM _idem_citus_place(member.name::regclass, 'create_reference_table($1)', '{}');
+            PERFORM _idem_citus_place(member.target, 'create_reference_table($1)', '{}');
         ELSIF member.name = 'idem_keys' THEN
-            PERFORM _idem_citus_place(member.name::regclass, 'create_distributed_table($1, ''key'', colocate_with => $2, shard_count => $3)',
+            PERFORM _idem_citus_place(member.target, 'create_distributed_table($1, ''key'', colocate_with => $2, shard_count => $3)',
                                       ARRAY['none', coalesce(shard_count::text, current_setting('citus.shard_count'))]);
         ELSE
-            PERFORM _idem_citus_place(member.name::regclass, 'create_distributed_table($1, ''key'', colocate_with => $2)', ARRAY['idem_keys']);
+            PERFORM _idem_citus_place(member.target, 'create_distributed_table($1, ''key'', colocate_with => $2)', ARRAY['@extschema@.idem_keys']);
         END IF;
     END LOOP;
     PERFORM _idem_citus_note();
@@ -87,7 +88,7 @@ COMMENT ON FUNCTION idem_citus_distribute(integer) IS
 
 CREATE FUNCTION idem_citus_colocate(target regclass, key_column name) RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 DECLARE
-    groups  CONSTANT integer := _idem_citus_group('idem_keys');
+    groups  CONSTANT integer := _idem_citus_group('@extschema@.idem_keys');
     present CONSTANT integer := _idem_citus_group(target);
     part    record;
     lacking text;
@@ -128,7 +129,7 @@ BEGIN
             DETAIL = format('They are %s. A worker can keep values unique among its own rows only.', lacking),
             HINT = format('Add the column to each of them, as in PRIMARY KEY (%I, id), or drop them.', key_column);
     END IF;
-    PERFORM _idem_citus_place(target, format('create_distributed_table($1, %L, colocate_with => $2)', key_column), ARRAY['idem_keys']);
+    PERFORM _idem_citus_place(target, format('create_distributed_table($1, %L, colocate_with => $2)', key_column), ARRAY['@extschema@.idem_keys']);
     RETURN true;
 END
 $$;

@@ -9,7 +9,7 @@ CREATE FUNCTION idem_health_library LANGUAGE sql AS $$
                               WHEN name <> ALL ('{idem_transition_log,idem_token_secrets,idem_api_keys,idem_webhook_sources}')
                                    AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique) THEN 'has no unique index'
                          END AS trouble
-              FROM unnest('@relations@'::text[]) AS name LEFT JOIN pg_class c ON c.oid = to_regclass(name)
+              FROM unnest('@relations@'::text[]) AS name LEFT JOIN pg_class c ON c.oid = to_regclass('@extschema@.' || name)
              WHERE name NOT LIKE '\_idem\_%') checked
      WHERE trouble IS NOT NULL
 $$;

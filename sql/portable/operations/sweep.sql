@@ -49,7 +49,7 @@ $$;
 -- Whether its response is.
 CREATE FUNCTION _idem_sweep_response_condition() RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) AND s.response_ttl IS NOT NULL '
-           'AND coalesce(k.completed_at, k.created_at) + _idem_span(s.response_ttl, ''response_ttl'') <= $3'
+           'AND coalesce(k.completed_at, k.created_at) + @extschema@._idem_span(s.response_ttl, ''response_ttl'') <= $3'
 $$;
 
 -- Changes up to so many rows that are due, where the rows are on workers of Citus: finds them on all shards, and takes those that nobody is changing,
@@ -120,7 +120,7 @@ $$;
 CREATE FUNCTION _idem_sweep_batch(name text, rows integer, progress jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     chunk    CONSTANT bigint := 32; -- blocks that are read at a time
-    relation CONSTANT regclass := to_regclass(quote_ident(name));
+    relation CONSTANT regclass := to_regclass('@extschema@.' || quote_ident(name));
     until    CONSTANT timestamptz := clock_timestamp() + interval '50 ms';
     now      timestamptz := clock_timestamp();
     done     jsonb := progress;
@@ -169,7 +169,7 @@ BEGIN
     stop := least(blocks, CASE WHEN (done ->> 'has_wrapped')::boolean THEN (done ->> 'start')::bigint ELSE (done ->> 'blocks')::bigint END);
     WHILE at < stop AND NOT is_full LOOP
         EXECUTE format('SELECT array_agg(d.ctid), array_agg(d.size), array_agg(d.is_expired) FROM (SELECT k.ctid, %s AS size, %s AS is_expired FROM ONLY %s k '
-                       'LEFT JOIN ONLY idem_scopes s ON s.scope = k.scope WHERE k.ctid >= $1 AND k.ctid < $2 AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
+                       'LEFT JOIN ONLY @extschema@.idem_scopes s ON s.scope = k.scope WHERE k.ctid >= $1 AND k.ctid < $2 AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
                        CASE WHEN name = 'idem_keys' THEN 'coalesce(pg_column_size(k.response), 0) + 100' ELSE '100' END,
                        _idem_sweep_condition(name), relation,
                        _idem_sweep_condition(name), CASE WHEN has_response THEN ' OR ' || _idem_sweep_response_condition() ELSE '' END)
@@ -184,7 +184,7 @@ BEGIN
                 size := size + sizes[last];
             END LOOP;
             -- FOR UPDATE reads rows that changed since as they are now.
-            EXECUTE format('SELECT array_agg(l.ctid) FROM (SELECT k.ctid FROM ONLY %s k LEFT JOIN ONLY idem_scopes s ON s.scope = k.scope '
+            EXECUTE format('SELECT array_agg(l.ctid) FROM (SELECT k.ctid FROM ONLY %s k LEFT JOIN ONLY @extschema@.idem_scopes s ON s.scope = k.scope '
                            'WHERE k.ctid = ANY ($1) AND %s FOR UPDATE OF k SKIP LOCKED) l', relation,
                            CASE WHEN expired[first] THEN _idem_sweep_condition(name) ELSE _idem_sweep_response_condition() END)
               INTO taken USING due[first:last], NULL::tid, now;

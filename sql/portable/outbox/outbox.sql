@@ -354,7 +354,7 @@ $$;
 CREATE FUNCTION _idem_outbox_lock_keys(wanted text, room integer, INOUT ids bigint[], INOUT key_hashes bigint[]) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    seed bigint := hashtextextended(wanted, 8111);
+    seed bigint := hashtextextended(wanted, _idem_seed(8111));
 BEGIN
     SELECT coalesce(array_agg(x.id), '{}'), coalesce(array_agg(x.key_hash), '{}') INTO ids, key_hashes
       FROM (SELECT u.id, u.key_hash, count(*) FILTER (WHERE u.key_hash <> 0) OVER (ORDER BY u.place) AS nth
@@ -376,7 +376,7 @@ BEGIN
     given := last;
     LOOP
         given := _idem_next_fence(given);
-        IF pg_try_advisory_xact_lock(hashint8extended(given, 8112))
+        IF pg_try_advisory_xact_lock(hashint8extended(given, _idem_seed(8112)))
            AND NOT EXISTS (SELECT FROM ONLY idem_outbox_leases l WHERE l.fence = given) THEN
             WITH added AS (
                 INSERT INTO idem_outbox_leases (fence, lease_until, part, topic, ids, key_hashes)
@@ -438,7 +438,7 @@ $$;
 
 -- Up to 128 keys are locked singly, under a shared lock on the topic; for more, the topic alone. The server has room for some thousand locks.
 CREATE FUNCTION _idem_outbox_take(asked text, max_messages integer, lease interval)
-RETURNS TABLE (message bigint, of_topic text, of_key text, body jsonb, extra jsonb, nth integer, given bigint) LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
+RETURNS TABLE (message bigint, of_topic text, of_key text, body jsonb, extra jsonb, nth integer, given bigint) LANGUAGE plpgsql VOLATILE ROWS 100 ENTRY AS $$
 #variable_conflict use_column
 DECLARE
     wanted     text COLLATE "C" := asked;
@@ -483,8 +483,8 @@ BEGIN
             is_wide := false;
             IF 0 <> ANY (chosen.key_hashes) THEN
                 is_wide := most > 128 AND (SELECT count(*) > 128 FROM unnest(chosen.key_hashes[:most]) AS u (hash) WHERE u.hash <> 0)
-                           AND pg_try_advisory_xact_lock(hashtextextended(wanted, 8110));
-                room := CASE WHEN is_wide OR pg_try_advisory_xact_lock_shared(hashtextextended(wanted, 8110)) THEN 128 ELSE 0 END;
+                           AND pg_try_advisory_xact_lock(hashtextextended(wanted, _idem_seed(8110)));
+                room := CASE WHEN is_wide OR pg_try_advisory_xact_lock_shared(hashtextextended(wanted, _idem_seed(8110))) THEN 128 ELSE 0 END;
             END IF;
             WHILE tried < cardinality(chosen.ids) AND cardinality(got) < most LOOP
                 slice := chosen.ids[tried + 1 : tried + most - cardinality(got)];
@@ -528,7 +528,10 @@ $$;
 -- In SQL, because PL/pgSQL has no two arguments named topic. Statistics may be from when the outbox was empty. Plans that read by the index are good
 -- at all times and for all arguments. The generic plan is kept, because planning costs more than a take.
 CREATE FUNCTION idem_outbox_take LANGUAGE sql SECURITY DEFINER
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$ SELECT * FROM _idem_outbox_take($1, $2, $3) $$;
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan BOUND
+BEGIN ATOMIC
+    SELECT * FROM _idem_outbox_take($1, $2, $3);
+END;
 
 -- --- What the relay does with a batch. The fence decides. ------------------------------------------------------------------------------
 

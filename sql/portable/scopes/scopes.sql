@@ -383,7 +383,7 @@ BEGIN
     IF NOT _idem_lock_known_scope($1) THEN
         RETURN false;
     END IF;
-    EXECUTE 'UPDATE ONLY idem_scopes AS c SET '
+    EXECUTE 'UPDATE ONLY @extschema@.idem_scopes AS c SET '
         || coalesce((SELECT string_agg(format('%I = NULL', k.name), ', ') FROM unnest(known) AS k (name) WHERE k.name = ANY ($2)), 'scope = c.scope')
         || ' WHERE c.scope = $1 COLLATE "C"' USING $1;
     RETURN true;

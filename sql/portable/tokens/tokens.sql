@@ -128,7 +128,7 @@ BEGIN
     END IF;
     PERFORM _idem_require_writable('idem_token_redeem()');
     IF NOT pg_try_advisory_xact_lock(_idem_hash(policy.scope, name, 8105)) THEN
-        PERFORM _idem_require_in_snapshot('idem_tokens', policy.scope, name, now);
+        PERFORM _idem_require_in_snapshot('@extschema@.idem_tokens', policy.scope, name, now);
         RETURN 'in_flight';
     END IF;
     INSERT INTO idem_tokens (created_at, expires_at, attempt, state, scope, key)

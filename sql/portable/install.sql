@@ -1,0 +1,111 @@
+-- idem @version@, the portable edition: for servers where no C library can be loaded. Made by the build; do not edit.
+--
+-- One statement: by psql, a driver, a migration tool or an SQL editor. It makes the schema "idem", or the one that is named before:
+--
+--     SET idem.schema = 'work';
+--
+-- Everything in the schema belongs to the role that runs this; no superuser is needed. Again: brings an older installation up to this version.
+DO $idem_install$
+DECLARE
+    settings  CONSTANT pg_catalog.text[] := '{search_path,check_function_bodies,client_min_messages,standard_conforming_strings}';
+    own       pg_catalog.text[];
+    named     pg_catalog.text;
+    home      pg_catalog.text;
+    space     pg_catalog.oid;
+    is_new    pg_catalog.bool;
+    before    pg_catalog.text[];
+    entry     pg_catalog.record;
+    statement pg_catalog.text;
+    name      pg_catalog.text;
+    secret    pg_catalog.text;
+    -- How a function with the owner's rights begins.
+    start     CONSTANT pg_catalog.text := $idem_start$@start@$idem_start$;
+BEGIN
+    -- From here on, no name is looked up but in pg_catalog.
+    own := ARRAY[pg_catalog.current_setting('search_path'), pg_catalog.current_setting('check_function_bodies'),
+                 pg_catalog.current_setting('client_min_messages'), pg_catalog.current_setting('standard_conforming_strings')];
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('check_function_bodies', 'off', true),
+            pg_catalog.set_config('client_min_messages', 'warning', true), pg_catalog.set_config('standard_conforming_strings', 'on', true);
+    -- A server that preloads the C edition reserves idem.*.
+    named := coalesce(nullif(current_setting('idem.schema', true), ''), nullif(current_setting('idem_portable.schema', true), ''), 'idem');
+    home := quote_ident(named);
+
+    -- The schema
+    IF named ~ '[''\\$%@]' THEN
+        RAISE invalid_name USING MESSAGE = format('schema name "%s" is not supported', named), DETAIL = 'It must not contain any of ''\$%@.';
+    END IF;
+    SELECT n.oid, pg_get_userbyid(n.nspowner) AS owner INTO entry FROM pg_namespace n WHERE n.nspname = named;
+    IF NOT FOUND THEN
+        EXECUTE format('CREATE SCHEMA %I', named);
+    ELSIF entry.owner <> current_user THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of schema %s', named),
+            DETAIL = format('The owner is "%s". The owner of the schema can replace every function of idem.', entry.owner),
+            HINT = format('Run SET ROLE %I first, or name another schema in idem.schema.', entry.owner);
+    END IF;
+    space := home::regnamespace;
+    SELECT string_agg(o.name, ', ') AS objects INTO entry
+      FROM (SELECT pg_describe_object(d.classid, d.objid, 0) AS name
+              FROM pg_depend d
+             WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = space AND d.deptype = 'n'
+               AND NOT EXISTS (SELECT FROM pg_class c WHERE d.classid = c.tableoid AND d.objid = c.oid AND c.relname ~ '@owned@'
+                                  AND pg_get_userbyid(c.relowner) = current_user)
+               AND NOT EXISTS (SELECT FROM pg_type t WHERE d.classid = t.tableoid AND d.objid = t.oid AND t.typname ~ '@owned@'
+                                  AND pg_get_userbyid(t.typowner) = current_user)
+               AND NOT EXISTS (SELECT FROM pg_proc p WHERE d.classid = p.tableoid AND d.objid = p.oid
+                                  AND p.proname ~ '@owned@'
+                                  AND pg_get_userbyid(p.proowner) = current_user)
+             ORDER BY 1 LIMIT 10) o;
+    IF entry.objects IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('schema "%s" has objects that are not idem''s', named),
+            DETAIL = 'They could take the place of idem''s own.', HINT = format('Name another schema in idem.schema, or drop or move these: %s.', entry.objects);
+    END IF;
+    FOR entry IN SELECT DISTINCT a.grantee FROM pg_namespace n, aclexplode(n.nspacl) a
+                  WHERE n.oid = space AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner LOOP
+        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', named,
+                       CASE entry.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(entry.grantee)) END);
+    END LOOP;
+
+    -- The objects
+    is_new := to_regclass(home || '.idem_keys') IS NULL;
+    PERFORM set_config('idem_portable.installed_before', coalesce(string_agg(format('%s:%s', o.catalog, o.oid), ','), ''), true)
+       FROM (SELECT tableoid AS catalog, oid FROM pg_proc WHERE pronamespace = space
+             UNION ALL SELECT tableoid, oid FROM pg_class WHERE relnamespace = space
+             UNION ALL SELECT tableoid, oid FROM pg_type WHERE typnamespace = space) o;
+    before := ARRAY(SELECT format('%s %s', p.oid, p.ctid) FROM pg_proc p WHERE p.pronamespace = space);
+    FOREACH statement IN ARRAY string_to_array($idem_statements$@statements@$idem_statements$, E'\n;;\n') LOOP
+        CONTINUE WHEN NOT is_new AND starts_with(statement, '--once');
+        name := substring(statement FROM '^CREATE OR REPLACE \w+ @\.(\w+)\(');
+        IF secret IS NULL AND strpos(statement, '@home@') > 0 THEN
+            secret := encode(sha256(int8send(coalesce(pg_sequence_last_value((home || '._idem_home')::regclass),
+                setval((home || '._idem_home')::regclass, ('x' || encode(substr(sha256(uuid_send(gen_random_uuid())), 1, 8), 'hex'))::bit(64)::bigint & 9223372036854775807)))),
+                'hex');
+        END IF;
+        statement := replace(replace(statement, '@home@', start), '@path@', 'SET search_path = pg_catalog, pg_temp');
+        statement := replace(replace(replace(statement, '@.', home || '.'), '@extschema@', home), '@secret@', coalesce(secret, ''));
+        BEGIN
+            EXECUTE statement;
+        EXCEPTION WHEN invalid_function_definition THEN -- the names of its arguments, or its result, are others than before
+            FOR entry IN SELECT p.oid::regprocedure AS routine FROM pg_proc p
+                          WHERE p.pronamespace = space AND p.proname = name
+                            AND format('%s %s', p.oid, p.ctid) = ANY (before) LOOP
+                EXECUTE format('DROP ROUTINE %s', entry.routine);
+            END LOOP;
+            EXECUTE statement;
+        END;
+    END LOOP;
+
+    -- Each of this version was made or replaced.
+    FOR entry IN SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace = space AND format('%s %s', p.oid, p.ctid) = ANY (before) LOOP
+        EXECUTE format('DROP ROUTINE %s', entry.routine);
+    END LOOP;
+    FOR entry IN SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace = space AND obj_description(p.oid, 'pg_proc') IS NULL LOOP
+        EXECUTE format('COMMENT ON ROUTINE %s IS ''Internal: of the portable edition alone.''', entry.routine);
+    END LOOP;
+    FOR entry IN EXECUTE format('SELECT m.kind, m.name FROM %s.idem_members() m WHERE m.audience = ''owner'' AND NOT m.is_new', home) LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', entry.kind, entry.name); -- which an earlier version may have granted
+    END LOOP;
+    FOR i IN REVERSE 4..1 LOOP
+        PERFORM set_config(settings[i], own[i], true);
+    END LOOP;
+END
+$idem_install$;
