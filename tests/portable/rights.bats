@@ -1,0 +1,97 @@
+# The functions that run with the rights of idem's owner: what of a caller's reaches them, and that no code of the caller's runs in them.
+
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export root
+    bindir=$("${PG_CONFIG:-pg_config}" --bindir)
+    export PATH=$bindir:$PATH PGOPTIONS='-c client_min_messages=warning'
+    make --silent --directory="$root" portable
+    psql -Xqc 'CREATE ROLE shop LOGIN' -c 'CREATE ROLE mallory LOGIN' -c 'CREATE DATABASE rights OWNER shop TEMPLATE template0' -c 'GRANT CREATE ON DATABASE rights TO mallory'
+    export PGDATABASE=rights
+    psql -Xq -U shop --file="$root/build/idem--portable.sql"
+    # What the calls of the drivers need.
+    psql -Xqc 'GRANT CREATE ON SCHEMA public TO mallory' -c 'SET ROLE shop' -c "SELECT idem.idem_grant('mallory', operator => true)" \
+        -f <(sed -n '/^SELECT idem.idem_\(machine\|api\|webhook\)/p' "$root/tests/drivers/database.sql") >/dev/null
+    sed '1,/^SET ROLE shop/d; s/\<shop\>/mallory/g' "$root/tests/drivers/database.sql" | psql -Xq -U mallory >/dev/null
+}
+
+teardown_file() { PGDATABASE=postgres psql -Xqc 'DROP DATABASE rights WITH (FORCE)' -c 'DROP ROLE shop' -c 'DROP ROLE mallory'; }
+
+sql() {
+    local role=$1 statements=() statement
+    shift
+    for statement in "$@"; do statements+=(-c "$statement"); done
+    psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
+}
+
+@test "the list of functions with the owner's rights is complete" {
+    diff <(sed -n '/^#/d; s/ | .*//p' "$root/tests/portable/definers") \
+        <(sql postgres "SELECT replace(p.oid::regprocedure::text, 'idem.', '') AS name FROM pg_proc p WHERE pronamespace = 'idem'::regnamespace AND prosecdef
+                         ORDER BY p.oid::regprocedure::text COLLATE \"C\"")
+}
+
+# A type that an ordinary role can make, and a polymorphic one, would bring code with it.
+@test "they take values of the server's types and of idem's alone" {
+    [ -z "$(sql postgres "SELECT p.oid::regprocedure, t::regtype FROM pg_proc p, unnest(p.proargtypes) AS t JOIN pg_type y ON y.oid = t
+                           WHERE p.pronamespace = 'idem'::regnamespace AND p.prosecdef
+                             AND (y.typnamespace NOT IN ('pg_catalog'::regnamespace, 'idem'::regnamespace) OR y.typtype NOT IN ('b', 'e') AND t <> 'idem.idem_ticket'::regtype)")" ]
+}
+
+@test "no name is looked up in a schema of others: every path is pg_catalog, pg_temp" {
+    [ -z "$(sql postgres "SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = 'idem'::regnamespace
+                             AND (prosecdef AND proconfig IS NULL OR EXISTS (SELECT FROM unnest(proconfig) c WHERE c LIKE 'search_path=%' AND c <> 'search_path=pg_catalog, pg_temp'))")" ]
+}
+
+@test "bodies name the helpers and the relations of idem with their schema" {
+    [ -z "$(sql postgres "SELECT p.proname, named[1] FROM pg_proc p, regexp_matches(p.prosrc, '[^.a-z_](_idem_[a-z_]+)\(|(?:from|join|into|update|only|table) +(_?idem_[a-z_]+)', 'gi') AS named
+                           WHERE pronamespace = 'idem'::regnamespace
+                             AND (EXISTS (SELECT FROM pg_proc WHERE proname = named[1]) OR EXISTS (SELECT FROM pg_class WHERE relname = named[2]))")" ]
+}
+
+@test "helpers that read rows and write the log are the owner's alone" {
+    [ "$(sql mallory "SELECT count(*) FROM pg_proc WHERE pronamespace = 'idem'::regnamespace AND has_function_privilege(oid, 'EXECUTE')
+                         AND proname IN ('_idem_states_of_row', '_idem_check_guarded_column', '_idem_log_move', '_idem_note_departure', '_idem_take_departure')")" = 0 ]
+}
+
+# Every call of tests/drivers/calls.json, and each of these functions with NULL and with a value of a type of mallory's, in a session with all of her code.
+attack() {
+    /usr/bin/python3 "$root/tests/portable/calls.py" "$root/tests/drivers/calls.json" >"$BATS_TEST_TMPDIR/calls.sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" -gt 60 ]
+    sql postgres "SELECT format('SELECT idem.%I(%s);', p.proname, array_to_string(ARRAY(SELECT coalesce('''a''::pg_temp.' || v, 'NULL') FROM unnest(p.proargtypes)), ', '))
+                    FROM pg_proc p, unnest('{NULL,mood}'::text[]) AS v
+                   WHERE p.pronamespace = 'idem'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype" >>"$BATS_TEST_TMPDIR/calls.sql"
+    psql -XAtq -U mallory -f "$root/tests/portable/mallory.sql" -c 'SET statement_timeout = 5000' -c 'SET search_path = pg_temp, lair, idem, pg_catalog, public' \
+        -f "$BATS_TEST_TMPDIR/calls.sql" >"$BATS_TEST_TMPDIR/answers" 2>&1 || true
+    grep -qx t "$BATS_TEST_TMPDIR/answers"
+}
+
+# Whether any of it ran as somebody else, and as mallory.
+stolen() { sql postgres 'SELECT s.is_called, o.is_called FROM lair.stolen s, lair.own o'; }
+
+@test "no cast, operator, domain, overload or temporary object of the caller's runs in them" {
+    attack
+    [ "$(stolen)" = 'f|t' ]
+}
+
+# Which the installation takes from all, and idem_health reports.
+@test "nor an overload of the server's functions in idem's own schema, of a role that may create there" {
+    sql shop 'GRANT CREATE ON SCHEMA idem TO mallory'
+    attack
+    [ "$(sql postgres "SELECT count(*) > 10 FROM pg_proc WHERE pronamespace = 'idem'::regnamespace AND proowner = 'mallory'::regrole")" = t ]
+    [ "$(stolen)" = 'f|t' ]
+}
+
+# The transition table of a trigger hides every table whose name is written without a schema in the trigger's function. With the number of another installation,
+# as after a restore without data, the guard asks the catalog whose schema it is in.
+@test "nor does a trigger's transition table take the place of the catalog's tables" {
+    sql shop "SELECT setval('idem._idem_home', 7)" >/dev/null
+    psql -XAtq -U mallory -f "$root/tests/portable/mallory.sql" -f - >"$BATS_TEST_TMPDIR/answers" 2>&1 <<'SQL'
+CREATE TABLE lair.moved (s text PRIMARY KEY, oid pg_temp.mood, nspowner pg_temp.mood, nspname pg_temp.mood, attrelid pg_temp.mood, attname pg_temp.mood,
+                         tgrelid pg_temp.mood, name pg_temp.mood, definition pg_temp.mood);
+SELECT format('CREATE TRIGGER guard AFTER INSERT ON lair.moved REFERENCING NEW TABLE AS %I FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard(''m'', ''s'', ''log'', ''valid'')', hidden),
+       $$INSERT INTO lair.moved VALUES ('a', 'a', 'a', 'a', 'a', 'a', 'a', 'a', 'a')$$, 'DROP TRIGGER guard ON lair.moved'
+  FROM unnest('{pg_namespace,pg_attribute,pg_type,pg_class,pg_trigger,pg_index,idem_machines,idem_transition_log,_idem_departures}'::name[]) AS hidden \gexec
+SQL
+    [ "$(grep -c 'guard.* does not exist' "$BATS_TEST_TMPDIR/answers")" = 0 ]
+    [ "$(stolen)" = 'f|t' ]
+}
