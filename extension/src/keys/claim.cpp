@@ -289,7 +289,8 @@ SQL_FUNCTION(idem_must_claim) {
     if (!claim_or_wait(&request))
         ereport(ERROR,
                 (errcode(ERRCODE_IDEM_DONE_BEFORE), errmsg("key \"%s\" was claimed before", text_to_cstring(request.key)),
-                 errdetail("Its work has committed."), errhint("Roll back; nothing is left to do.")));
+                 errdetail("Its work has committed, or this transaction has claimed it before."),
+                 errhint("Roll back; nothing is left to do.")));
     PG_RETURN_BOOL(true);
 }
 

@@ -445,7 +445,7 @@ CREATE FUNCTION idem_must_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF _idem_claim_outcome('idem_must_claim()', key, ttl, scope, true) = 'completed' THEN
         RAISE EXCEPTION USING ERRCODE = 'ID006', MESSAGE = format('key "%s" was claimed before', key),
-            DETAIL = 'Its work has committed.', HINT = 'Roll back; nothing is left to do.';
+            DETAIL = 'Its work has committed, or this transaction has claimed it before.', HINT = 'Roll back; nothing is left to do.';
     END IF;
     RETURN true;
 END
