@@ -106,6 +106,11 @@ EXCEPTION WHEN SQLSTATE 'ID000' THEN -- which gives the lock back
 END
 $$;
 
+-- Whether the key is completed, or another caller's: nothing to change.
+CREATE FUNCTION _idem_is_held(stored idem_keys, caller text, at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT stored.state = 'c' AND stored.expires_at > at OR stored.state = 'p' AND stored.lease_until > at AND stored.owner = caller COLLATE "C" IS NOT TRUE
+$$;
+
 -- The key's row, locked for a change; NULL: it could not be locked until the time given, or there is nothing to change. The lock is given back then: a
 -- holder must be able to renew and complete.
 CREATE FUNCTION _idem_await_row(wanted_scope text, wanted_key text, caller text, wait_until timestamptz) RETURNS idem_keys LANGUAGE plpgsql VOLATILE AS $$
@@ -115,7 +120,7 @@ DECLARE
 BEGIN
     PERFORM _idem_limit_lock_wait(wait_until);
     SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
-    IF stored.state = 'c' OR stored.state = 'p' AND stored.lease_until > clock_timestamp() AND stored.owner = caller COLLATE "C" IS NOT TRUE THEN
+    IF _idem_is_held(stored, caller, clock_timestamp()) THEN
         RAISE EXCEPTION USING ERRCODE = 'ID000';
     END IF;
     PERFORM set_config('lock_timeout', own, true);
@@ -323,10 +328,16 @@ BEGIN
             ELSIF now < wait_until THEN
                 stored := _idem_await_row(wanted_scope, wanted_key, caller, wait_until);
             ELSE
-                SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
-                IF NOT FOUND AND EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
-                    RETURN ROW('in_flight', now, NULL)::_idem_claimed;
-                END IF;
+                BEGIN
+                    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED;
+                    IF NOT FOUND AND EXISTS (SELECT FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C") THEN
+                        RETURN ROW('in_flight', now, NULL)::_idem_claimed;
+                    ELSIF _idem_is_held(stored, caller, clock_timestamp()) THEN
+                        RAISE EXCEPTION USING ERRCODE = 'ID000';
+                    END IF;
+                EXCEPTION WHEN SQLSTATE 'ID000' THEN -- taken since it was read; its lock is given back
+                    stored := NULL;
+                END;
             END IF;
             is_locked := stored.key IS NOT NULL;
             CONTINUE;

@@ -1,6 +1,6 @@
 -- idem_begin with wait, on leases. Uncommitted holders are in prepared_holder.sql and in the isolation specs.
 \ir ../include/helpers.psql
-SELECT plan(12);
+SELECT plan(13);
 CALL pg_temp.clean('wait:');
 SET statement_timeout = '10 s';
 
@@ -33,6 +33,10 @@ SELECT ok(result = 'taken_over' AND clock_timestamp() > :'ends' AND took < 3, fo
 SELECT lease_until AS ends FROM idem_lookup('wait:ending') \gset
 SELECT ok(result = 'taken_over' AND clock_timestamp() > :'ends' AND took < 3, format('null_wait_has_no_bound: %s, %s s', result, took))
   FROM pg_temp.timed($$ SELECT outcome FROM idem_begin('wait:ending', wait => '10 min') $$);
+
+SELECT idem_claim('wait:expired', ttl => '1 ms');
+CALL pg_temp.sleep('10 ms');
+SELECT is((pg_temp.timed($$ SELECT outcome FROM idem_begin('wait:expired', lease => '1 min', wait => '10 min') $$)).result, 'acquired', 'expired_key_is_not_waited_for');
 
 SELECT idem_scope_set('wait:manual', on_lease_expiry => 'manual');
 SELECT lease_until AS ends FROM idem_begin('wait:doubt', lease => '200 ms', scope => 'wait:manual') \gset
