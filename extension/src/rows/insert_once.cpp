@@ -54,7 +54,9 @@ void prepare_find(RowStatement *statement, const RowCall &call, const char *cond
     appendStringInfoString(&sql, "SELECT true FROM ");
     append_target(&sql, call.table);
     appendStringInfo(&sql, " WHERE %s", condition);
-    prepare_plan(statement, Plan::find_hidden, sql);
+    // As it is run: for an owner whom FORCE ROW LEVEL SECURITY binds, the server would keep a plan with the policies.
+    const Oid reader = is_row_secured(call.table) ? call.table->rd_rel->relowner : GetUserId();
+    as_role(reader, [&] { prepare_plan(statement, Plan::find_hidden, sql); });
 }
 
 void require_insert_or_find(const RowRun &run) {

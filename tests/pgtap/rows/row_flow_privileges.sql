@@ -1,7 +1,7 @@
 -- The row flows run as their caller: privileges on tables and columns, row-level security, read-only transactions, triggers and rules.
 \ir ../include/helpers.psql
 \ir ../include/row_flows.psql
-SELECT plan(86);
+SELECT plan(88);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_privileges CASCADE;
 
@@ -308,6 +308,15 @@ SELECT is(pg_temp.rows('unique_insert(''row_privileges.docs'', ''{"id": 3}'')'),
     'hidden_duplicate_where_it_is_forced');
 SELECT is(pg_temp.answer_as('tap_table_owner', $$ SELECT * FROM idem.unique_insert('row_privileges.docs', '{"id": 3}') $$),
     '{"outcome": "duplicate", "row_data": null}', 'from_the_owner_too');
+CREATE TABLE row_privileges.forced (LIKE row_privileges.docs INCLUDING ALL);
+INSERT INTO row_privileges.forced (id, owner) VALUES (3, 'tap_other');
+ALTER TABLE row_privileges.forced OWNER TO tap_table_owner, ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY seen ON row_privileges.forced FOR SELECT USING (owner = current_user);
+CREATE POLICY made ON row_privileges.forced FOR INSERT WITH CHECK (true);
+SELECT is(pg_temp.answer_as('tap_table_owner', $$ SELECT * FROM idem.unique_insert('row_privileges.forced', '{"id": 3}') $$),
+    '{"outcome": "duplicate", "row_data": null}', 'and_from_the_owner_first');
+SELECT is(pg_temp.answer_as('tap_table_owner', $$ SELECT * FROM idem.guarded_insert('row_privileges.forced', '{"id": 7, "n": 0}', '{n}') $$),
+    '{"outcome": "duplicate", "row_data": null}', 'guarded_duplicate_hidden_from_the_owner');
 SET LOCAL row_security = off;
 SELECT is(pg_temp.flows_of(3) || ', ' || (pg_temp.rows('unique_insert(''row_privileges.docs'', ''{"id": 3}'')') #>> '{}') ,
     '42501, 42501, 42501, 42501, 42501, 42501, 42501, 42501, 42501', 'row_security_off_is_an_error');
