@@ -48,6 +48,15 @@ const char *argument_of(HeapTuple trigger, TupleDesc layout, int wanted) {
     return argument;
 }
 
+// As the view idem_guards has them: a trigger that somebody made by hand, and that does not fire for every row, is no guard.
+bool fires_for_every_row(HeapTuple trigger, TupleDesc layout) {
+    const auto *form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(trigger));
+    constexpr int writes = TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE;
+    return (form->tgtype & (TRIGGER_TYPE_ROW | TRIGGER_TYPE_TIMING_MASK | writes)) ==
+               (TRIGGER_TYPE_ROW | TRIGGER_TYPE_AFTER | writes) &&
+           form->tgattr.dim1 == 0 && heap_attisnull(trigger, Anum_pg_trigger_tgqual, layout);
+}
+
 int compare_attachments(const ListCell *left, const ListCell *right) {
     const auto *a = static_cast<const Attachment *>(lfirst(left)), *b = static_cast<const Attachment *>(lfirst(right));
     return a->table != b->table ? (a->table < b->table ? -1 : 1) : strcmp(a->column, b->column);
@@ -79,6 +88,7 @@ List *attachments_of(const char *machine) {
     for (HeapTuple row; HeapTupleIsValid(row = systable_getnext(scan)); check_for_interrupts()) {
         const auto *form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(row));
         if (OidIsValid(form->tgparentid) || form->tgnargs != GuardArguments::count ||
+            !fires_for_every_row(row, RelationGetDescr(triggers)) ||
             strcmp(argument_of(row, RelationGetDescr(triggers), GuardArguments::machine), machine) != 0)
             continue;
         auto *attachment = static_cast<Attachment *>(palloc(sizeof(Attachment)));

@@ -486,11 +486,13 @@ CREATE FUNCTION _idem_parts(target oid, OUT part oid, OUT kind "char") RETURNS S
     SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = target OR c.oid IN (SELECT p.relid FROM pg_partition_tree(target) p)
 $$;
 
--- The guards of states, the triggers and those that are recorded. trigger: NULL for these.
+-- The guards of states: the triggers, as the view idem_guards has them, and those that are recorded. trigger: NULL for these. Anybody can make a trigger
+-- with the guard's function; on a view it is no guard.
 CREATE FUNCTION _idem_state_guards(OUT relation oid, OUT column_name text, OUT of_machine text, OUT valid boolean, OUT trigger oid)
 RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT t.tgrelid, _idem_guard_argument(t.tgargs, 2), _idem_guard_argument(t.tgargs, 1), _idem_guard_argument(t.tgargs, 4) = 'valid', t.oid
-      FROM pg_trigger t WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0
+      FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid AND c.relkind IN ('r', 'p')
+     WHERE t.tgfoid = 'idem_state_guard'::regproc AND t.tgnargs = 4 AND t.tgparentid = 0 AND t.tgtype & 87 = 21 AND t.tgqual IS NULL AND t.tgattr = ''
     UNION ALL
     SELECT g.target, g.column_name, g.machine, g.is_valid, NULL
       FROM ONLY _idem_citus_guards g WHERE g.machine IS NOT NULL AND _idem_is_on_workers(g.target)
@@ -601,7 +603,8 @@ DECLARE
     odd     record;
     unknown text[] := '{}';
 BEGIN
-    FOR part IN SELECT p.part, p.kind FROM _idem_parts(target) AS p WHERE CASE WHEN has_foreign THEN p.kind = 'r' ELSE p.part = target END LOOP
+    FOR part IN SELECT p.part, p.kind FROM _idem_parts(target) AS p
+                 WHERE CASE WHEN has_foreign THEN p.kind = 'r' ELSE p.part = target AND p.kind IN ('r', 'p') END LOOP
         FOR odd IN EXECUTE format('SELECT CASE WHEN t.%1$I IS NOT NULL THEN concat(t.%1$I) END AS state FROM %2$s%3$s AS t'
                                   ' WHERE t.%1$I IS NULL OR concat(t.%1$I) <> ALL ($1)',
                                   state_column, CASE part.kind WHEN 'r' THEN 'ONLY ' END, part.part::regclass) USING states LOOP
@@ -937,7 +940,7 @@ DECLARE
 BEGIN
     SELECT * INTO entry FROM pg_class c WHERE c.oid = target;
     -- Nobody can read a temporary table of another session. Its guard refuses the moves that the new definition lacks.
-    IF NOT FOUND OR pg_is_other_temp_schema(entry.relnamespace) THEN
+    IF NOT FOUND OR entry.relkind NOT IN ('r', 'p') OR pg_is_other_temp_schema(entry.relnamespace) THEN
         RETURN;
     ELSIF has_schema_privilege(entry.relnamespace, 'USAGE') AND has_table_privilege(target, 'UPDATE, DELETE, TRUNCATE') THEN
         IF NOT _idem_lock_table(target, 'SHARE ROW EXCLUSIVE') THEN

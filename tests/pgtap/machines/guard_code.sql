@@ -1,7 +1,7 @@
 -- The guard runs with other rights than the writer's, in one of the editions. Of a table whose owner is hostile it runs no code with them: no cast,
 -- operator, domain or function. It reads columns that can hold states, and refuses all others.
 \ir ../include/helpers.psql
-SELECT plan(20);
+SELECT plan(22);
 SET client_min_messages = warning;
 SELECT pg_advisory_lock(hashtext('idem pgtap grants'));
 BEGIN;
@@ -10,7 +10,7 @@ CREATE ROLE tap_writer;
 CREATE SCHEMA mallory AUTHORIZATION tap_mallory;
 GRANT USAGE ON SCHEMA mallory TO public;
 SELECT idem_grant('tap_mallory');
-SELECT idem_machine_define('guarded:m', '{"initial": ["a"], "transitions": {"a": ["b"], "b": []}}');
+SELECT idem_machine_define(name, '{"initial": ["a"], "transitions": {"a": ["b"], "b": []}}') FROM unnest('{guarded:m,guarded:v}'::text[]) AS name;
 SET LOCAL ROLE tap_mallory;
 
 -- All her code counts as whom it runs. No error undoes what a sequence has counted.
@@ -110,6 +110,14 @@ BEGIN
     EXECUTE 'CREATE TRIGGER guard_state AFTER INSERT OR UPDATE ON mallory.moods FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard(''guarded:m'', ''state'', ''log'', ''valid'')';
     EXECUTE 'CREATE TRIGGER guard_status AFTER INSERT OR UPDATE ON mallory.moods FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard(''guarded:m'', ''status'', ''log'', ''valid'')';
 END $do$;
+
+-- Triggers that the guard's function refuses, on what is no table.
+CREATE VIEW mallory.states AS SELECT s FROM (VALUES (CASE WHEN mallory.run('view') THEN 'gone' END)) AS v (s);
+DO $do$
+BEGIN
+    EXECUTE 'CREATE TRIGGER guard INSTEAD OF INSERT OR UPDATE ON mallory.states FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard(''guarded:v'', ''s'', ''no log'', ''valid'')';
+END $do$;
+GRANT ALL ON mallory.states TO public;
 -- A writer with no right to idem at all.
 GRANT INSERT, UPDATE, SELECT ON mallory.moods TO tap_writer;
 RESET ROLE;
@@ -122,6 +130,8 @@ SELECT pg_temp.state_as('tap_writer', $$ INSERT INTO mallory.moods VALUES ('a', 
 SELECT string_agg(DISTINCT by, ' ') AS logged_by, string_agg(format('%s %s>%s', state_column, from_state, to_state), ', ' ORDER BY at) AS logged,
        string_agg(DISTINCT (SELECT string_agg(k, ' ' ORDER BY k) FROM jsonb_object_keys(key) AS k) || ': ' || (key ->> 'w'), ', ') AS logged_key
   FROM idem_transition_log WHERE target = 'mallory.moods' \gset
+SELECT pg_temp.state_of($$ SELECT idem_machine_define('guarded:v', '{"initial": ["a"], "transitions": {}, "states": ["a"]}') $$) AS redefined,
+       pg_temp.state_of($$ SELECT idem_machine_drop('guarded:v') $$) AS machine_dropped \gset
 SELECT has_function_privilege('tap_mallory', 'idem_state_guard()', 'EXECUTE') AS may_attach,
        (SELECT is_called FROM mallory.ran_as_owner) AS ran_as_owner, (SELECT is_called FROM mallory.ran_as_writer) AS ran_as_writer \gset
 ROLLBACK;
@@ -144,7 +154,9 @@ SELECT is(:'granted'::text, '42501', 'the_writer_may_use_nothing_of_idem');
 SELECT is(:'logged_by'::text, 'tap_writer', 'and_is_logged');
 SELECT is(:'logged'::text, 's >a, state >a, status >a, s a>b, state a>b, status a>b', 'by_each_guard');
 SELECT is(:'logged_key'::text, 'k r w: w', 'with_keys_of_any_types');
+SELECT is(:'redefined'::text, 'ok', 'trigger_on_a_view_is_no_guard');
+SELECT is(:'machine_dropped'::text, 'ok', 'and_does_not_keep_a_machine');
 SELECT is(:'ran_as_owner'::boolean, false, 'none_of_her_code_ran_with_the_rights_of_idems_owner');
 SELECT is(:'ran_as_writer'::boolean, true, 'her_code_is_armed');
-SELECT is((SELECT count(*)::int FROM idem_machines WHERE name = 'guarded:m'), 0, 'all_of_it_is_rolled_back');
+SELECT is((SELECT count(*)::int FROM idem_machines WHERE name LIKE 'guarded:_'), 0, 'all_of_it_is_rolled_back');
 SELECT * FROM finish();
