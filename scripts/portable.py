@@ -223,15 +223,14 @@ def with_escapes(body):
 PINNED = 'SET search_path = pg_catalog, pg_temp'
 
 
-# After ALTER SCHEMA RENAME, a call looks its names up in a schema that a stranger may have given the old name, with the rights of idem's owner. Only the
-# owner can read the number in the schema's sequence, whose hash the installation puts in the place of @secret@. Where that is another, as after a restore
-# without data, the owner of the schema decides, which costs a query. The rename makes the server look up again what a session has prepared. The catalog's
-# table has its schema: in a trigger's function, a transition table would hide it.
+# After ALTER SCHEMA RENAME, a call looks its names up in a schema that a stranger may have given the old name, with the rights of idem's owner. So it looks
+# first who owns the schema of that name: by a query, whose snapshot shows the catalog as it is. The catalog's table has its schema: in a trigger's function,
+# a transition table would hide it.
 HOME_CHECK = """BEGIN
-IF sha256(int8send(pg_sequence_last_value('_idem_home'::regclass))) IS DISTINCT FROM decode('@secret@', 'hex') THEN
-IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.oid = '@extschema@'::regnamespace AND pg_get_userbyid(n.nspowner) = current_user) THEN
-RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of idem was renamed', HINT = 'Run idem--portable.sql with the new name in idem.schema.';
-END IF;
+PERFORM FROM pg_catalog.pg_namespace n WHERE n.nspname = '@named@' AND pg_get_userbyid(n.nspowner) = current_user;
+IF NOT FOUND THEN
+RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of idem was renamed or has another owner',
+HINT = 'After a renaming, run idem--portable.sql with the new name in idem.schema.';
 END IF;"""
 
 
@@ -370,7 +369,7 @@ def tle(version, edition):
     names, body = Names(edition), ''
     for kind, statement in edition.lines():
         body += names.qualified(re.sub(r"(pg_extension_config_dump\(')", r'\1@extschema@.', statement)) + ';\n'
-    return filled(TLE.replace('{version}', version).replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK)).replace('@secret@', '')), version, edition)
+    return filled(TLE.replace('{version}', version).replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK))).replace("'@named@'", "btrim('@extschema@', '\"')"), version, edition)
 
 
 def uninstall(version, edition):

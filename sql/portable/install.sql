@@ -17,7 +17,6 @@ DECLARE
     entry     pg_catalog.record;
     statement pg_catalog.text;
     name      pg_catalog.text;
-    secret    pg_catalog.text;
     -- How a function with the owner's rights begins.
     start     CONSTANT pg_catalog.text := $idem_start$@start@$idem_start$;
 BEGIN
@@ -75,13 +74,8 @@ BEGIN
     FOREACH statement IN ARRAY string_to_array($idem_statements$@statements@$idem_statements$, E'\n;;\n') LOOP
         CONTINUE WHEN NOT is_new AND starts_with(statement, '--once');
         name := substring(statement FROM '^CREATE OR REPLACE \w+ @\.(\w+)\(');
-        IF secret IS NULL AND strpos(statement, '@home@') > 0 THEN
-            secret := encode(sha256(int8send(coalesce(pg_sequence_last_value((home || '._idem_home')::regclass),
-                setval((home || '._idem_home')::regclass, ('x' || encode(substr(sha256(uuid_send(gen_random_uuid())), 1, 8), 'hex'))::bit(64)::bigint & 9223372036854775807)))),
-                'hex');
-        END IF;
         statement := replace(replace(statement, '@home@', start), '@path@', 'SET search_path = pg_catalog, pg_temp');
-        statement := replace(replace(replace(statement, '@.', home || '.'), '@extschema@', home), '@secret@', coalesce(secret, ''));
+        statement := replace(replace(replace(statement, '@.', home || '.'), '@extschema@', home), '@named@', named);
         BEGIN
             EXECUTE statement;
         EXCEPTION WHEN invalid_function_definition THEN -- the names of its arguments, or its result, are others than before

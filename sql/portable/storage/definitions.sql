@@ -5,10 +5,6 @@ OMIT idem_token_secrets_changed;
 OMIT idem_api_keys_changed;
 OMIT idem_webhook_sources_changed;
 
--- A number by which functions know that a schema is theirs (HOME_CHECK in the build). Nobody draws one from it.
-CREATE SEQUENCE IF NOT EXISTS _idem_home;
-COMMENT ON SEQUENCE _idem_home IS 'Internal: a secret of this installation.';
-
 -- HMAC-SHA256 (RFC 2104).
 CREATE FUNCTION _idem_hmac(secret bytea, message bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
