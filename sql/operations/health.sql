@@ -61,14 +61,20 @@ BEGIN
         'string_agg(privilege, ''; '') FILTER (WHERE place <= 5)) || CASE WHEN count(*) > 5 THEN ''; ...'' ELSE '''' END END '
         'FROM %s.idem_unintended_privileges() WITH ORDINALITY AS p (privilege, place)', home);
 
-    RETURN QUERY SELECT 'schema', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'critical' END,
-        CASE WHEN count(*) = 0 THEN format('No other role may create objects in schema %s.', home)
-             ELSE format('Roles may create objects in schema %s, which can take the place of idem''s: %s. Run REVOKE CREATE ON SCHEMA %1$s FROM %2$s CASCADE%3$s.', home,
-                         string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, ', ' ORDER BY grantee),
-                         CASE WHEN bool_or(is_owner) THEN format(', and ALTER SCHEMA %s OWNER TO %I', home, current_user) END) END
-        FROM (SELECT DISTINCT grantee, grantee = nspowner AS is_owner FROM pg_namespace, aclexplode(nspacl)
-               WHERE oid = home::regnamespace AND privilege_type = 'CREATE'
-                 AND (grantee <> nspowner OR library.version IS NULL AND grantee <> current_user::regrole)) creators; -- the portable edition's owner is not a superuser
+    RETURN QUERY SELECT 'schema', CASE WHEN roles IS NULL AND objects IS NULL THEN 'ok' ELSE 'critical' END,
+        CASE WHEN roles IS NULL AND objects IS NULL THEN format('No other role may create objects in schema %s.', home)
+             ELSE concat_ws(' ', CASE WHEN roles IS NOT NULL THEN
+                                     format('Roles may create objects in schema %1$s, which can take the place of idem''s: %2$s. Run REVOKE CREATE ON SCHEMA %1$s FROM %2$s CASCADE.', home, roles) END,
+                                 CASE WHEN objects IS NOT NULL THEN
+                                     format('Objects in schema %s are not its owner''s, and can take the place of idem''s: %s. Drop them.', home, objects) END) END
+        FROM (SELECT string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, ', ' ORDER BY grantee) AS roles
+                FROM (SELECT DISTINCT grantee FROM pg_namespace, aclexplode(nspacl)
+                       WHERE oid = home::regnamespace AND privilege_type = 'CREATE' AND grantee <> nspowner) creators) created,
+             (SELECT string_agg(format('%s of %s', pg_describe_object(d.classid, d.objid, 0), s.refobjid::regrole), ', ' ORDER BY d.classid, d.objid) AS objects
+                FROM pg_namespace n JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+                     JOIN pg_shdepend s ON s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND s.classid = d.classid AND s.objid = d.objid
+                                           AND s.deptype = 'o' AND s.refobjid <> n.nspowner
+               WHERE n.oid = home::regnamespace AND library.version IS NULL) made; -- the extension's objects are found by their OIDs
 
     -- The server
     IF current_setting('server_version_num')::int >= 150000 THEN

@@ -12,6 +12,7 @@ DECLARE
     named     pg_catalog.text;
     home      pg_catalog.text;
     space     pg_catalog.oid;
+    is_made   pg_catalog.bool;
     is_new    pg_catalog.bool;
     before    pg_catalog.text[];
     entry     pg_catalog.record;
@@ -34,7 +35,8 @@ BEGIN
         RAISE invalid_name USING MESSAGE = format('schema name "%s" is not supported', named), DETAIL = 'It must not contain any of ''\$%@.';
     END IF;
     SELECT n.oid, pg_get_userbyid(n.nspowner) AS owner INTO entry FROM pg_namespace n WHERE n.nspname = named;
-    IF NOT FOUND THEN
+    is_made := NOT FOUND;
+    IF is_made THEN
         EXECUTE format('CREATE SCHEMA %I', named);
     ELSIF entry.owner <> current_user THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of schema %s', named),
@@ -58,11 +60,16 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('schema "%s" has objects that are not idem''s', named),
             DETAIL = 'They could take the place of idem''s own.', HINT = format('Name another schema in idem.schema, or drop or move these: %s.', entry.objects);
     END IF;
-    FOR entry IN SELECT DISTINCT a.grantee FROM pg_namespace n, aclexplode(n.nspacl) a
-                  WHERE n.oid = space AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner LOOP
-        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', named,
-                       CASE entry.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(entry.grantee)) END);
-    END LOOP;
+    -- A transaction that is open can have made an object which nobody else sees yet: only a schema that is new has none.
+    SELECT string_agg(DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, ', ') AS roles INTO entry
+      FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.oid = space AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner;
+    IF entry.roles IS NOT NULL AND NOT is_made THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('other roles may create objects in schema "%s"', named),
+            DETAIL = format('They could take the place of idem''s own. The roles are: %s.', entry.roles),
+            HINT = format('Run REVOKE CREATE ON SCHEMA %I FROM %s CASCADE, wait until the transactions of these roles have ended, and run this again.', named, entry.roles);
+    ELSIF entry.roles IS NOT NULL THEN -- default privileges
+        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', named, entry.roles);
+    END IF;
 
     -- The objects
     is_new := to_regclass(home || '.idem_keys') IS NULL;

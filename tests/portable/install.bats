@@ -153,6 +153,7 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
     run install
     [[ $output == *'ERROR:  must be owner of schema idem'*'The owner is "postgres"'* ]]
     [ "$(objects idem)" = 0 ]
+    sql postgres 'REVOKE CREATE ON SCHEMA idem FROM shop'
     run install idem postgres
     [ "$status" -eq 0 ]
     run install
@@ -180,12 +181,39 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
     sql teller 'GRANT CREATE ON SCHEMA idem TO public'
     [ "$(sql shop "SELECT level, detail FROM idem.idem_health() WHERE check_name = 'schema'")" = \
         "critical|Roles may create objects in schema idem, which can take the place of idem's: PUBLIC, teller. Run REVOKE CREATE ON SCHEMA idem FROM PUBLIC, teller CASCADE." ]
+    run install
+    [[ $output == *'ERROR:  other roles may create objects in schema "idem"'*'The roles are: PUBLIC, teller.'*'REVOKE CREATE ON SCHEMA idem FROM PUBLIC, teller CASCADE'* ]]
+    sql shop 'REVOKE CREATE ON SCHEMA idem FROM PUBLIC, teller CASCADE'
     install
     [ "$(sql teller "SELECT has_schema_privilege('idem', 'CREATE')")" = f ]
     [ "$(sql shop "SELECT level FROM idem.idem_health() WHERE check_name = 'schema'")" = ok ]
     sql postgres 'ALTER SCHEMA idem OWNER TO teller'
     run sql postgres 'SELECT * FROM idem.idem_health()'
     [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+}
+
+# A transaction that was open before the installation has an object in the schema which the installation does not see, and which takes a helper's place.
+@test "a schema in which others may create is refused before anything is made, and idem_health names objects that are not the owner's" {
+    sql shop 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO teller'
+    psql -XAtq -U teller -c BEGIN -c "CREATE FUNCTION idem._idem_hash(text, text, integer) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'" -c "SELECT 'made'" \
+        -c "\\! until [ -e $BATS_TEST_TMPDIR/go ]; do sleep 0.05; done" -c COMMIT >"$BATS_TEST_TMPDIR/open" 3>&- &
+    local session=$!
+    until grep -q made "$BATS_TEST_TMPDIR/open"; do sleep 0.05; done
+    run install
+    touch "$BATS_TEST_TMPDIR/go"
+    wait "$session"
+    [[ $output == *'ERROR:  other roles may create objects in schema "idem"'* ]]
+    [ "$(objects idem)" = 1 ]
+    sql shop 'REVOKE CREATE ON SCHEMA idem FROM teller'
+    run install
+    [[ $output == *'function idem._idem_hash(text,text,integer)'* ]]
+    sql teller 'DROP FUNCTION idem._idem_hash'
+    install
+    sql shop 'GRANT CREATE ON SCHEMA idem TO teller'
+    sql teller "CREATE FUNCTION idem._idem_hash(text, text, integer) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'"
+    sql shop 'REVOKE CREATE ON SCHEMA idem FROM teller'
+    [ "$(sql shop "SELECT level, detail FROM idem.idem_health() WHERE check_name = 'schema'")" = \
+        "critical|Objects in schema idem are not its owner's, and can take the place of idem's: function idem._idem_hash(text,text,integer) of teller. Drop them." ]
 }
 
 @test "a schema name that statements cannot have is refused" {
