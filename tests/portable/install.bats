@@ -241,6 +241,19 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
     kill "$session"
 }
 
+# Each notes the state of a row that moves, in a setting of the transaction, and takes its own note.
+@test "two installations guard the same table" {
+    install
+    install work
+    sql shop 'CREATE TABLE item (id int, k int, s text, t text) PARTITION BY LIST (k)' 'CREATE TABLE item1 PARTITION OF item FOR VALUES IN (1)' 'CREATE TABLE item2 PARTITION OF item FOR VALUES IN (2)'
+    for schema in idem work; do
+        sql shop "SELECT $schema.idem_machine_define('m', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"], \"b\": [\"c\"], \"c\": []}}')"
+    done
+    sql shop "SELECT idem.idem_machine_attach('item', 's', 'm'), work.idem_machine_attach('item', 't', 'm')" "INSERT INTO item SELECT i, 1, 'a', 'a' FROM generate_series(1, 3) AS i" \
+        "UPDATE item SET s = 'b', t = 'b'" "UPDATE item SET k = 2" "UPDATE item SET k = 1, s = 'c', t = 'c'"
+    [ "$(sql shop "SELECT DISTINCT k, s, t FROM item")" = '1|c|c' ]
+}
+
 # A stranger who may create a schema gives it the old name of idem's, and puts a function with each of its signatures and views in the place of its tables there.
 make_trap() {
     sql teller 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO public' 'CREATE SEQUENCE idem.stolen' 'GRANT ALL ON SEQUENCE idem.stolen TO public' \

@@ -280,7 +280,7 @@ $$;
 
 -- Rows that an UPDATE moves to another partition. The server deletes such a row and inserts it, and fires the triggers of both one right after the
 -- other. The guard notes the state of a row that it sees deleted, and takes the note when it sees the row inserted. Each note of a transaction at one depth
--- of triggers is written over the one before; a setting has its place. Whatever place somebody else sets: only a note that the same command has written
+-- of triggers is written over the one before; a setting of the installation has its place. Whatever place somebody else sets: only a note that the same command has written
 -- can be taken.
 CREATE TABLE _idem_departures (
     root         oid NOT NULL, -- of the partitioned table; 0: the note was taken
@@ -294,7 +294,7 @@ COMMENT ON TABLE _idem_departures IS 'Internal: the states of rows that are on t
 
 CREATE FUNCTION _idem_note_departure(from_part oid, of_column name, writer xid, deleted_by cid, from_state text) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
-    setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
+    setting CONSTANT text := 'idem_portable.departure_' || _idem_seed(pg_trigger_depth());
     own_age CONSTANT integer := age(pg_current_xact_id()::xid); -- subtransactions are younger
     place   tid := nullif(current_setting(setting, true), '')::tid;
     note    _idem_departures;
@@ -316,22 +316,37 @@ END
 $$;
 
 -- Whether the row was moved, and the state that it had. Its insertion and the note have to be of one command: the note was written after the row. A row
--- moves to another partition only. inserted_by: NULL if the row has been changed since, which hides the command.
+-- moves to another partition only. inserted_by: NULL if it is unknown.
 CREATE FUNCTION _idem_take_departure(to_part oid, of_column name, writer xid, inserted_by cid, OUT is_moved boolean, OUT from_state text)
 LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
-    setting CONSTANT text := 'idem_portable.departure_' || pg_trigger_depth();
+    setting CONSTANT text := 'idem_portable.departure_' || _idem_seed(pg_trigger_depth());
     place   tid := nullif(current_setting(setting, true), '')::tid;
 BEGIN
     UPDATE ONLY _idem_departures d SET root = 0
      WHERE d.ctid = place AND d.xmin = writer AND d.root = pg_partition_root(to_part) AND d.part <> to_part AND d.state_column = of_column
-       AND (inserted_by IS NULL OR d.cmin::text::bigint > inserted_by::text::bigint AND (d.command IS NULL OR d.command = inserted_by))
+       AND d.cmin::text::bigint > inserted_by::text::bigint AND (d.command IS NULL OR d.command = inserted_by)
     RETURNING d.ctid, d.state INTO place, from_state;
     is_moved := FOUND;
     IF is_moved THEN
         PERFORM set_config(setting, place::text, true);
     END IF;
 END
+$$;
+
+-- A row that this transaction has written was changed, in a trigger: _idem_inserted_by.
+CREATE FUNCTION _idem_note_change(writer xid) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    IF age(writer) <= age(pg_current_xact_id()::xid) THEN
+        PERFORM set_config('idem_portable.changed', 'yes', true);
+    END IF;
+END
+$$;
+
+-- The command that inserted a row of this transaction. A lock on it, as a foreign key to the table itself takes, leaves the command where it is. A change
+-- hides it, and cannot be told from a lock: after one in a trigger, the command of a row that is locked is unknown.
+CREATE FUNCTION _idem_inserted_by(creator cid, locker xid) RETURNS cid LANGUAGE sql STABLE INNER AS $$
+    SELECT CASE WHEN locker::text = '0' OR current_setting('idem_portable.changed', true) IS DISTINCT FROM 'yes' THEN creator END
 $$;
 
 -- Whether the column exists and holds states: 42703, 42804. A writer of the table may have made its types, and the guard has the rights of idem's owner:
@@ -446,12 +461,15 @@ BEGIN
     EXCEPTION WHEN datatype_mismatch THEN -- its type was altered since this session prepared
         SELECT r.before, r.after INTO before, after FROM _idem_states_of_row(TG_OP, OLD, NEW, TG_ARGV[1]) AS r;
     END;
+    IF NOT is_new AND pg_trigger_depth() > 1 THEN
+        PERFORM _idem_note_change(OLD.xmin);
+    END IF;
     IF TG_OP = 'DELETE' THEN
         PERFORM _idem_note_departure(TG_RELID, TG_ARGV[1], OLD.xmin, OLD.cmax, before);
         RETURN NULL;
-    ELSIF is_new AND current_setting('idem_portable.departure_' || pg_trigger_depth(), true) <> '' THEN
+    ELSIF is_new AND current_setting('idem_portable.departure_' || _idem_seed(pg_trigger_depth()), true) <> '' THEN
         SELECT NOT d.is_moved, d.from_state INTO is_new, before
-          FROM _idem_take_departure(TG_RELID, TG_ARGV[1], NEW.xmin, CASE WHEN NEW.xmax::text = '0' THEN NEW.cmin END) AS d;
+          FROM _idem_take_departure(TG_RELID, TG_ARGV[1], NEW.xmin, _idem_inserted_by(NEW.cmin, NEW.xmax)) AS d;
     END IF;
     IF NOT is_new AND before IS NOT DISTINCT FROM after THEN
         RETURN NULL;

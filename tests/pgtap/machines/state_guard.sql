@@ -1,6 +1,6 @@
 -- The guard: whatever writes the row, by whatever way, a transition that the machine lacks is ID003.
 \ir ../include/helpers.psql
-SELECT plan(64);
+SELECT plan(69);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS guard CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'guard:');
@@ -189,6 +189,25 @@ COMMIT;
 CREATE TABLE guard.refers (id int, k int, FOREIGN KEY (id, k) REFERENCES guard.p ON UPDATE CASCADE);
 INSERT INTO guard.refers SELECT id, k FROM guard.p WHERE id = 4;
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4, s = 'sent' WHERE id = 4 $$), 'ok', 'moved_row_with_references');
+
+-- Rows that something locks, or changes, before the guard sees them: a foreign key to the table itself, and a trigger.
+CREATE TABLE guard.self (id int, k int, s text, self int, PRIMARY KEY (id, k), FOREIGN KEY (self, k) REFERENCES guard.self) PARTITION BY LIST (k);
+CREATE TABLE guard.self1 PARTITION OF guard.self FOR VALUES IN (1);
+CREATE TABLE guard.self2 PARTITION OF guard.self FOR VALUES IN (2);
+INSERT INTO guard.self SELECT i, 1, 'paid' FROM generate_series(1, 4) AS i;
+SELECT idem_machine_attach('guard.self', 's', 'guard:m');
+CREATE FUNCTION pg_temp.again(to_state text, self int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM guard.self WHERE id = 1;
+    INSERT INTO guard.self VALUES (9, 2, to_state, self);
+END $$;
+SELECT is(pg_temp.state_of($$ SELECT pg_temp.again('paid', NULL) $$), 'ID003', 'deletion_and_insertion_are_no_move');
+SELECT is(pg_temp.state_of($$ SELECT pg_temp.again('paid', 9) $$), 'ID003', 'neither_of_a_row_that_is_locked');
+SELECT is(pg_temp.state_of($$ UPDATE guard.self SET k = 2, self = id, s = 'sent' WHERE id = 2 $$), 'ok', 'locked_row_moves_by_a_transition');
+SELECT is(pg_temp.state_of($$ UPDATE guard.self SET k = 2, self = id, s = 'new' WHERE id = 3 $$), 'ID003', 'and_by_no_other');
+CREATE FUNCTION guard.change_again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE guard.self SET self = NULL WHERE id = NEW.id; RETURN NULL; END $$;
+CREATE TRIGGER a_change AFTER INSERT ON guard.self FOR EACH ROW EXECUTE FUNCTION guard.change_again();
+SELECT is(pg_temp.state_of($$ SELECT pg_temp.again('paid', NULL) $$), 'ID003', 'neither_of_a_row_that_a_trigger_changes');
 
 -- What was detached is free.
 SELECT idem_machine_detach('guard.p', 's');
