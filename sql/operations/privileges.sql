@@ -105,8 +105,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
-    -- Two calls at once would change the same row of a catalog.
-    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', 0));
+    -- Two calls at once would change the same row of a catalog. Another installation's would not.
+    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', home::oid::bigint));
     IF NOT has_schema_privilege(role, home, 'USAGE') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', home, role);
     END IF;
@@ -133,8 +133,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
-    -- Two calls at once would change the same row of a catalog.
-    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', 0));
+    -- Two calls at once would change the same row of a catalog. Another installation's would not.
+    PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', home::oid::bigint));
     FOR member IN EXECUTE
         format('SELECT * FROM %s.idem_members() WHERE owner <> $1 AND (EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = $1)'
                ' OR kind = ''TABLE'' AND EXISTS (SELECT FROM pg_attribute, aclexplode(attacl) WHERE attrelid = objid AND grantee = $1))', home)

@@ -231,11 +231,12 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
         "SELECT count(*) FROM idem.idem_claim_many(ARRAY(SELECT 'many ' || n FROM generate_series(1, 60) n))" \
         "SELECT work.idem_try_claim('k'), work.idem_lock('l') IS NOT NULL" "SET lock_timeout = '2 s'" "SELECT work.idem_publish('t', '1', key => 'm') IS NOT NULL" COMMIT >/dev/null
     # The locks of one session, as another sees them.
-    sql shop BEGIN "SELECT idem.idem_claim('k2'), idem.idem_serialize('q'), idem.idem_lock('l2'), idem.idem_publish('t', '1', key => 'm2')" \
+    sql shop BEGIN "SELECT idem.idem_grant('teller'), idem.idem_claim('k2'), idem.idem_serialize('q'), idem.idem_lock('l2'), idem.idem_publish('t', '1', key => 'm2')" \
         "SELECT id FROM idem.idem_outbox_take('t')" "SELECT 'held'" "SELECT pg_sleep(60)" >"$BATS_TEST_TMPDIR/held" 3>&- &
     local session=$!
     until grep -q held "$BATS_TEST_TMPDIR/held"; do sleep 0.05; done
     [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT idem.idem_try_claim('k2')")" = in_flight ]
+    sql shop "SET lock_timeout = '2 s'" "SELECT work.idem_grant('teller'), work.idem_revoke('teller')" >/dev/null
     [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT work.idem_try_claim('k2'), work.idem_serialize('q'), work.idem_lock('l2') IS NOT NULL, work.idem_publish('t', '1', key => 'm2') IS NOT NULL")" = 'acquired|t|t|t' ]
     [ "$(sql shop "SET lock_timeout = '2 s'" "SELECT count(*) FROM work.idem_outbox_take('t')")" = 2 ]
     kill "$session"
