@@ -93,3 +93,29 @@ SQL
     [ "$(grep -c 'guard.* does not exist' "$BATS_TEST_TMPDIR/answers")" = 0 ]
     [ "$(stolen)" = 'f|t' ]
 }
+
+# Reading rows names the table. Its owner, or that of its schema, can put a view in its place at any time.
+@test "idem_machine_define reads rows of tables alone whose owners its caller trusts" {
+    local initial="SELECT idem.idem_machine_define('lost', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')" fewer="SELECT idem.idem_machine_define('lost', '{\"initial\": [\"a\"], \"transitions\": {\"a\": []}}')"
+    local guard="FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard('lost', 's', 'no log', 'valid')"
+    sql postgres 'CREATE ROLE clerk' 'GRANT clerk TO shop' 'CREATE SCHEMA desk AUTHORIZATION clerk' 'CREATE TABLE desk.item (s text)' 'ALTER TABLE desk.item OWNER TO clerk'
+    sql shop "SELECT idem.idem_grant('clerk')" "$initial" 'CREATE SCHEMA shop' 'GRANT ALL ON SCHEMA shop TO mallory' 'CREATE TABLE shop.item (s text)' "CREATE TRIGGER g AFTER INSERT OR UPDATE ON shop.item $guard" \
+        'SET ROLE clerk' "CREATE TRIGGER g AFTER INSERT OR UPDATE ON desk.item $guard"
+    [ -z "$(sql shop "$fewer" "$initial")" ]
+    sql postgres 'REVOKE clerk FROM shop' 'GRANT USAGE ON SCHEMA desk TO shop' 'GRANT ALL ON desk.item TO shop'
+    refused shop 'Table "item" belongs to role "clerk"'
+    sql postgres 'ALTER TABLE desk.item OWNER TO shop'
+    refused shop 'Schema "desk" belongs to role "clerk"'
+    refused postgres 'belongs to role'
+    sql postgres 'DROP SCHEMA desk CASCADE' 'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA idem FROM clerk' 'DROP OWNED BY clerk' 'DROP ROLE clerk' 'DROP TABLE IF EXISTS shop.item'
+    sql mallory 'CREATE SCHEMA mal' 'CREATE TABLE mal.item (s text)' "CREATE TRIGGER g AFTER INSERT OR UPDATE ON mal.item $guard" 'GRANT ALL ON SCHEMA mal TO public' 'GRANT ALL ON mal.item TO public'
+    refused shop 'Table "item" belongs to role "mallory"'
+    sql mallory 'DROP SCHEMA mal CASCADE'
+    sql shop "$fewer"
+}
+
+# refused ROLE DETAIL: 42501 for $fewer.
+refused() {
+    run sql "$1" '\set VERBOSITY verbose' "$fewer"
+    [[ $output == *'ERROR:  42501: cannot look at the rows of table'*"$2"*'HINT:'* ]] || { echo "$output" && false; }
+}

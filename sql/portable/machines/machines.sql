@@ -948,12 +948,25 @@ CREATE FUNCTION _idem_code_of_others(target oid) RETURNS regprocedure LANGUAGE s
      WHERE NOT r.rolsuper AND r.rolname <> current_user LIMIT 1
 $$;
 
+-- Whose code the caller would run who reads rows of the table, other than roles that the caller trusts: superusers, and roles whose privileges the caller has.
+-- The owner of the table, of a partition or of their schemas can put another relation in the place of the name. NULL: nobody's.
+CREATE FUNCTION _idem_untrusted_owner(target oid) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT format('%s "%s" belongs to role "%s".', o.kind, o.name, r.rolname)
+      FROM _idem_parts(target) AS p JOIN pg_class c ON c.oid = p.part JOIN pg_namespace n ON n.oid = c.relnamespace
+           CROSS JOIN LATERAL (VALUES ('Table', c.relname, c.relowner), ('Schema', n.nspname, n.nspowner)) AS o (kind, name, owner)
+           JOIN pg_roles r ON r.oid = CASE WHEN o.owner = 'pg_database_owner'::regrole THEN (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
+                                           ELSE o.owner END
+     WHERE NOT r.rolsuper AND r.rolname <> current_user
+       AND NOT (pg_has_role(r.oid, 'USAGE') AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = current_user)) LIMIT 1
+$$;
+
 -- Whether the table has rows in states that the new definition lacks. Runs as the caller, who needs privileges on the table if the machine loses states.
 CREATE FUNCTION _idem_check_attached(target regclass, of_column name, is_valid boolean, machine text, states text[], loses_states boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     looks CONSTANT boolean := is_valid AND loses_states;
     entry pg_class;
+    owner text;
     code  regprocedure;
 BEGIN
     SELECT * INTO entry FROM pg_class c WHERE c.oid = target;
@@ -984,6 +997,12 @@ BEGIN
             RAISE insufficient_privilege USING MESSAGE = format('permission denied for table %s', entry.relname),
                 DETAIL = format('State machine "%s" is attached to column "%s" and loses states; its rows have to be read.', machine, of_column),
                 HINT = 'Call the function as the owner of the table, or as a role with the privileges SELECT and UPDATE on it.';
+        END IF;
+        owner := _idem_untrusted_owner(target);
+        IF owner IS NOT NULL THEN
+            RAISE insufficient_privilege USING MESSAGE = format('cannot look at the rows of table "%s" as role "%s"', entry.relname, current_user),
+                DETAIL = owner || ' Code of this role could run.',
+                HINT = 'Call idem_machine_define as a role that has the privileges of that role and is no superuser, or let the owner of the table detach the state machine first.';
         END IF;
         code := _idem_code_of_others(target);
         IF code IS NOT NULL THEN
