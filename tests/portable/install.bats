@@ -315,10 +315,39 @@ make_calls() {
     [ "$(grep -c 'ERROR:  the schema of idem' "$BATS_TEST_TMPDIR/calls")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" ]
     run sql shop "INSERT INTO item VALUES (1, 'a')"
     [[ $output == *'the schema of idem was renamed or has another owner'*'run idem--portable.sql with the new name'* ]]
+    for call in "idem_grant('teller')" "idem_revoke('teller')" 'idem_set_privileges()' 'idem_unintended_privileges()' 'idem_members()'; do
+        run sql shop "SELECT moved.$call"
+        [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+    done
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
     install moved
     [ "$(sql teller "SELECT moved.idem_claim('k')" "SELECT moved.idem_claim('new')")" = $'f\nt' ]
     sql shop "INSERT INTO item VALUES (1, 'a')"
     [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
+}
+
+# As docs/portable.md has it. One transaction leaves no moment at which a stranger could give the old name to another schema.
+@test "the schema is renamed in the transaction that runs the file again, and nothing calls a stranger's schema of the old name" {
+    sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
+    install
+    sql shop "SELECT idem.idem_grant('teller', operator => true)" 'CREATE TABLE item (id int PRIMARY KEY, s text)' 'GRANT ALL ON item TO teller' \
+        "SELECT idem.idem_machine_define('m', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"], \"b\": []}}')" "SELECT idem.idem_machine_attach('item', 's', 'm'), idem.optimistic_enable('item')"
+    use() {
+        printf '%s;\n' "SELECT $1.idem_claim('k') IS NULL, $1.idem_lock('l') IS NULL, $1.idem_hit('h') IS NULL, $1.idem_http_key('\"x\"') IS NULL, $1.idem_fingerprint('{}') IS NULL" \
+            "SELECT outcome IS NULL FROM $1.idem_transition('item', '{\"id\": 1}', NULL, 'b')" "SELECT outcome IS NULL FROM $1.idem_execute('e', 'SELECT 1 AS one')" \
+            "SELECT count(*) IS NULL FROM $1.unique_insert('item', '{\"id\": 2, \"s\": \"a\"}')" "SELECT $1.idem_machine_define('n', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')" "CALL $1.idem_sweep()"
+    }
+    psql -XAtq -U teller -f <(use idem; echo "\\! touch $BATS_TEST_TMPDIR/used; until [ -e $BATS_TEST_TMPDIR/renamed ]; do sleep 0.05; done"; use moved) >"$BATS_TEST_TMPDIR/answers" 2>&1 3>&- &
+    local session=$!
+    until [ -e "$BATS_TEST_TMPDIR/used" ]; do sleep 0.05; done
+    psql -XAtq -U shop --set=ON_ERROR_STOP=1 -1 -c 'ALTER SCHEMA idem RENAME TO moved' -c "SET LOCAL idem.schema = 'moved'" -f "$root/build/idem--portable.sql"
+    make_trap
+    touch "$BATS_TEST_TMPDIR/renamed"
+    wait "$session"
+    sql shop "SELECT moved.idem_revoke('teller'), moved.idem_grant('teller')" "SELECT count(*) FROM moved.idem_health()" >/dev/null
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
+    cat "$BATS_TEST_TMPDIR/answers"
+    [ "$(grep -c 'ERROR\|trapped' "$BATS_TEST_TMPDIR/answers")" = 0 ]
 }
 
 @test "a caller's names in pg_temp do not run with the owner's rights" {
