@@ -190,7 +190,7 @@ class Edition:
         elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()'): # for what each installation makes anew
             yield 'function', statement
         else:
-            yield 'function' if ' IF NOT EXISTS ' in statement else 'once', statement
+            yield 'once', statement
             if is_own and statement.startswith('CREATE TYPE '):
                 yield 'once', f"COMMENT ON TYPE {statement.split()[2]} IS '{INTERNAL}'"
 
@@ -275,7 +275,7 @@ def define(function, rest):
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {attributes}{dollar}{with_escapes(body)}'
 
 
-MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) (?:IF NOT EXISTS )?{NAME}')
+MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
 
 
 def made_by(edition):
