@@ -29,7 +29,7 @@ sub detail_of
 $node->safe_psql('postgres', q{CREATE DATABASE odd});
 $node->safe_psql('odd', q{CREATE SCHEMA "Odd, %s; --"; CREATE EXTENSION idem SCHEMA "Odd, %s; --"});
 is( $node->safe_psql('odd', q{SELECT count(*), string_agg(check_name, ',') FILTER (WHERE level <> 'ok') FROM "Odd, %s; --".idem_health()}),
-    '20|preload', 'all is well in a schema with an odd name, except that the library is not preloaded');
+    '21|preload', 'all is well in a schema with an odd name, except that the library is not preloaded');
 is($node->safe_psql('odd', q{SELECT count(*) FROM "Odd, %s; --".idem_stats}), '0', 'where the view works, too');
 
 # --- A library that is older than the SQL: its functions are missing ------------------------------------------------------
