@@ -1,11 +1,9 @@
 # The script of the portable edition is one statement: whatever sends it to a server installs it, as a whole, and again.
 
+load common
+
 setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export root
-    bindir=$("${PG_CONFIG:-pg_config}" --bindir)
-    export PATH=$bindir:$PATH PGOPTIONS='-c client_min_messages=warning'
-    make --silent --directory="$root" portable
+    build_portable
     psql -Xqc 'CREATE ROLE shop LOGIN'
 }
 

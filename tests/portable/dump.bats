@@ -1,12 +1,11 @@
 # Dumps of the portable edition, which is in no extension: they restore strictly, in one transaction, and pg_upgrade takes the edition along. On the cluster
 # of the environment; servers that pg_upgrade works on are inside of its directory, and go with it.
 
+load common
+
 setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export root
-    bindir=$("${PG_CONFIG:-pg_config}" --bindir)
-    export bindir PATH=$bindir:$PATH PGOPTIONS='-c client_min_messages=warning' dump=$BATS_FILE_TMPDIR/dump
-    make --silent --directory="$root" portable
+    build_portable
+    export dump=$BATS_FILE_TMPDIR/dump
     roles
     createdb --template=template0 --owner=shop dump_source
     fill dump_source
@@ -24,14 +23,6 @@ setup() { export PGDATABASE=dump_$BATS_TEST_NUMBER; }
 teardown() { PGDATABASE=postgres dropdb --if-exists --force "dump_$BATS_TEST_NUMBER"; }
 
 roles() { psql -Xqc 'CREATE ROLE shop LOGIN' -c 'CREATE ROLE teller LOGIN'; }
-
-# sql ROLE STATEMENT ...
-sql() {
-    local role=$1 statements=() statement
-    shift
-    for statement in "$@"; do statements+=(-c "$statement"); done
-    psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
-}
 
 install() { psql -XAtq -U shop --file="$root/build/idem--portable.sql"; }
 

@@ -1,11 +1,9 @@
 # Installing the portable edition and taking it away, and moving data between the editions. On the cluster of the environment; each test has databases of its own.
 
+load common
+
 setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export root
-    bindir=$("${PG_CONFIG:-pg_config}" --bindir)
-    export PATH=$bindir:$PATH PGOPTIONS='-c client_min_messages=warning'
-    make --silent --directory="$root" portable
+    build_portable
     psql -Xqc 'CREATE ROLE shop LOGIN' -c 'CREATE ROLE teller LOGIN'
 }
 
@@ -17,14 +15,6 @@ setup() {
 }
 
 teardown() { PGDATABASE=postgres psql -Xqc "DROP DATABASE IF EXISTS install_$BATS_TEST_NUMBER WITH (FORCE)" -c "DROP DATABASE IF EXISTS other_$BATS_TEST_NUMBER WITH (FORCE)"; }
-
-# sql ROLE STATEMENT ...
-sql() {
-    local role=$1 statements=() statement
-    shift
-    for statement in "$@"; do statements+=(-c "$statement"); done
-    psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
-}
 
 # run_script FILE [SCHEMA [ROLE]]
 run_script() { psql -XAtq -U "${3:-shop}" --set=ON_ERROR_STOP=1 ${2:+--command="SET idem.schema = '$2'"} --file="$root/build/$1"; }

@@ -1,11 +1,9 @@
 # The functions that run with the rights of idem's owner: what of a caller's reaches them, and that no code of the caller's runs in them.
 
+load common
+
 setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export root
-    bindir=$("${PG_CONFIG:-pg_config}" --bindir)
-    export PATH=$bindir:$PATH PGOPTIONS='-c client_min_messages=warning'
-    make --silent --directory="$root" portable
+    build_portable
     psql -Xqc 'CREATE ROLE shop LOGIN' -c 'CREATE ROLE mallory LOGIN' -c 'CREATE DATABASE rights OWNER shop TEMPLATE template0' -c 'GRANT CREATE ON DATABASE rights TO mallory'
     export PGDATABASE=rights
     psql -Xq -U shop --file="$root/build/idem--portable.sql"
@@ -16,13 +14,6 @@ setup_file() {
 }
 
 teardown_file() { PGDATABASE=postgres psql -Xqc 'DROP DATABASE rights WITH (FORCE)' -c 'DROP ROLE shop' -c 'DROP ROLE mallory'; }
-
-sql() {
-    local role=$1 statements=() statement
-    shift
-    for statement in "$@"; do statements+=(-c "$statement"); done
-    psql -XAtq -U "$role" --set=ON_ERROR_STOP=1 "${statements[@]}"
-}
 
 @test "the list of functions with the owner's rights is complete" {
     diff <(sed -n '/^#/d; s/ | .*//p' "$root/tests/portable/definers") \
