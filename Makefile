@@ -5,19 +5,20 @@ export PG_CONFIG
 
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
 
-# In the order in which CREATE EXTENSION runs them.
-SQL_FILES   = $(addsuffix .sql,$(addprefix sql/, \
-                storage/definitions storage/high_water rings/rings scopes/scopes statistics/statistics ids/ids \
-                keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
-                rows/rows machines/machines http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
-                operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/privileges))
+# The SQL in the order of the installation. Most files are of both editions; those that are below sql/portable alone are of the portable edition.
+PORTABLE_FILES = $(addsuffix .sql,$(addprefix sql/, \
+    storage/definitions storage/high_water storage/distribution rings/rings scopes/scopes statistics/statistics ids/ids \
+    keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
+    $(addprefix rows/, target row_object unique_key row_statement compare_and_set version_guard optimistic conditional_update conditional_adjust \
+                       row_lock pessimistic insert_once new_key unique_insert equal_hash guarded_insert rows) \
+    $(addprefix machines/, machine_definition machine state_drawing moved_rows transition_log state_guard state_column machine_attach \
+                           machine_define transition machines) \
+    http/http outbox/inbox outbox/outbox requests/requests requests/webhooks requests/rates \
+    operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/citus operations/privileges))
+SQL_FILES := $(wildcard $(PORTABLE_FILES))
 
 PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
                    lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site dashboard release-check help
-
-# The portable edition has two files more than the extension.
-PORTABLE_FILES = $(patsubst sql/rings/rings.sql,sql/storage/distribution.sql sql/rings/rings.sql, \
-                   $(patsubst sql/operations/privileges.sql,sql/operations/citus.sql sql/operations/privileges.sql,$(SQL_FILES)))
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.

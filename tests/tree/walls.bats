@@ -23,3 +23,9 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
     run grep --line-number --recursive --extended-regexp '\bpg_advisory_lock(_shared)?\(' sql/portable
     [ "$status" -eq 1 ] || { echo "$output"; false; }
 }
+
+@test "the Makefile lists each file of sql/, and no other" {
+    run diff <(make --dry-run portable | grep --only-matching 'sql/[a-z_]*/[a-z_]*\.sql' | sort --unique) \
+        <(printf '%s\n' sql/*/*.sql sql/portable/*/*.sql | grep --invert-match '^sql/portable/[a-z]*\.sql$' | sed 's|^sql/portable/|sql/|' | sort --unique)
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+}
