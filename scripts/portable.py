@@ -1,23 +1,16 @@
 #!/usr/bin/python3
-"""Makes the portable edition from the SQL of the C edition.
+"""
+Makes the portable edition from the SQL of the C edition: portable.py --install | --uninstall | --tle VERSION FILE...
 
-    portable.py VERSION FILE...              prints idem--portable.sql: the files are those of sql/, in the order of the installation; those that are below
-                                             sql/portable alone are named as if they were there
-    portable.py --uninstall VERSION FILE...  prints the script that takes it away
-    portable.py --tle VERSION FILE...        prints the script that registers it as an extension with pg_tle
-    portable.py --missing VERSION FILE...    prints the functions that have no body yet
+The files are those of sql/ in the order of the installation. Their statements are taken as they are, except for what the file below sql/portable says:
+`CREATE FUNCTION name LANGUAGE ...`, without arguments, is the body of a function; `CREATE VIEW` is another definition (@shared@ in it: the C edition's);
+`OMIT name` leaves an object out, with all that belongs to it. Other statements there are the portable edition's own, and come before the file's functions.
+Every name of an object gets the schema, and every function is pinned to a search_path without it. Words before a function's body change that:
 
-Types, tables, views, signatures and comments are those of the files. Bodies are in the files of the same names below sql/portable:
-
-    CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$ ... $$;   the body of a function of the C edition
-    CREATE FUNCTION _idem_policy(scope text) ...;                                a function that the portable edition alone has
-    CREATE VIEW idem_replicated_tables ...;                                      what the view is here; @shared@ in it: what it is in the C edition
-    OMIT idem_ring_create;                                                       what it does not have, with its comments and triggers
-
-A file's own statements come before the first function of the file of the same name in sql/. Each function is pinned to the search_path of the
-installation, but for those that say UNPINNED, and helpers in SQL (`_idem_...`) without PINNED, which only pinned functions may call. Helpers in PL/pgSQL are pinned, too:
-the types of their variables are looked up once in a session, and a caller with a search_path of its own could be the one who does it first. Those that say INNER
-are not: functions that run with the owner's rights call them, and nobody else may. A pinned function costs several microseconds more a call.
+    UNPINNED   it has the caller's search_path. Helpers in SQL (`_idem_...`), which only pinned functions call, do without this word, and PINNED pins them.
+    INNER      it is not pinned, which saves microseconds a call. Only functions with the owner's rights call it, and nobody else may.
+    ENTRY      it checks first whose schema it calls functions in, as those with the owner's rights do.
+    BOUND      it keeps BEGIN ATOMIC, and so calls the same functions after ALTER SCHEMA RENAME.
 """
 
 import os
@@ -79,6 +72,14 @@ def types_of(arguments):
     return ', '.join(types)
 
 
+def read(file):
+    """The text of a file; of one that is not there, nothing."""
+    if not os.path.exists(file):
+        return ''
+    with open(file, encoding='utf-8') as source:
+        return source.read()
+
+
 class Function:
     """CREATE FUNCTION or PROCEDURE, taken apart."""
 
@@ -113,23 +114,20 @@ class Edition:
     """The statements of the portable edition, in order."""
 
     def __init__(self, files):
-        self.omitted, self.bodies, self.views, self.parts, self.dumped = set(), {}, {}, [], ['idem_outbox_leases', 'idem_ids']
-        self.inner = []
+        self.omitted, self.bodies, self.views, self.parts, self.inner = set(), {}, {}, [], []
+        self.dumped = ['idem_outbox_leases', 'idem_ids']
         for file in files:
             own = file.replace('sql/', 'sql/portable/', 1)
-            helpers = self.read_own(own) if os.path.exists(own) else []
-            shared = []
-            if os.path.exists(file):
-                with open(file, encoding='utf-8') as source:
-                    shared = [(statement, False) for statement in statements(source.read())]
+            if not os.path.exists(file) and not os.path.exists(own):
+                raise SystemExit(f'portable.py: there is neither {file} nor {own}')
+            helpers = self.read_own(own)
+            shared = [(statement, False) for statement in statements(read(file))]
             first = next((place for place, (statement, _) in enumerate(shared) if is_function(statement)), len(shared))
             self.parts.append(shared[:first] + helpers + shared[first:])
 
     def read_own(self, file):
         helpers = []
-        with open(file, encoding='utf-8') as source:
-            own = statements(source.read())
-        for statement in own:
+        for statement in statements(read(file)):
             if statement.startswith('OMIT '):
                 self.omitted.add(re.sub(r'\s+', ' ', statement.removeprefix('OMIT ')))
             elif is_function(statement) and Function(statement).arguments is None:
@@ -144,18 +142,13 @@ class Edition:
         return helpers
 
     def is_omitted(self, statement):
+        """Whether its head has the name of an object that is omitted, or the signature of a function."""
         if is_function(statement):
             function = Function(statement)
-            return bool({function.name, f'{function.name}({function.types})'} & self.omitted)
-        named = re.match(rf'(?:CREATE (?:TABLE|VIEW|TYPE|SEQUENCE|ACCESS METHOD|OPERATOR CLASS|TRIGGER)|COMMENT ON [A-Z ]+?|ALTER TABLE|'
-                         rf'SELECT pg_catalog.pg_extension_config_dump\(\'|SELECT|INSERT INTO) ?{NAME}', statement)
-        name = named['name'] if named else None
-        signature = re.match(r'COMMENT ON (?:FUNCTION|PROCEDURE) ([a-z_0-9]+\([^)]*\))', statement)
-        target = re.search(r' ON ([a-z_0-9]+)', statement)
-        trigger = re.search(r'EXECUTE FUNCTION ([a-z_0-9]+)\(', statement) or re.search(r'ENABLE ALWAYS TRIGGER ([a-z_0-9]+)', statement)
-        return (name in self.omitted or bool(signature) and signature[1] in self.omitted
-                or bool(trigger) and trigger[1] in self.omitted
-                or statement.startswith(('CREATE INDEX', 'CREATE TRIGGER')) and bool(target) and target[1] in self.omitted)
+            head = f'{function.name} {function.name}({function.types})'
+        else:
+            head = re.split(r"\sIS\s+'", statement)[0]
+        return any(re.search(rf'(?<!\w){re.escape(name)}(?!\w)', head) for name in self.omitted)
 
     def lines(self):
         """The statements as (kind, text); kind: function, view, comment or once (what is made by the first installation alone)."""
@@ -168,7 +161,7 @@ class Edition:
                     self.dumped.append(dumped['name'])
                     yield 'dumped', statement
                 else:
-                    yield from self.translated(statement, is_own)
+                    yield from map(without_extension, self.translated(statement, is_own))
 
     def translated(self, statement, is_own):
         if is_function(statement):
@@ -178,7 +171,7 @@ class Edition:
                 attributes = function.attributes() if function.is_in_c() else re.match(r'(RETURNS .*?)LANGUAGE', function.rest, re.S)[1].strip()
                 yield 'function', define(function, f'{attributes} {body.rest}')
             elif function.is_in_c():
-                self.missing(function)
+                raise SystemExit(f'portable.py: {function.name}({function.types}) has no body in sql/portable')
             else:
                 yield 'function', define(function, function.rest)
         elif statement.startswith('CREATE VIEW '):
@@ -194,22 +187,18 @@ class Edition:
             if is_own and statement.startswith('CREATE TYPE '):
                 yield 'once', f"COMMENT ON TYPE {statement.split()[2]} IS '{INTERNAL}'"
 
-    missed = None
 
-    def missing(self, function):
-        if self.missed is None:
-            raise SystemExit(f'portable.py: {function.name}({function.types}) has no body in sql/portable')
-        self.missed.append(f'{function.name}({function.types})')
+# How the C edition finds its schema, which may be renamed. It cannot call a function for that, as the function is in that schema.
+HOME = "(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem')"
 
 
-# How the C edition finds itself in its own catalog, and what the portable edition has instead.
-FOUND_OTHERWISE = [
-    (r"\(SELECT extnamespace FROM pg_extension WHERE extname = 'idem'\)", "'@extschema@'::regnamespace"),
-    (r"\(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'\)", "'@extschema@'::regnamespace"),
-    (r"\(SELECT extversion FROM pg_extension WHERE extname = 'idem'\)", "'@version@'"),
-    (r"CASE -- Helpers of the portable edition", r"CASE WHEN proname = ANY ('@inner@'::text[]) THEN 'owner' -- Helpers of the portable edition"),
-    (r"WITH members AS \(\s*SELECT d\.classid.*?WHERE e\.extname = 'idem'\)", "WITH members AS (SELECT classid, objid, is_new FROM _idem_objects())"),
-]
+def without_extension(made):
+    """A statement of Edition.lines: the portable edition is no extension."""
+    kind, statement = made
+    statement = statement.replace(HOME, "'@extschema@'::regnamespace")
+    if "extname = 'idem'" in statement:
+        raise SystemExit(f"portable.py: only {HOME} can be translated: {statement.split('(')[0]}")
+    return kind, statement
 
 
 LITERALS = re.compile(r"""--[^\n]*|"[^"]*"|\b[Ee]'(?:[^'\\]|\\.|'')*'(?:\s*\n\s*'(?:[^'\\]|\\.|'')*')*|(?P<plain>'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*)""")
@@ -255,8 +244,6 @@ def checked(rest, check='@home@'):
 
 def define(function, rest):
     """A function with a body that every supported server takes."""
-    for pattern, replacement in FOUND_OTHERWISE:
-        rest = re.sub(pattern, replacement, rest, flags=re.S)
     is_bound = ' BOUND' in rest # to what it calls: it calls the same after ALTER SCHEMA RENAME
     atomic = re.search(r'BEGIN ATOMIC(.*)\nEND$', rest + '\n', re.S) or re.search(r'BEGIN ATOMIC(.*?)\s*(?:\nEND)?\Z', rest, re.S)
     if atomic and not is_bound:
@@ -344,8 +331,7 @@ def filled(text, version, edition):
 
 def read_script(name):
     """A script that the statements are put into, without its comments but those at its head."""
-    with open(f'sql/portable/{name}', encoding='utf-8') as source:
-        head, do, body = source.read().partition('DO $')
+    head, do, body = read(f'sql/portable/{name}').partition('DO $')
     return head + do + '\n'.join(line.strip() for line in body.split('\n') if not line.strip().startswith('--'))
 
 
@@ -387,16 +373,8 @@ def uninstall(version, edition):
 
 
 def main():
-    mode = sys.argv.pop(1) if sys.argv[1].startswith('--') else '--install'
-    version, files = sys.argv[1], sys.argv[2:]
-    edition = Edition(files)
-    if mode == '--missing':
-        edition.missed = []
-    if mode == '--missing':
-        list(edition.lines())
-        print('\n'.join(edition.missed))
-    else:
-        print({'--install': install, '--uninstall': uninstall, '--tle': tle}[mode](version, edition), end='')
+    make = {'--install': install, '--uninstall': uninstall, '--tle': tle}[sys.argv[1]]
+    print(make(sys.argv[2], Edition(sys.argv[3:])), end='')
 
 
 main()

@@ -12,9 +12,9 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     most_expired CONSTANT bigint := 10000;
     most_pages CONSTANT bigint := 10000; -- of each table of keys; larger tables are sampled
-    library   record;
-    installed text := (SELECT extversion FROM pg_extension WHERE extname = 'idem');
     home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    installed text;
+    library   record;
     space     text;
     shared    bigint;
     topic     text;
@@ -26,6 +26,7 @@ DECLARE
     members   oid[];
 BEGIN
     -- The library and the SQL
+    EXECUTE format('SELECT version FROM %s.idem_version()', home) INTO installed;
     BEGIN
         EXECUTE format('SELECT * FROM %s.idem_health_library()', home) INTO library;
     EXCEPTION WHEN undefined_function OR undefined_file THEN

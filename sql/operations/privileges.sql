@@ -1,24 +1,33 @@
 -- Which roles may use which objects. Nothing that touches idem's tables is for PUBLIC; applications and operators have separate grants.
 
+CREATE FUNCTION idem_objects(OUT classid regclass, OUT objid oid, OUT is_new boolean, OUT is_inner boolean)
+RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE ROWS 150
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT d.classid, d.objid, d.xmin = e.xmin, false
+      FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+     WHERE e.extname = 'idem'
+$$;
+COMMENT ON FUNCTION idem_objects() IS
+'Internal, for idem_members: each object of the extension. is_new: it was created by the installation or by the last update. is_inner: a helper of the portable edition that only functions with the owner''s rights call.';
+
 -- The only list of audiences. A function that it does not name is for applications, a relation that it does not name is for the owner alone.
 -- From PostgreSQL 17 on, the types of rows and arrays are members, too; they have no privileges of their own.
 CREATE FUNCTION idem_members(OUT objid oid, OUT kind text, OUT name text, OUT audience text, OUT privilege text, OUT owner oid, OUT acl aclitem[],
                              OUT is_new boolean)
 RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE ROWS 150
-SET search_path = pg_catalog, pg_temp AS $$
-    WITH members AS (
-        SELECT d.classid, d.objid, d.xmin = e.xmin AS is_new
-          FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
-         WHERE e.extname = 'idem')
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH members AS (SELECT * FROM idem_objects())
     SELECT objid, 'ROUTINE', objid::regprocedure::text,
-           CASE -- Helpers of the portable edition run with their callers' rights.
+           CASE WHEN is_inner THEN 'owner'
+                -- Other helpers of the portable edition run with their callers' rights.
                 WHEN proname LIKE '\_idem\_%' AND NOT prosecdef THEN 'public'
                 WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                                  'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
                                  'idem_http_key', 'idem_version') THEN 'public'
                 -- Guards are created on the callers' own tables.
                 WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
-                  OR proname IN ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
+                  OR proname IN ('idem_objects', 'idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
                                  'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
                 WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', '_idem_machine_store',
                                  'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
@@ -42,8 +51,8 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT objid, 'TYPE', objid::regtype::text, 'public', 'USAGE', typowner, coalesce(typacl, acldefault('T', typowner)), is_new
       FROM members JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid
      WHERE typelem = 0 -- no array
-       AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c')
-$$;
+       AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c');
+END;
 COMMENT ON FUNCTION idem_members() IS
 'Internal: each object of the extension that has privileges, and the audience of its privilege (EXECUTE, SELECT or USAGE). public: every role; application and operator: roles with idem_grant; named: roles that a GRANT names; owner: no other role. is_new: the object was created by the installation or by the last update.';
 
@@ -51,7 +60,7 @@ CREATE FUNCTION idem_set_privileges()
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     member record;
 BEGIN
     FOR member IN EXECUTE
@@ -96,7 +105,7 @@ CREATE FUNCTION idem_grant(role regrole, operator boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     member record;
 BEGIN
     IF role IS NULL THEN
@@ -124,7 +133,7 @@ CREATE FUNCTION idem_revoke(role regrole)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'idem');
+    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     member record;
 BEGIN
     IF role IS NULL THEN

@@ -354,7 +354,7 @@ note(sprintf '%d s', time - $started);
 # --- Nothing is left out ----------------------------------------------------------------------------------------------------
 
 # Called by what is called above.
-my %called = map { $_ => 1 } qw(idem_definitions_changed idem_filter_handler idem_health_library idem_members idem_ring_adopt idem_ring_check idem_ring_filters
+my %called = map { $_ => 1 } qw(idem_definitions_changed idem_filter_handler idem_health_library idem_members idem_objects idem_ring_adopt idem_ring_check idem_ring_filters
     idem_ring_row_arrived idem_ring_windows
     idem_outbox_dead_letters idem_ring_rebuild_filter idem_set_privileges idem_state_guard idem_stats_counters idem_sweep_status idem_unintended_privileges idem_version_guard);
 my @functions = split /\n/, $node->safe_psql('postgres', q{

@@ -231,7 +231,7 @@ calls_of('*', 'version of the library' => q{SELECT (version IS NOT NULL)::text F
 calls_of('*', 'health' => q{SELECT (count(*) FILTER (WHERE check_name IN ('version', 'tables')))::text FROM idem_health()});
 
 # Called by a CALL of its own, by other functions, and by the events that fire them.
-my @called_elsewhere = qw(idem_filter_handler idem_ring_adopt idem_ring_check idem_ring_filters idem_ring_row_arrived idem_ring_windows idem_sweep idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
+my @called_elsewhere = qw(idem_filter_handler idem_ring_adopt idem_ring_check idem_ring_filters idem_ring_row_arrived idem_ring_windows idem_sweep idem_objects idem_members idem_set_privileges idem_unintended_privileges idem_definitions_changed idem_state_guard idem_version_guard);
 
 # The extension in a schema of its own, data of every kind, and the calls in the schema "battery".
 sub install_calls

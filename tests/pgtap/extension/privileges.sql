@@ -87,6 +87,7 @@ INSERT INTO matrix VALUES
     ('idem_outbox_dead_letters', 'operator', 'idem_dead_letters'),
     ('idem_stats_counters',    'user',     'idem_stats'),
     ('idem_health_library',    'nobody',   'idem_health_library()'),
+    ('idem_objects',           'nobody',   'idem_objects()'),
     ('idem_members',           'nobody',   'idem_members()'),
     ('idem_set_privileges',    'nobody',   'idem_set_privileges()'),
     ('idem_unintended_privileges', 'nobody', 'idem_unintended_privileges()'),
