@@ -223,13 +223,11 @@ HINT = 'After a renaming, run idem--portable.sql with the new name in idem.schem
 END IF;"""
 
 
-# What the owner alone may call. The owner's rights are the caller's there, or a superuser calls.
+# What the owner and superusers alone may call. With the owner's rights, for the check: a superuser's call is one, too.
 OWNERS = ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke', 'idem_citus_distribute')
-OWNERS_CHECK = HOME_CHECK.replace('pg_get_userbyid(n.nspowner) = current_user',
-                                  '(pg_get_userbyid(n.nspowner) = current_user OR (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user))')
 
 
-def checked(rest, check='@home@'):
+def checked(rest):
     """
     A function with the owner's rights, or with ENTRY, that checks first whether the schema which its names are in is its own. Nothing is looked up by a
     name in it before: a block's statements are prepared one by one.
@@ -239,7 +237,7 @@ def checked(rest, check='@home@'):
     if 'LANGUAGE sql' in head:
         head, body = head.replace('LANGUAGE sql', 'LANGUAGE plpgsql'), f'#variable_conflict use_column\nBEGIN\nRETURN QUERY {body.removesuffix(";")};\nEND'
     options = re.match(r'(?:#[a-z_ ]+\n)*', body)[0]
-    return f'{head} AS {tag}\n{options}{check}\n{body[len(options):]};\nEND\n{tag}'
+    return f'{head} AS {tag}\n{options}@home@\n{body[len(options):]};\nEND\n{tag}'
 
 
 def define(function, rest):
@@ -251,10 +249,10 @@ def define(function, rest):
     rest = re.sub(r'\s*SET search_path = pg_catalog, pg_temp', '', rest)
     is_pinned = ' UNPINNED' not in rest and not function.is_inner() and (
         ' PINNED' in rest or not function.name.startswith('_') or 'SECURITY DEFINER' in rest or 'LANGUAGE plpgsql' in rest)
+    if function.name in OWNERS:
+        rest = re.sub(r'\s+AS \$', ' SECURITY DEFINER AS $', rest, count=1)
     if ' ENTRY' in rest or 'SECURITY DEFINER' in rest and not is_bound:
         rest = checked(rest)
-    elif function.name in OWNERS:
-        rest = checked(rest, OWNERS_CHECK)
     rest = re.sub(r' ((UN)?PINNED|INNER|ENTRY|BOUND)\b', '', rest)
     if is_pinned:
         rest = re.sub(r'\b(AS \$|BEGIN ATOMIC)', rf'{PINNED} \1', rest, count=1)

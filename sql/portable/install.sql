@@ -15,6 +15,7 @@ DECLARE
     is_made   pg_catalog.bool;
     is_new    pg_catalog.bool;
     before    pg_catalog.text[];
+    old_name  pg_catalog.text;
     entry     pg_catalog.record;
     statement pg_catalog.text;
     name      pg_catalog.text;
@@ -33,6 +34,8 @@ BEGIN
     -- The schema
     IF named ~ '[''\\$%@]' THEN
         RAISE invalid_name USING MESSAGE = format('schema name "%s" is not supported', named), DETAIL = 'It must not contain any of ''\$%@.';
+    ELSIF octet_length(named) > 63 THEN
+        RAISE name_too_long USING MESSAGE = format('schema name "%s" is too long', named), DETAIL = format('It has %s bytes; the most is 63.', octet_length(named));
     END IF;
     SELECT n.oid, pg_get_userbyid(n.nspowner) AS owner INTO entry FROM pg_namespace n WHERE n.nspname = named;
     is_made := NOT FOUND;
@@ -60,6 +63,13 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('schema "%s" has objects that are not idem''s', named),
             DETAIL = 'They could take the place of idem''s own.', HINT = format('Name another schema in idem.schema, or drop or move these: %s.', entry.objects);
     END IF;
+    -- A call that began before a renaming goes on to look names up in the schema of the old name, with the owner's rights. Nobody else is to make it.
+    SELECT substring(p.prosrc FROM 'nspname = ''([^'']+)''') INTO old_name FROM pg_proc p WHERE p.pronamespace = space AND p.proname = 'idem_claim';
+    IF old_name <> named AND NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = old_name) THEN
+        EXECUTE format('CREATE SCHEMA %I', old_name);
+        RAISE WARNING USING MESSAGE = format('schema "%s" was made, so that nobody else has the old name', old_name),
+            HINT = format('When all transactions that are open now have ended: DROP SCHEMA %I.', old_name);
+    END IF;
     -- A transaction that is open can have made an object which nobody else sees yet: only a schema that is new has none.
     SELECT string_agg(DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, ', ') AS roles INTO entry
       FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.oid = space AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner;
@@ -67,9 +77,13 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('other roles may create objects in schema "%s"', named),
             DETAIL = format('They could take the place of idem''s own. The roles are: %s.', entry.roles),
             HINT = format('Run REVOKE CREATE ON SCHEMA %I FROM %s CASCADE, wait until the transactions of these roles have ended, and run this again.', named, entry.roles);
-    ELSIF entry.roles IS NOT NULL THEN -- default privileges
-        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', named, entry.roles);
     END IF;
+    FOR entry IN SELECT n.nspname AS schema, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS role
+                   FROM pg_namespace n, aclexplode(n.nspacl) a -- by default privileges
+                  WHERE n.nspname IN (named, old_name) AND pg_get_userbyid(n.nspowner) = current_user AND a.privilege_type = 'CREATE'
+                    AND a.grantee <> n.nspowner LOOP
+        EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', entry.schema, entry.role);
+    END LOOP;
 
     -- The objects
     is_new := to_regclass(home || '.idem_keys') IS NULL;

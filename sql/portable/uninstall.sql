@@ -17,6 +17,11 @@ BEGIN
     IF to_regclass(home || '.idem_keys') IS NULL THEN
         RAISE undefined_object USING MESSAGE = format('idem is not installed in schema "%s"', named), HINT = 'Name its schema: SET idem.schema = ''...''.';
     END IF;
+    SELECT pg_get_userbyid(n.nspowner) AS owner INTO guards FROM pg_namespace n WHERE n.nspname = named;
+    IF guards.owner <> current_user THEN -- what is there would run with the rights of this call
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of schema %s', named), DETAIL = format('The owner is "%s".', guards.owner),
+            HINT = format('Run SET ROLE %I first, or name another schema in idem.schema.', guards.owner);
+    END IF;
     EXECUTE replace($guards$
         WITH guards AS (
             SELECT g.target, g.kind, g.column_name,

@@ -55,6 +55,18 @@ objects() {
     [ "$(objects idem)" = 0 ]
 }
 
+@test "it is taken away by the owner of its schema alone: what another has there would run as the caller" {
+    sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
+    sql teller 'CREATE SCHEMA trap' 'CREATE TABLE trap.idem_keys ()' 'CREATE TABLE trap.stolen ()' 'GRANT ALL ON SCHEMA trap TO PUBLIC' \
+        "CREATE FUNCTION trap.run() RETURNS regclass LANGUAGE plpgsql AS \$\$ BEGIN DROP TABLE trap.stolen; RETURN 'pg_class'; END \$\$" \
+        "CREATE VIEW trap.idem_guards AS SELECT trap.run() AS target, 'state' AS kind, 'x'::name AS column_name" 'GRANT ALL ON trap.idem_guards TO PUBLIC'
+    for role in shop postgres; do
+        run uninstall trap "$role"
+        [[ $output == *'must be owner of schema trap'* ]]
+    done
+    [ "$(sql postgres "SELECT to_regclass('trap.stolen')")" = trap.stolen ]
+}
+
 @test "it is not taken away while tables have guards: all are named, with what to call" {
     install
     sql shop 'CREATE TABLE item (id int PRIMARY KEY)' "SELECT idem.optimistic_enable('item')" \
@@ -212,6 +224,8 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
         run install "$name"
         [[ $output == *'ERROR:  schema name'*'is not supported'* ]]
     done
+    run install "$(printf 'n%.0s' {1..64})"
+    [[ $output == *'ERROR:  schema name'*'is too long'* ]]
 }
 
 @test "two installations in one database do not wait for each other" {
@@ -264,7 +278,8 @@ make_calls() {
     sql postgres "SELECT format('SELECT moved.%I(%s);', p.proname, (SELECT string_agg(CASE WHEN t = 'text'::regtype OR p.provariadic <> 0 AND t = 'text[]'::regtype THEN '''k''::text'
                                                                                                  ELSE format('NULL::%s', t::regtype) END, ', ')
                                                                         FROM unnest(p.proargtypes) AS t))
-                    FROM pg_proc p WHERE p.pronamespace = 'moved'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype" >"$BATS_TEST_TMPDIR/calls.sql"
+                    FROM pg_proc p WHERE p.pronamespace = 'moved'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype
+                     AND has_function_privilege('teller', p.oid, 'EXECUTE')" >"$BATS_TEST_TMPDIR/calls.sql"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" -gt 60 ]
 }
 
@@ -306,9 +321,13 @@ make_calls() {
     run sql shop "INSERT INTO item VALUES (1, 'a')"
     [[ $output == *'the schema of idem was renamed or has another owner'*'run idem--portable.sql with the new name'* ]]
     for call in "idem_grant('teller')" "idem_revoke('teller')" 'idem_set_privileges()' 'idem_unintended_privileges()' 'idem_members()'; do
-        run sql shop "SELECT moved.$call"
-        [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+        for role in shop postgres; do
+            run sql "$role" "SELECT moved.$call"
+            [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+        done
     done
+    run uninstall idem postgres
+    [[ $output == *'must be owner of schema idem'* ]]
     [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
     install moved
     [ "$(sql teller "SELECT moved.idem_claim('k')" "SELECT moved.idem_claim('new')")" = $'f\nt' ]
@@ -327,12 +346,28 @@ make_calls() {
             "SELECT outcome IS NULL FROM $1.idem_transition('item', '{\"id\": 1}', NULL, 'b')" "SELECT outcome IS NULL FROM $1.idem_execute('e', 'SELECT 1 AS one')" \
             "SELECT count(*) IS NULL FROM $1.unique_insert('item', '{\"id\": 2, \"s\": \"a\"}')" "SELECT $1.idem_machine_define('n', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')" "CALL $1.idem_sweep()"
     }
-    psql -XAtq -U teller -f <(use idem; echo "\\! touch $BATS_TEST_TMPDIR/used; until [ -e $BATS_TEST_TMPDIR/renamed ]; do sleep 0.05; done"; use moved) >"$BATS_TEST_TMPDIR/answers" 2>&1 3>&- &
+    psql -XAtq -U teller -f <(use idem; echo "\\! touch $BATS_TEST_TMPDIR/used; until [ -e $BATS_TEST_TMPDIR/trapped ]; do sleep 0.05; done"; use moved) >"$BATS_TEST_TMPDIR/answers" 2>&1 3>&- &
     local session=$!
     until [ -e "$BATS_TEST_TMPDIR/used" ]; do sleep 0.05; done
-    psql -XAtq -U shop --set=ON_ERROR_STOP=1 -1 -c 'ALTER SCHEMA idem RENAME TO moved' -c "SET LOCAL idem.schema = 'moved'" -f "$root/build/idem--portable.sql"
-    make_trap
+    # A call that has begun before, and waits.
+    psql -XAtq -U teller -c "BEGIN; SELECT idem.idem_claim('held')" -c "\\! until [ -e $BATS_TEST_TMPDIR/renamed ]; do sleep 0.05; done" -c ROLLBACK >/dev/null 3>&- &
+    local holder=$!
+    until [ "$(sql postgres "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")" -gt 0 ]; do sleep 0.05; done
+    psql -XAtq -U teller -c "SELECT idem.idem_claim('held')" >"$BATS_TEST_TMPDIR/waited" 2>&1 3>&- &
+    local waiting=$!
+    until [ "$(sql postgres "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")" = 1 ]; do sleep 0.05; done
+    run psql -XAtq -U shop --set=ON_ERROR_STOP=1 -1 -c 'ALTER SCHEMA idem RENAME TO moved' -c "SET LOCAL idem.schema = 'moved'" -f "$root/build/idem--portable.sql"
+    [ "$status" = 0 ] && [[ $output == *'schema "idem" was made, so that nobody else has the old name'* ]]
+    run sql teller 'CREATE SCHEMA idem'
+    [[ $output == *'already exists'* ]]
+    run sql teller 'CREATE VIEW idem.idem_keys AS SELECT 1'
+    [[ $output == *'permission denied for schema idem'* ]]
     touch "$BATS_TEST_TMPDIR/renamed"
+    wait "$holder" "$waiting" || true
+    cat "$BATS_TEST_TMPDIR/waited"
+    sql shop 'DROP SCHEMA idem'
+    make_trap
+    touch "$BATS_TEST_TMPDIR/trapped"
     wait "$session"
     sql shop "SELECT moved.idem_revoke('teller'), moved.idem_grant('teller')" "SELECT count(*) FROM moved.idem_health()" >/dev/null
     [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]

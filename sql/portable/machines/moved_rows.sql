@@ -1,6 +1,6 @@
 -- Rows that an UPDATE moves to another partition. The server deletes such a row and inserts it, and fires the triggers of both one right after the
--- other. The guard notes the state of a row that it sees deleted, and takes the note when it sees the row inserted. Each note of a transaction at one depth
--- of triggers is written over the one before; a setting of the installation has its place. Whatever place somebody else sets: only a note that the same command has written
+-- other. The guard notes the state of a row that it sees deleted, and takes the note when it sees the row inserted. Each note of a transaction on one column at
+-- one depth of triggers is written over the one before; a setting of the installation has its place. Whatever place somebody else sets: only a note that the same command has written
 -- can be taken.
 
 CREATE TABLE _idem_departures (
@@ -15,9 +15,13 @@ ALTER TABLE _idem_departures SET UNLOGGED;
 
 COMMENT ON TABLE _idem_departures IS 'Internal: the states of rows that are on their way to another partition. Rows are reused.';
 
+CREATE FUNCTION _idem_departure_setting(of_column name) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT format('idem_portable.departure_%s_%s', _idem_seed(pg_trigger_depth()), to_hex(hashtext(of_column)))
+$$;
+
 CREATE FUNCTION _idem_note_departure(from_part oid, of_column name, writer xid, deleted_by cid, from_state text) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
-    setting CONSTANT text := 'idem_portable.departure_' || _idem_seed(pg_trigger_depth());
+    setting CONSTANT text := _idem_departure_setting(of_column);
     own_age CONSTANT integer := age(pg_current_xact_id()::xid); -- subtransactions are younger
     place   tid := nullif(current_setting(setting, true), '')::tid;
     note    _idem_departures;
@@ -43,7 +47,7 @@ $$;
 CREATE FUNCTION _idem_take_departure(to_part oid, of_column name, writer xid, inserted_by cid, OUT is_moved boolean, OUT from_state text)
 LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
-    setting CONSTANT text := 'idem_portable.departure_' || _idem_seed(pg_trigger_depth());
+    setting CONSTANT text := _idem_departure_setting(of_column);
     place   tid := nullif(current_setting(setting, true), '')::tid;
 BEGIN
     UPDATE ONLY _idem_departures d SET root = 0

@@ -80,7 +80,7 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM _idem_note_departure(TG_RELID, TG_ARGV[1], OLD.xmin, OLD.cmax, before);
         RETURN NULL;
-    ELSIF is_new AND current_setting('idem_portable.departure_' || _idem_seed(pg_trigger_depth()), true) <> '' THEN
+    ELSIF is_new AND current_setting(_idem_departure_setting(TG_ARGV[1]), true) <> '' THEN
         SELECT NOT d.is_moved, d.from_state INTO is_new, before
           FROM _idem_take_departure(TG_RELID, TG_ARGV[1], NEW.xmin, _idem_inserted_by(NEW.cmin, NEW.xmax)) AS d;
     END IF;

@@ -1,6 +1,6 @@
 -- The guard: whatever writes the row, by whatever way, a transition that the machine lacks is ID003.
 \ir ../include/helpers.psql
-SELECT plan(69);
+SELECT plan(72);
 SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS guard CASCADE;
 DELETE FROM idem_machines WHERE starts_with(name, 'guard:');
@@ -129,11 +129,16 @@ CREATE TABLE guard.p3 PARTITION OF guard.p FOR VALUES IN (3, 4) PARTITION BY LIS
 CREATE TABLE guard.p33 PARTITION OF guard.p3 FOR VALUES IN (3);
 CREATE TABLE guard.p34 PARTITION OF guard.p3 FOR VALUES IN (4);
 SELECT idem_machine_attach('guard.p', 's', 'guard:m');
-INSERT INTO guard.p SELECT i, 1 + i % 4, 'new' FROM generate_series(1, 8) i;
+INSERT INTO guard.p SELECT i, 1 + i % 4, 'new', 'new' FROM generate_series(1, 8) i;
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.p VALUES (9, 3, 'paid') $$), 'ID003', 'insert_into_a_partition');
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.p33 VALUES (9, 3, 'paid') $$), 'ID003', 'directly_too');
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4, s = 'paid' $$), 'ok', 'rows_move_by_a_transition');
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4 $$), 'ok', 'rows_move_without_one');
+SELECT idem_machine_attach('guard.p', 'note', 'guard:m');
+SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4 $$), 'ok', 'rows_with_two_machines_move');
+SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4, note = 'sent' $$), 'ID003', 'each_machine_decides');
+SELECT idem_machine_detach('guard.p', 'note');
+SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + (k + 2) % 4 $$), 'ok', 'back_again');
 SELECT is(pg_temp.error_of($$ UPDATE guard.p SET k = 2, s = 'new' WHERE k = 1 $$),
     'ID003 | transition from "paid" to "new" is not allowed | From "paid", state machine "guard:m" can reach: "sent". | p2 | s', 'rows_move_by_no_transition');
 \if :from_15
