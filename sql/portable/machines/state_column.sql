@@ -63,17 +63,6 @@ BEGIN
 END
 $$;
 
--- 0A000 where rows that others have committed meanwhile cannot be seen.
-CREATE FUNCTION _idem_require_fresh_snapshots(function text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        RAISE feature_not_supported USING
-            MESSAGE = format('%s cannot look at rows in a transaction with isolation level %s', function, upper(current_setting('transaction_isolation'))),
-            DETAIL = 'It would not see rows that were committed after the transaction''s snapshot.', HINT = 'Use READ COMMITTED.';
-    END IF;
-END
-$$;
-
 -- 23514 when a row holds NULL or a value that is no state. The caller needs the privilege SELECT. Foreign partitions are not read.
 -- REQUIRES: row_security is off, so that policies that would hide rows are an error.
 CREATE FUNCTION _idem_check_rows(target oid, state_column name, machine text, states text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$

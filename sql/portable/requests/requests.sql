@@ -240,6 +240,7 @@ BEGIN
     bytes := _idem_stored_secret($2, 16);
     kept := _idem_keep_old($3);
     PERFORM _idem_require_writable('idem_api_key_set()');
+    PERFORM _idem_require_fresh_snapshots('idem_api_key_set()');
     LOCK TABLE ONLY idem_api_keys IN SHARE ROW EXCLUSIVE MODE;
     now := clock_timestamp();
     old_until := _idem_deadline(now, kept, 'keep_old');
@@ -257,6 +258,7 @@ DECLARE
 BEGIN
     PERFORM _idem_check_secret_name(signer, 'key_id');
     PERFORM _idem_require_writable('idem_api_key_drop()');
+    PERFORM _idem_require_fresh_snapshots('idem_api_key_drop()');
     LOCK TABLE ONLY idem_api_keys IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM ONLY idem_api_keys a WHERE a.key_id = signer;
     RETURN FOUND;

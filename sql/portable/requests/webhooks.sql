@@ -215,6 +215,7 @@ BEGIN
     bytes := _idem_stored_secret(bytes, 8);
     kept := _idem_keep_old($4);
     PERFORM _idem_require_writable('idem_webhook_source_set()');
+    PERFORM _idem_require_fresh_snapshots('idem_webhook_source_set()');
     LOCK TABLE ONLY idem_webhook_sources IN SHARE ROW EXCLUSIVE MODE;
     now := clock_timestamp();
     old_until := _idem_deadline(now, kept, 'keep_old');
@@ -234,6 +235,7 @@ DECLARE
 BEGIN
     PERFORM _idem_check_secret_name(sender, 'source');
     PERFORM _idem_require_writable('idem_webhook_source_drop()');
+    PERFORM _idem_require_fresh_snapshots('idem_webhook_source_drop()');
     LOCK TABLE ONLY idem_webhook_sources IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM ONLY idem_webhook_sources s WHERE s.source = sender;
     RETURN FOUND;

@@ -70,6 +70,17 @@ BEGIN
 END
 $$;
 
+-- 0A000 where rows that others have committed meanwhile cannot be seen.
+CREATE FUNCTION _idem_require_fresh_snapshots(function text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE feature_not_supported USING
+            MESSAGE = format('%s cannot look at rows in a transaction with isolation level %s', function, upper(current_setting('transaction_isolation'))),
+            DETAIL = 'It would not see rows that were committed after the transaction''s snapshot.', HINT = 'Use READ COMMITTED.';
+    END IF;
+END
+$$;
+
 -- A span of time as hours, minutes and seconds: a day has 24 hours, a month 30 days. 22023: infinite or out of range.
 CREATE FUNCTION _idem_span(span interval, name text) RETURNS interval LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

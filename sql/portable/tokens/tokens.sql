@@ -56,6 +56,7 @@ $$;
 
 CREATE FUNCTION idem_token_rotate_secret LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
+    PERFORM _idem_require_fresh_snapshots('idem_token_rotate_secret()');
     PERFORM _idem_token_secret_create(true, coalesce(revoke, false), 'idem_token_rotate_secret()');
 END
 $$;
