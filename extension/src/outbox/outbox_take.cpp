@@ -24,125 +24,7 @@ static_assert(lengthof(kTypes) == TakenColumn::count);
 // After this many returned messages, a call leaves other expired leases to the next call.
 constexpr int kMaxReturned = 10'000;
 
-struct TakeCall {
-    const text *topic;
-    int max_messages;
-    Micros now;
-    HeapTable messages;
-    HeapTable leases;
-    NumberMap greatest_fence; // by message id: of the active leases that list the message
-    NumberMap greatest_id;    // by key hash: of the messages with that key that active leases list
-    NumberMap closed_keys;    // key hashes of messages that were read, or that an uncommitted lease lists
-    Lease *active_leases;     // all leases of the topic that this call did not end
-    int active_count;
-    Lease new_lease;
-};
-
-bool is_held(const TakeCall &call, const Message &message) {
-    const int64 *greatest = find(call.greatest_fence, static_cast<uint64>(message.id));
-    return greatest != nullptr && holds(*greatest, message);
-}
-
-// --- The leases -------------------------------------------------------------------------------------------------------------
-
-// Ends an expired lease and returns the messages that it still holds. False: another transaction is settling its messages.
-bool end_expired_lease(const TakeCall &call, const Lease &expired, int *returned) {
-    if (!try_lock_lease(call.leases, expired))
-        return false;
-    with_latest_snapshot([&](Snapshot snapshot) {
-        const IndexedRows scan = begin_message_scan(call.messages, snapshot, call.topic, expired.ids);
-        while (TupleTableSlot *slot = next_row(scan))
-            if (holds(expired.fence, read_message(slot)))
-                *returned += return_message(call.messages, slot, expired.fence, 0, Failure::lapsed);
-        end_indexed_rows(scan);
-    });
-    delete_lease(call.leases, expired);
-    CommandCounterIncrement();
-    return true;
-}
-
-void add_active_lease(TakeCall *call, const Lease &lease) {
-    for (int i = 0; i < lease.ids.count; i++) {
-        int64 *fence = put(&call->greatest_fence, static_cast<uint64>(lease.ids.list[i]), lease.fence);
-        *fence = Max(*fence, lease.fence);
-        if (lease.key_hashes.list[i] != 0) {
-            int64 *id = put(&call->greatest_id, static_cast<uint64>(lease.key_hashes.list[i]), lease.ids.list[i]);
-            *id = Max(*id, lease.ids.list[i]);
-        }
-    }
-    if (call->active_count % 16 == 0)
-        call->active_leases = static_cast<Lease *>(
-            call->active_leases == nullptr ? palloc(16 * sizeof(Lease))
-                                           : repalloc(call->active_leases, (call->active_count + 16) * sizeof(Lease)));
-    call->active_leases[call->active_count++] = lease;
-}
-
-// An uncommitted lease may hold messages that only its transaction sees: its own publications, or parked messages that it
-// retried.
-void close_keys_of(TakeCall *call, const Lease &uncommitted) {
-    for (int i = 0; i < uncommitted.key_hashes.count; i++)
-        if (uncommitted.key_hashes.list[i] != 0)
-            (void)put(&call->closed_keys, static_cast<uint64>(uncommitted.key_hashes.list[i]), 0);
-}
-
-// Ends the expired leases, and collects the others.
-void read_leases(TakeCall *call) {
-    int returned = 0;
-    LeaseScan scan;
-    begin_lease_scan(&scan, call->leases, call->topic);
-    Lease lease;
-    LeaseStatus status;
-    while (next_lease(&scan, &lease, &status)) {
-        if (status == LeaseStatus::being_inserted)
-            close_keys_of(call, lease);
-        const bool may_end = status == LeaseStatus::settled && lease.lease_until <= call->now && returned < kMaxReturned;
-        if (!may_end || !end_expired_lease(*call, lease, &returned))
-            add_active_lease(call, lease);
-    }
-    end_lease_scan(&scan);
-}
-
-// --- The messages -----------------------------------------------------------------------------------------------------------
-
-// Whether an active lease holds the message with this id. REQUIRES: one lists it.
-bool is_listed_held(const TakeCall &call, Snapshot snapshot, int64 id) {
-    const IndexedRows scan = begin_message_scan(call.messages, snapshot, call.topic, Numbers{&id, 1});
-    TupleTableSlot *slot = next_row(scan);
-    const bool held = slot != nullptr && is_held(call, read_message(slot));
-    end_indexed_rows(scan);
-    return held;
-}
-
-// Whether a lease holds a later message with the message's key. This happens if the message was published before the later one
-// but committed after that was taken. (The scan has already read the earlier messages.) A lease may list settled messages, so
-// each is looked up.
-bool is_later_one_held(const TakeCall &call, Snapshot snapshot, const Message &message) {
-    const int64 *last = find(call.greatest_id, message.key_hash);
-    if (last == nullptr || *last < message.id)
-        return false;
-    for (int i = 0; i < call.active_count; i++) {
-        const Lease &lease = call.active_leases[i];
-        for (int n = 0; n < lease.ids.count; n++)
-            if (static_cast<uint64>(lease.key_hashes.list[n]) == message.key_hash && lease.ids.list[n] > message.id &&
-                is_listed_held(call, snapshot, lease.ids.list[n]))
-                return true;
-    }
-    return false;
-}
-
-// Closes the message's key for later messages.
-bool is_first_of_its_key(TakeCall *call, const Message &message) {
-    if (message.key_hash == 0)
-        return true;
-    const Size old_count = call->closed_keys.count;
-    (void)put(&call->closed_keys, message.key_hash, 0);
-    return call->closed_keys.count > old_count;
-}
-
-bool is_eligible(TakeCall *call, Snapshot snapshot, const Message &message) {
-    return is_first_of_its_key(call, message) && !is_held(*call, message) && message.due_at <= call->now &&
-           !(message.key_hash != 0 && is_later_one_held(*call, snapshot, message));
-}
+Numbers empty_numbers(int capacity) { return {static_cast<int64 *>(palloc(capacity * sizeof(int64))), 0}; }
 
 void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &message, int64 fence) {
     Datum values[TakenColumn::count];
@@ -157,49 +39,181 @@ void put_row(const AnswerRows &result, TupleTableSlot *slot, const Message &mess
     put_answer_row(result, values, nulls);
 }
 
-void take_message(TakeCall *call, const AnswerRows &result, TupleTableSlot *slot, const Message &message) {
-    Lease *lease = &call->new_lease;
-    if (lease->ids.count == 0)
-        lease->fence = next_fence(0);
-    lease->ids.list[lease->ids.count++] = message.id;
-    lease->key_hashes.list[lease->key_hashes.count++] = static_cast<int64>(message.key_hash);
-    put_row(result, slot, message, lease->fence);
-}
-
-// Reads from the oldest message on, because earlier messages close their keys, until it has as many as were asked for: the
-// next call would find the same messages in its way.
-void choose_messages(TakeCall *call, const AnswerRows &result) {
-    with_latest_snapshot([&](Snapshot snapshot) {
-        const IndexedRows scan = begin_message_scan(call->messages, snapshot, call->topic);
-        TupleTableSlot *slot;
-        while (call->new_lease.ids.count < call->max_messages && (slot = next_row(scan)) != nullptr) {
-            const Message message = read_message(slot);
-            if (is_eligible(call, snapshot, message))
-                take_message(call, result, slot, message);
-        }
-        end_indexed_rows(scan);
-    });
-}
-
-void take(TakeCall *call, Micros span, const AnswerRows &result) {
-    const LOCKTAG topic_lock = topic_tag(call->topic);
-    (void)LockAcquire(&topic_lock, ExclusiveLock, false, false);
-    call->messages = open_messages();
-    call->leases = open_leases();
-    call->now = clock_now();
-    read_leases(call);
-    choose_messages(call, result);
-    if (call->new_lease.ids.count > 0) {
-        call->new_lease.lease_until = deadline_after(clock_now(), span, "lease");
-        insert_leases(call->leases, call->new_lease);
-        CommandCounterIncrement();
+// One call of idem_outbox_take.
+class Take {
+  public:
+    Take(const text *topic, int max_messages, const AnswerRows &rows)
+        : topic_(topic), max_messages_(max_messages), rows_(rows) {
+        new_lease_.topic = const_cast<text *>(topic);
+        new_lease_.ids = empty_numbers(max_messages);
+        new_lease_.key_hashes = empty_numbers(max_messages);
     }
-    close_heap(call->leases);
-    close_heap(call->messages);
-    LockRelease(&topic_lock, ExclusiveLock, false);
-}
 
-Numbers empty_numbers(int capacity) { return {static_cast<int64 *>(palloc(capacity * sizeof(int64))), 0}; }
+    void run(Micros span) {
+        const LOCKTAG topic_lock = topic_tag(topic_);
+        (void)LockAcquire(&topic_lock, ExclusiveLock, false, false);
+        messages_ = open_messages();
+        leases_ = open_leases();
+        now_ = clock_now();
+        read_leases();
+        choose_messages();
+        if (new_lease_.ids.count > 0) {
+            new_lease_.lease_until = deadline_after(clock_now(), span, "lease");
+            insert_leases(leases_, new_lease_);
+            CommandCounterIncrement();
+        }
+        close_heap(leases_);
+        close_heap(messages_);
+        LockRelease(&topic_lock, ExclusiveLock, false);
+    }
+
+  private:
+    bool is_held(const Message &message) const {
+        const int64 *greatest = find(greatest_fence_, static_cast<uint64>(message.id));
+        return greatest != nullptr && holds(*greatest, message);
+    }
+
+    // --- The leases
+    // -------------------------------------------------------------------------------------------------------------
+
+    // Ends an expired lease and returns the messages that it still holds. False: another transaction is settling its messages.
+    bool end_expired_lease(const Lease &expired, int *returned) const {
+        if (!try_lock_lease(leases_, expired))
+            return false;
+        with_latest_snapshot([&](Snapshot snapshot) {
+            const IndexedRows scan = begin_message_scan(messages_, snapshot, topic_, expired.ids);
+            while (TupleTableSlot *slot = next_row(scan))
+                if (holds(expired.fence, read_message(slot)))
+                    *returned += return_message(messages_, slot, expired.fence, 0, Failure::lapsed);
+            end_indexed_rows(scan);
+        });
+        delete_lease(leases_, expired);
+        CommandCounterIncrement();
+        return true;
+    }
+
+    void add_active_lease(const Lease &lease) {
+        for (int i = 0; i < lease.ids.count; i++) {
+            int64 *fence = put(&greatest_fence_, static_cast<uint64>(lease.ids.list[i]), lease.fence);
+            *fence = Max(*fence, lease.fence);
+            if (lease.key_hashes.list[i] != 0) {
+                int64 *id = put(&greatest_id_, static_cast<uint64>(lease.key_hashes.list[i]), lease.ids.list[i]);
+                *id = Max(*id, lease.ids.list[i]);
+            }
+        }
+        if (active_count_ % 16 == 0)
+            active_leases_ = static_cast<Lease *>(active_leases_ == nullptr
+                                                      ? palloc(16 * sizeof(Lease))
+                                                      : repalloc(active_leases_, (active_count_ + 16) * sizeof(Lease)));
+        active_leases_[active_count_++] = lease;
+    }
+
+    // An uncommitted lease may hold messages that only its transaction sees: its own publications, or parked messages that it
+    // retried.
+    void close_keys_of(const Lease &uncommitted) {
+        for (int i = 0; i < uncommitted.key_hashes.count; i++)
+            if (uncommitted.key_hashes.list[i] != 0)
+                (void)put(&closed_keys_, static_cast<uint64>(uncommitted.key_hashes.list[i]), 0);
+    }
+
+    // Ends the expired leases, and collects the others.
+    void read_leases() {
+        int returned = 0;
+        LeaseScan scan;
+        begin_lease_scan(&scan, leases_, topic_);
+        Lease lease;
+        LeaseStatus status;
+        while (next_lease(&scan, &lease, &status)) {
+            if (status == LeaseStatus::being_inserted)
+                close_keys_of(lease);
+            const bool may_end = status == LeaseStatus::settled && lease.lease_until <= now_ && returned < kMaxReturned;
+            if (!may_end || !end_expired_lease(lease, &returned))
+                add_active_lease(lease);
+        }
+        end_lease_scan(&scan);
+    }
+
+    // --- The messages
+    // -----------------------------------------------------------------------------------------------------------
+
+    // Whether an active lease holds the message with this id. REQUIRES: one lists it.
+    bool is_listed_held(Snapshot snapshot, int64 id) const {
+        const IndexedRows scan = begin_message_scan(messages_, snapshot, topic_, Numbers{&id, 1});
+        TupleTableSlot *slot = next_row(scan);
+        const bool held = slot != nullptr && is_held(read_message(slot));
+        end_indexed_rows(scan);
+        return held;
+    }
+
+    // Whether a lease holds a later message with the message's key. This happens if the message was published before the later
+    // one but committed after that was taken. (The scan has already read the earlier messages.) A lease may list settled
+    // messages, so each is looked up.
+    bool is_later_one_held(Snapshot snapshot, const Message &message) const {
+        const int64 *last = find(greatest_id_, message.key_hash);
+        if (last == nullptr || *last < message.id)
+            return false;
+        for (int i = 0; i < active_count_; i++) {
+            const Lease &lease = active_leases_[i];
+            for (int n = 0; n < lease.ids.count; n++)
+                if (static_cast<uint64>(lease.key_hashes.list[n]) == message.key_hash && lease.ids.list[n] > message.id &&
+                    is_listed_held(snapshot, lease.ids.list[n]))
+                    return true;
+        }
+        return false;
+    }
+
+    // Closes the message's key for later messages.
+    bool is_first_of_its_key(const Message &message) {
+        if (message.key_hash == 0)
+            return true;
+        const Size old_count = closed_keys_.count;
+        (void)put(&closed_keys_, message.key_hash, 0);
+        return closed_keys_.count > old_count;
+    }
+
+    bool is_eligible(Snapshot snapshot, const Message &message) {
+        return is_first_of_its_key(message) && !is_held(message) && message.due_at <= now_ &&
+               !(message.key_hash != 0 && is_later_one_held(snapshot, message));
+    }
+
+    void take_message(TupleTableSlot *slot, const Message &message) {
+        Lease *lease = &new_lease_;
+        if (lease->ids.count == 0)
+            lease->fence = next_fence(0);
+        lease->ids.list[lease->ids.count++] = message.id;
+        lease->key_hashes.list[lease->key_hashes.count++] = static_cast<int64>(message.key_hash);
+        put_row(rows_, slot, message, lease->fence);
+    }
+
+    // Reads from the oldest message on, because earlier messages close their keys, until it has as many as were asked for: the
+    // next call would find the same messages in its way.
+    void choose_messages() {
+        with_latest_snapshot([&](Snapshot snapshot) {
+            const IndexedRows scan = begin_message_scan(messages_, snapshot, topic_);
+            TupleTableSlot *slot;
+            while (new_lease_.ids.count < max_messages_ && (slot = next_row(scan)) != nullptr) {
+                const Message message = read_message(slot);
+                if (is_eligible(snapshot, message))
+                    take_message(slot, message);
+            }
+            end_indexed_rows(scan);
+        });
+    }
+
+    const text *topic_;
+    int max_messages_;
+    AnswerRows rows_;
+    Micros now_ = 0;
+    HeapTable messages_{};
+    HeapTable leases_{};
+    NumberMap greatest_fence_{};     // by message id: of the active leases that list the message
+    NumberMap greatest_id_{};        // by key hash: of the messages with that key that active leases list
+    NumberMap closed_keys_{};        // key hashes of messages that were read, or that an uncommitted lease lists
+    Lease *active_leases_ = nullptr; // all leases of the topic that this call did not end
+    int active_count_ = 0;
+    Lease new_lease_{};
+};
+static_assert(std::is_trivially_destructible_v<Take>);
 
 constexpr int kDefaultMaxMessages = 100;
 constexpr Micros kDefaultLease = 30 * Micros{USECS_PER_SEC};
@@ -216,15 +230,11 @@ int max_messages_argument(FunctionCallInfo fcinfo) {
 } // namespace
 
 SQL_FUNCTION(idem_outbox_take) {
-    TakeCall call{};
-    call.topic = topic_argument(fcinfo, Argument::topic);
-    call.max_messages = max_messages_argument(fcinfo);
+    const text *topic = topic_argument(fcinfo, Argument::topic);
+    const int max_messages = max_messages_argument(fcinfo);
     const Micros span =
         PG_ARGISNULL(Argument::lease) ? kDefaultLease : lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
     prevent_unless_writable("idem_outbox_take()");
-    call.new_lease.topic = const_cast<text *>(call.topic);
-    call.new_lease.ids = empty_numbers(call.max_messages);
-    call.new_lease.key_hashes = empty_numbers(call.max_messages);
-    take(&call, span, begin_answer_rows(fcinfo, kTypes));
+    Take(topic, max_messages, begin_answer_rows(fcinfo, kTypes)).run(span);
     return Datum{0};
 }
