@@ -1,6 +1,5 @@
 #include "keys/claim.hpp"
 
-#include "keys/holder.hpp"
 #include "keys/key_row.hpp"
 #include "keys/key_types.hpp"
 #include "keys/patience.hpp"
@@ -26,31 +25,33 @@ class Claim {
     Claim(const KeyTable &table, const ClaimRequest &request) : table_(table), request_(request), patience_(request) {}
 
     Claimed run() {
-        if (request_.wants_row || !decide_at_a_glance())
-            while (!try_once())
-                check_for_interrupts();
+        bool at_a_glance = !request_.wants_row; // most claims find no row, or one whose work is done
+        while (!try_once(at_a_glance)) {
+            at_a_glance = false;
+            check_for_interrupts();
+        }
         patience_.end();
         return claimed_;
     }
 
   private:
-    // Most claims find no row, or one whose work is done. True: the outcome is known.
-    bool decide_at_a_glance() {
-        begin_look(table_);
-        core::Micros now;
-        const Glance seen = glance(table_, request_.scope, request_.key, &now);
-        const bool is_decided = seen == Glance::absent ? insert(now) : seen == Glance::done && decide(Outcome::completed, now);
-        end_look(table_);
-        return is_decided;
+    // What the key's row shows. `found` has the row of a key that is neither absent nor seen to be done, and the time.
+    Glance look(bool at_a_glance, Probe *found) const {
+        const Glance seen = at_a_glance ? glance(table_, request_.scope, request_.key, &found->at) : Glance::other;
+        if (seen != Glance::other)
+            return seen;
+        *found = probe(table_, request_.scope, request_.key);
+        pause_at("claim probed");
+        return found->presence == Presence::absent ? Glance::absent : Glance::other;
     }
 
     // True: the outcome is known.
-    bool try_once() {
+    bool try_once(bool at_a_glance) {
         begin_look(table_);
-        const Probe found = probe(table_, request_.scope, request_.key);
-        pause_at("claim probed");
-        if (found.presence == Presence::absent) {
-            const bool is_decided = insert(found.at);
+        Probe found;
+        const Glance seen = look(at_a_glance, &found);
+        if (seen != Glance::other) {
+            const bool is_decided = seen == Glance::absent ? insert(found.at) : decide(Outcome::completed, found.at);
             end_look(table_);
             return is_decided;
         }
@@ -216,28 +217,6 @@ void expect_work_after_claim(FunctionCallInfo fcinfo, const ClaimRequest &reques
     if (is_granted(claimed.outcome) && request.lease == 0)
         expect_work_after(fcinfo, request.function,
                           "Send BEGIN before it, give a lease, or use idem_execute(). Is autocommit on?");
-}
-
-void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
-                    const Jsonb *response) {
-    HolderCall call{};
-    call.function = request.function;
-    call.change = core::Change::complete;
-    call.scope = request.scope;
-    call.key = request.key;
-    call.policy = policy;
-    call.response.body = response;
-    // The claim's row is the current one, unless the work itself changed the key.
-    if (!is_current(table, claimed.version)) {
-        change_as_holder(call);
-        return;
-    }
-    KeyVersion version = claimed.version;
-    // The row is this transaction's, so that the write waits for nobody.
-    const KeyRow row = completed_row(claimed.row, call.response, policy, clock_now(), is_in_ring(version));
-    warn_unless_stored(call.response, policy);
-    if (replace_key(table, &version, row, true) != Write::done)
-        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
 }
 
 void raise_if_held(const Claimed &claimed, const text *key) {

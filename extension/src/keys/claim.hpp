@@ -36,10 +36,6 @@ inline bool is_granted(core::Outcome outcome) {
 // caller completes nothing itself.
 void expect_work_after_claim(FunctionCallInfo fcinfo, const ClaimRequest &request, const Claimed &claimed);
 
-// Stores the response of a transactional claim that this transaction has just been granted.
-void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
-                    const Jsonb *response);
-
 // Raises ID005 when the key is in flight or in doubt, for functions that cannot return these outcomes.
 void raise_if_held(const Claimed &claimed, const text *key);
 

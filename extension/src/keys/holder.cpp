@@ -162,6 +162,28 @@ bool change_as_holder(const HolderCall &call, core::Micros *lease_until) {
     return decision != ChangeDecision::no_op;
 }
 
+void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
+                    const Jsonb *response) {
+    HolderCall call{};
+    call.function = request.function;
+    call.change = core::Change::complete;
+    call.scope = request.scope;
+    call.key = request.key;
+    call.policy = policy;
+    call.response.body = response;
+    // The claim's row is the current one, unless the work itself changed the key.
+    if (!is_current(table, claimed.version)) {
+        change_as_holder(call);
+        return;
+    }
+    KeyVersion version = claimed.version;
+    // The row is this transaction's, so that the write waits for nobody.
+    const KeyRow row = completed_row(claimed.row, call.response, policy, clock_now(), is_in_ring(version));
+    warn_unless_stored(call.response, policy);
+    if (replace_key(table, &version, row, true) != Write::done)
+        elog(ERROR, "claim of key \"%s\" was changed by another transaction", text_to_cstring(request.key));
+}
+
 HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, Change change, int fence_arg, int scope_arg) {
     HolderCall call{};
     call.function = function;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/key_state.hpp"
+#include "keys/claim.hpp"
 #include "keys/key_row.hpp"
 #include "scopes/scope.hpp"
 #include "server/pg.hpp"
@@ -37,6 +38,10 @@ core::ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *
 // Makes the change. Returns false when there was nothing to change. Raises ID001 when the fence is stale, and as
 // try_change_as_holder.
 bool change_as_holder(const HolderCall &call, core::Micros *lease_until = nullptr);
+
+// Stores the response of a transactional claim that this transaction has just been granted.
+void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
+                    const Jsonb *response);
 
 // The arguments that such a function has besides the change itself: the key comes first. Raises 22004 for a fence that is null,
 // unless the change is `complete`.

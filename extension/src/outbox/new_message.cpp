@@ -3,6 +3,7 @@
 #include "ids/snowflake.hpp"
 #include "keys/claim.hpp"
 #include "keys/composite_key.hpp"
+#include "keys/holder.hpp"
 #include "server/bytes.hpp"
 
 #include <algorithm>
