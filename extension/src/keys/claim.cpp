@@ -9,6 +9,7 @@
 #include "server/transaction_block.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
+#include "storage/key_wait.hpp"
 #include "storage/key_write_in_time.hpp"
 
 namespace idem {

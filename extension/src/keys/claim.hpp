@@ -3,7 +3,8 @@
 #pragma once
 
 #include "keys/claim_request.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_record.hpp"
+#include "storage/key_table.hpp"
 
 namespace idem {
 

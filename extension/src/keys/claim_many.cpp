@@ -8,6 +8,7 @@
 #include "server/subtransaction.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
+#include "storage/key_store.hpp"
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
 #include "server/writable.hpp"
+#include "storage/key_wait.hpp"
 #include "storage/key_write_in_time.hpp"
 
 namespace {

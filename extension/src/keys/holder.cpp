@@ -8,6 +8,7 @@
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
+#include "storage/key_wait.hpp"
 #include "storage/key_write_in_time.hpp"
 
 namespace idem {

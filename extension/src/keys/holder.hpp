@@ -6,7 +6,6 @@
 #include "keys/key_row.hpp"
 #include "scopes/scope.hpp"
 #include "server/pg.hpp"
-#include "storage/key_store.hpp"
 
 namespace idem {
 

@@ -150,9 +150,4 @@ void warn_unless_stored(const Response &response, const ScopePolicy &policy) {
              errhint("Raise max_response_size of the scope, or the setting idem.max_response_size.")));
 }
 
-void set_released(KeyRow *row) {
-    row->set(KeyColumn::state, CharGetDatum(static_cast<char>(State::released)));
-    row->set_null(KeyColumn::lease_until);
-}
-
 } // namespace idem

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "keys/claim_request.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_lookup.hpp"
 
 namespace idem {
 
@@ -35,8 +35,5 @@ KeyRow completed_row(const KeyRow &stored, const Response &response, const Scope
 
 // Warns of a body that completed_row leaves out.
 void warn_unless_stored(const Response &response, const ScopePolicy &policy);
-
-// Makes `row` released: free for the next attempt.
-void set_released(KeyRow *row);
 
 } // namespace idem

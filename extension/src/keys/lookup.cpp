@@ -2,7 +2,7 @@
 #include "keys/key_types.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_lookup.hpp"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "server/errors.hpp"
 #include "server/writable.hpp"
 #include "storage/fence.hpp"
+#include "storage/key_wait.hpp"
 #include "storage/key_write_in_time.hpp"
 
 namespace {

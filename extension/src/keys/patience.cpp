@@ -2,6 +2,8 @@
 
 #include "keys/wake_up.hpp"
 #include "server/arguments.hpp"
+#include "storage/key_store.hpp"
+#include "storage/key_wait.hpp"
 
 namespace idem {
 

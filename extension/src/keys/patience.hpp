@@ -2,7 +2,7 @@
 #pragma once
 
 #include "keys/claim_request.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_search.hpp"
 
 namespace idem {
 

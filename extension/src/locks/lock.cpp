@@ -12,6 +12,7 @@
 #include "server/writable.hpp"
 #include "statistics/stats.hpp"
 #include "storage/key_store.hpp"
+#include "storage/key_wait.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/row_answer.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_record.hpp"
 #include "storage/page_rows.hpp"
 #include "storage/ring.hpp"
 

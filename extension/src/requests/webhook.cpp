@@ -9,6 +9,7 @@
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
 #include "server/hmac.hpp"
+#include "storage/key_store.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "server/own_settings.hpp"
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
-#include "storage/key_store.hpp"
+#include "storage/key_lookup.hpp"
 #include "storage/ring.hpp"
 #include "storage/ring_filter_pages.hpp"
 #include "storage/scope_places.hpp"

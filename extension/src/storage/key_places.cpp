@@ -69,13 +69,10 @@ HeapTable open_heap_of(RingWindow &window, LOCKMODE lock) {
 
 } // namespace
 
-KeyPlaces *open_places(const text *scope, bool is_writing) {
-    const ScopePlaces *of_scope = places_of(scope);
-    if (of_scope == nullptr)
-        return nullptr;
+KeyPlaces *open_places(const text *scope, const ScopePlaces &of_scope, bool is_writing) {
     auto *places = static_cast<KeyPlaces *>(palloc0(sizeof(KeyPlaces)));
     places->scope = scope;
-    places->of_scope = *of_scope;
+    places->of_scope = of_scope;
     places->owner = CurrentResourceOwner;
     places->is_writing = is_writing;
     make_room(places);
@@ -153,9 +150,28 @@ void lock_window_for_writing(KeyPlaces *places, int number) {
     opened.lock = RowExclusiveLock;
 }
 
+int window_for_new_keys(KeyPlaces *places) {
+    const Ring *ring = places->rings[0];
+    if (ring == nullptr)
+        return 0;
+    const int number = open_window(places, *ring, ring->open, RowExclusiveLock);
+    if (number > 0)
+        return number;
+    await_window(places);
+    return -1;
+}
+
 bool is_left_behind(const KeyPlaces &places, int place) {
     const Ring *ring = places.rings[place];
     return ring != nullptr && place > 0 && !may_have_keys_through(*ring, places.of_scope.places[place].through);
+}
+
+Candidates candidates_for(const KeyPlaces &places, const text *scope, const text *key) {
+    Candidates candidates{};
+    for (int i = 0; i < places.of_scope.count; i++)
+        if (places.rings[i] != nullptr && !is_left_behind(places, i))
+            candidates.windows[i] = windows_to_look_in(*places.rings[i], scope, key);
+    return candidates;
 }
 
 } // namespace idem

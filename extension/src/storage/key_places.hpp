@@ -1,5 +1,6 @@
 // The tables in which a scope's keys are looked for, when that is not idem_keys alone: the windows of its ring, and during a
-// move the place that it comes from. Part of key_store, which is the only one to include it.
+// move the place that it comes from. Only scopes that are or were in a ring have KeyPlaces; key_table.hpp and key_lookup.hpp
+// hide them from other files.
 //
 // A *look* is the time between begin_look and end_look. The ring's map is locked meanwhile, so the same windows stay in the
 // same states, and nothing waits. A window that another session has locked is waited for between two looks.
@@ -37,8 +38,8 @@ struct KeyPlaces {
     int room; // for so many
 };
 
-// Reads the places of a scope, which has to stay in memory. nullptr: idem_keys alone. REQUIRES: idem_keys is locked.
-KeyPlaces *open_places(const text *scope, bool is_writing);
+// `scope` has to stay in memory. REQUIRES: idem_keys is locked.
+KeyPlaces *open_places(const text *scope, const ScopePlaces &of_scope, bool is_writing);
 void close_places(KeyPlaces *places);
 
 void begin_look(KeyPlaces *places);
@@ -57,7 +58,63 @@ void await_window(KeyPlaces *places);
 // Locks a window for writing that was opened for reading. May wait. REQUIRES: no look.
 void lock_window_for_writing(KeyPlaces *places, int number);
 
+// The number of the window that takes new keys. 0: idem_keys takes them. -1: the window was waited for, and the caller begins
+// again. REQUIRES: a look, and no pinned page.
+int window_for_new_keys(KeyPlaces *places);
+
 // Whether the scope has left the place and has no key there any more, so that no look needs it. REQUIRES: a look.
 bool is_left_behind(const KeyPlaces &places, int place);
+
+// For each place, the sealed windows that may have the key. REQUIRES: a look.
+struct Candidates {
+    uint32 windows[ScopePlaces::kMax];
+
+    bool contain(int place, int window) const { return (windows[place] >> window & 1) != 0; }
+};
+Candidates candidates_for(const KeyPlaces &places, const text *scope, const text *key);
+
+// A table in which keys are looked for.
+struct Visited {
+    int number;          // KeyVersion::table
+    bool takes_new_keys; // those of the scope
+    int place;
+    int sealed_window; // or -1: every key may be in the table
+};
+
+// Calls `visit(heap, Visited)` for the tables that may have one of the keys, as long as it returns true. `may_be_in(place,
+// window)` says so of a sealed window. False: a window was waited for, and the caller begins again. REQUIRES: a look.
+template <typename MayBeIn, typename Visit>
+bool visit_places(KeyPlaces *places, const HeapTable &idem_keys, MayBeIn may_be_in, Visit visit) {
+    bool go_on = true;
+    const auto visit_window = [&](int place, int window) {
+        const Ring &ring = *places->rings[place];
+        const bool is_open = window == ring.open;
+        if (place > 0 && ring.window[window].state.generation > places->of_scope.places[place].through)
+            return true;
+        if (!is_open && !may_be_in(place, window))
+            return true;
+        const bool takes_new_keys = place == 0 && is_open;
+        const LOCKMODE lock = takes_new_keys && places->is_writing ? RowExclusiveLock : AccessShareLock;
+        const int number = open_window(places, ring, window, lock);
+        if (number != 0)
+            go_on = visit(places->opened[number - 1].heap, Visited{number, takes_new_keys, place, is_open ? -1 : window});
+        return number != 0;
+    };
+    for (int place = 0; place < places->of_scope.count && go_on; place++) {
+        const Ring *ring = places->rings[place];
+        if (ring == nullptr) {
+            go_on = visit(idem_keys, Visited{0, place == 0, place, -1});
+            continue;
+        }
+        if (is_left_behind(*places, place))
+            continue;
+        for (int i = 0; i < ring->looked_in_count && go_on; i++)
+            if (!visit_window(place, ring->looked_in[i]))
+                return false;
+        if (go_on && !visit_window(place, ring->open))
+            return false;
+    }
+    return true;
+}
 
 } // namespace idem

@@ -1,4 +1,4 @@
-// The tables whose rows have a key: keys, tokens, locks, rates and counters. The same code (key_store.hpp) reads and writes
+// The tables whose rows have a key: keys, tokens, locks, rates and counters. The same code (key_table.hpp) reads and writes
 // them. Each table is a name space of its own.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "server/arguments.hpp"
 #include "server/hmac.hpp"
 #include "server/random.hpp"
+#include "storage/key_store.hpp"
 #include "tokens/token_outcome.hpp"
 #include "tokens/token_secret.hpp"
 

@@ -1,0 +1,73 @@
+// A search for a key in one table, by its unique index. Callers that look for the key wherever its scope's keys are use
+// key_lookup.hpp.
+//
+// A dirty snapshot sees an uncommitted holder without waiting for it. It may miss a live row that is concurrently moved to
+// another page; an insertion then fails on the index.
+#pragma once
+
+#include "storage/key_index.hpp"
+#include "storage/key_table.hpp"
+
+namespace idem {
+
+enum class Presence {
+    absent,
+    busy, // inserted, changed or deleted by another transaction that has not ended
+    found
+};
+
+struct Probe {
+    Presence presence;
+    TransactionId holder;     // busy: that transaction
+    uint32 speculative_token; // busy: not zero while the holder's insertion is in progress
+    KeyVersion version;       // found, and for wait_for_holder
+    HeapTuple row;            // found; a copy
+    core::Micros at;          // when it was so: the time of any decision about it
+    bool own_transaction;     // found: this transaction wrote the version
+    bool in_snapshot;         // found: the transaction's snapshot sees the version, or the isolation level does not require it
+};
+
+// A search for keys in one table. Pages stay pinned between two of them, so the caller ends it before it waits for anything.
+struct Prober {
+    const HeapTable *table; // nullptr: it is over, or has not begun
+    IndexCursor cursor;
+    Buffer heap_page; // pinned, not locked; or InvalidBuffer
+    HeapTupleData row;
+    SnapshotData dirty;
+    bool has_entries; // the index has entries of the last key
+};
+void begin_probing(Prober *prober, const HeapTable &table);
+void end_probing(Prober *prober);
+
+// What one table shows of a key. `done`: it is completed, by a transaction that has committed and that the caller's snapshot
+// sees, or by this one; and its retention lasts beyond `now`. `expired`: as done, but its retention is over. `gone`: absent,
+// but the index has entries of the key, whose rows may just have moved.
+enum class Seen { absent, gone, done, expired, other };
+Seen look_at(Prober *prober, const text *scope, const text *key, core::Micros now);
+void look_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Seen *seen);
+
+// The row that a dirty snapshot sees.
+Probe probe_dirty(const HeapTable &table, const text *scope, const text *key);
+
+// The row that the active snapshot sees.
+Probe probe_visible(const HeapTable &table, const text *scope, const text *key);
+
+// Whether no committed version of the key exists, and none did when the call began. A scan by a snapshot cannot miss a row that
+// moves: the version that it sees stays in place.
+bool is_settled_absent(const HeapTable &table, const text *scope, const text *key);
+
+// A value that no row lacks.
+inline Datum value_of(const HeapTable &table, const Probe &found, AttrNumber column) {
+    bool is_null;
+    return heap_getattr(found.row, column, RelationGetDescr(table.relation), &is_null);
+}
+
+inline bool is_completed(const HeapTable &table, const Probe &found) {
+    return static_cast<core::State>(DatumGetChar(value_of(table, found, KeyColumn::state))) == core::State::completed;
+}
+inline core::Micros expires_at(const HeapTable &table, const Probe &found) {
+    return DatumGetTimestampTz(value_of(table, found, KeyColumn::expires_at));
+}
+inline bool may_have_been_deleted(const Probe &found) { return (found.row->t_data->t_infomask & HEAP_XMAX_INVALID) == 0; }
+
+} // namespace idem
