@@ -1,6 +1,7 @@
 #include "rows/row_statement.hpp"
 
 #include "server/compat.hpp"
+#include "server/invalidation.hpp"
 #include "server/own_settings.hpp"
 
 namespace idem {
@@ -34,13 +35,13 @@ bool names_type(const PlanEntry &entry, uint32 hash) {
     return hash == 0;
 }
 
-void table_changed(Datum, Oid table) {
+void table_changed(Oid table) {
     changes_seen++;
     invalidate_plans(PlanKind::row_flow, depends_on_table, table);
 }
 
 // The text names schemas, operators, operator classes and collations. They rarely change.
-void names_changed(Datum, SyscacheNumber, uint32) { table_changed(Datum{0}, InvalidOid); }
+void names_changed(Datum, SyscacheNumber, uint32) { table_changed(InvalidOid); }
 
 // Each temporary table is a new type: only types that the text names count.
 void type_changed(Datum, SyscacheNumber, uint32 hash) {
@@ -299,7 +300,7 @@ bool run_plan(const RowRun &run, int plan, RowResult *result, Row row, Snapshot 
 }
 
 void row_statement_initialize() {
-    CacheRegisterRelcacheCallback(table_changed, Datum{0});
+    on_relation_change(table_changed);
     CacheRegisterSyscacheCallback(NAMESPACEOID, names_changed, Datum{0});
     CacheRegisterSyscacheCallback(OPEROID, names_changed, Datum{0});
     CacheRegisterSyscacheCallback(COLLOID, names_changed, Datum{0});

@@ -2,6 +2,7 @@
 
 #include "server/compat.hpp"
 #include "server/extension.hpp"
+#include "server/invalidation.hpp"
 #include "storage/ring.hpp"
 
 namespace idem {
@@ -10,7 +11,7 @@ namespace {
 
 constinit Member *registered = nullptr; // the list of all members that this backend has used
 
-void relation_changed(Datum, Oid relation) {
+void relation_changed(Oid relation) {
     for (Member *member = registered; member != nullptr; member = member->next)
         if (relation == InvalidOid || relation == member->relation) {
             member->is_checked = false;
@@ -311,6 +312,6 @@ uint64 generation_of(Member &member) {
     return member.generation;
 }
 
-void members_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
+void members_initialize() { on_relation_change(relation_changed); }
 
 } // namespace idem

@@ -45,7 +45,7 @@ struct Member {
         LocalTransactionId transaction;
         LOCKMODE lock;
     } held;             // a lock that is held until the end of that transaction
-    bool is_registered; // with the invalidation callback, in the list that `next` forms
+    bool is_registered; // in the list that `next` forms, whose members hear of changes
     Member *next;
 };
 
@@ -90,7 +90,7 @@ void invalidate_member(const Member &member);
 // Member::generation, after the changes of other sessions were received.
 uint64 generation_of(Member &member);
 
-// Registers the invalidation callback. REQUIRES: called once per backend.
+// Registers for changes of relations. REQUIRES: called once per backend.
 void members_initialize();
 
 } // namespace idem

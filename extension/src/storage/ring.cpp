@@ -3,6 +3,7 @@
 #include "server/arguments.hpp"
 #include "server/compat.hpp"
 #include "server/extension.hpp"
+#include "server/invalidation.hpp"
 #include "storage/key_space.hpp"
 #include "storage/ring_filter_pages.hpp"
 
@@ -29,7 +30,7 @@ constexpr const char *kStateNames[] = {"empty", "open", "sealed", "expired"}; //
 
 constinit Ring *rings = nullptr; // all that this backend has used
 
-void relation_changed(Datum, Oid relation) {
+void relation_changed(Oid relation) {
     for (Ring *ring = rings; ring != nullptr; ring = ring->next) {
         bool concerns = ring->is_being_read || relation == InvalidOid || relation == ring->map || relation == ring->filter ||
                         relation == ring_registry.relation;
@@ -410,6 +411,6 @@ bool is_window_of_a_ring(Oid relation) {
     return is_named_as_window(relation, &ring, &window) && is_registered(ring);
 }
 
-void rings_initialize() { CacheRegisterRelcacheCallback(relation_changed, Datum{0}); }
+void rings_initialize() { on_relation_change(relation_changed); }
 
 } // namespace idem

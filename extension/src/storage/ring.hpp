@@ -111,7 +111,7 @@ char *map_name(int ring);
 char *window_name(int ring, int window);
 char *filter_name(int ring);
 
-// Registers the invalidation callback. REQUIRES: called once per backend.
+// Registers for changes of relations. REQUIRES: called once per backend.
 void rings_initialize();
 
 } // namespace idem
