@@ -3,6 +3,7 @@
 #include "core/http_message.hpp"
 #include "server/arguments.hpp"
 #include "server/compat.hpp"
+#include "server/generation_cache.hpp"
 #include "server/settings.hpp"
 
 namespace idem {
@@ -38,7 +39,6 @@ namespace {
 
 // The row of one scope. A scope without a row is cached as well.
 struct CachedScope {
-    char name[kMaxScopeBytes + 1]; // the hash key, zero-padded
     bool registered;
     core::Micros ttl;   // 0: not set
     core::Micros lease; // 0: not set
@@ -47,28 +47,10 @@ struct CachedScope {
     int max_response_size; // -1: not set
     Oid owner;
     core::Micros response_ttl; // core::kForever: not set
-    HttpPolicy http;           // 0 and nullptr: not set; the strings are in cache_memory
+    HttpPolicy http;           // 0 and nullptr: not set; the strings are in the cache's memory
 };
 
-constexpr long kMaxCachedScopes = 1024;
-
-constinit MemoryContext cache_memory = nullptr; // of the cache and the strings that it points to
-constinit HTAB *cache = nullptr;
-constinit uint64 cache_generation = 0;
-constinit bool table_is_empty = false;
-
-void reset_cache() {
-    cache = nullptr;
-    if (cache_memory != nullptr)
-        MemoryContextReset(cache_memory);
-    else
-        cache_memory = AllocSetContextCreate(CacheMemoryContext, "idem scopes", ALLOCSET_SMALL_SIZES);
-    HASHCTL layout{};
-    layout.keysize = sizeof CachedScope::name;
-    layout.entrysize = sizeof(CachedScope);
-    layout.hcxt = cache_memory;
-    cache = hash_create("idem scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
+constinit GenerationCache<CachedScope> cache("idem scopes", {false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}});
 
 struct ScopeColumn {
     enum : AttrNumber {
@@ -91,7 +73,7 @@ struct ScopeColumn {
 static_assert(lengthof(kColumns) == ScopeColumn::stored_headers);
 
 // The items of a text array, joined by commas. No item contains a comma.
-const char *joined_items(Datum array) {
+const char *joined_items(MemoryContext memory, Datum array) {
     Datum *items;
     bool *nulls;
     int count;
@@ -101,17 +83,17 @@ const char *joined_items(Datum array) {
     for (int i = 0; i < count; i++)
         if (!nulls[i])
             appendStringInfo(&list, "%s%s", list.len > 0 ? "," : "", TextDatumGetCString(items[i]));
-    return MemoryContextStrdup(cache_memory, list.data);
+    return MemoryContextStrdup(memory, list.data);
 }
 
 // nullptr when the column is null.
-const char *cached_list(HeapTuple row, TupleDesc layout, AttrNumber column) {
+const char *cached_list(MemoryContext memory, HeapTuple row, TupleDesc layout, AttrNumber column) {
     bool is_null;
     const Datum items = heap_getattr(row, column, layout, &is_null);
-    return is_null ? nullptr : joined_items(items);
+    return is_null ? nullptr : joined_items(memory, items);
 }
 
-void read_http_columns(HeapTuple row, TupleDesc layout, HttpPolicy *policy) {
+void read_http_columns(MemoryContext memory, HeapTuple row, TupleDesc layout, HttpPolicy *policy) {
     bool is_null;
     for (int i = 0; i < kHttpRefusals; i++) {
         const Datum value = heap_getattr(row, ScopeColumn::first_http_status + i, layout, &is_null);
@@ -120,10 +102,10 @@ void read_http_columns(HeapTuple row, TupleDesc layout, HttpPolicy *policy) {
     Datum value = heap_getattr(row, ScopeColumn::missing_key, layout, &is_null);
     policy->runs_without_key = !is_null && strcmp(TextDatumGetCString(value), "run") == 0;
     value = heap_getattr(row, ScopeColumn::documentation_url, layout, &is_null);
-    policy->documentation_url = is_null ? nullptr : MemoryContextStrdup(cache_memory, TextDatumGetCString(value));
-    policy->keyed_methods = cached_list(row, layout, ScopeColumn::keyed_methods);
-    policy->unstored_statuses = cached_list(row, layout, ScopeColumn::unstored_statuses);
-    policy->stored_fields = cached_list(row, layout, ScopeColumn::stored_headers);
+    policy->documentation_url = is_null ? nullptr : MemoryContextStrdup(memory, TextDatumGetCString(value));
+    policy->keyed_methods = cached_list(memory, row, layout, ScopeColumn::keyed_methods);
+    policy->unstored_statuses = cached_list(memory, row, layout, ScopeColumn::unstored_statuses);
+    policy->stored_fields = cached_list(memory, row, layout, ScopeColumn::stored_headers);
 }
 
 core::Micros response_ttl_in(HeapTuple row, TupleDesc layout) {
@@ -132,7 +114,7 @@ core::Micros response_ttl_in(HeapTuple row, TupleDesc layout) {
     return is_null ? core::kForever : positive_span_of(DatumGetIntervalP(value), "response_ttl");
 }
 
-void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
+void read_row(MemoryContext memory, HeapTuple row, TupleDesc layout, CachedScope *scope) {
     bool is_null;
     scope->registered = true;
     Datum value = heap_getattr(row, ScopeColumn::ttl, layout, &is_null);
@@ -152,80 +134,33 @@ void read_row(HeapTuple row, TupleDesc layout, CachedScope *scope) {
     if (!is_null)
         scope->owner = DatumGetObjectId(value);
     scope->response_ttl = response_ttl_in(row, layout);
-    read_http_columns(row, layout, &scope->http);
+    read_http_columns(memory, row, layout, &scope->http);
 }
 
 // Reads the current rows, as of a catalog, whatever the transaction's snapshot is. An operator's change takes effect
-// immediately.
-void read_scope(const text *name, CachedScope *scope) {
+// immediately. Returns whether there are none.
+bool read_scope(const text *name, MemoryContext memory, CachedScope *scope) {
     Relation table = open_member(scopes_table, AccessShareLock);
-    table_is_empty = RelationGetNumberOfBlocks(table) == 0;
-    if (!table_is_empty) {
+    const bool is_empty = RelationGetNumberOfBlocks(table) == 0;
+    if (!is_empty) {
         const Oid index = compat_primary_key(table);
         ScanKeyData entry;
         ScanKeyInit(&entry, ScopeColumn::scope, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
         SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
         HeapTuple row = systable_getnext(scan);
         if (HeapTupleIsValid(row))
-            read_row(row, RelationGetDescr(table), scope);
+            read_row(memory, row, RelationGetDescr(table), scope);
         systable_endscan(scan);
     }
     table_close(table, AccessShareLock);
+    return is_empty;
 }
 
-constexpr CachedScope kUnregistered = {{}, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}};
-
-// The entry of the last look-up: most calls of a session are about one scope.
-constinit const CachedScope *last = nullptr;
-constinit Size last_bytes = 0;
-// For a scope that was read while it changed, and so must not be cached.
-constinit CachedScope uncached{};
-
-bool is_last(const text *name) {
-    return last != nullptr && VARSIZE_ANY_EXHDR(name) == last_bytes && memcmp(last->name, VARDATA_ANY(name), last_bytes) == 0;
-}
-
-const CachedScope *read_and_cache(const text *name) {
-    CachedScope scope = kUnregistered;
-    if (VARSIZE_ANY_EXHDR(name) > kMaxScopeBytes)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("a row of idem's tables has a scope of more than %d bytes", kMaxScopeBytes),
-                        errdetail("No function of idem makes such a row.")));
-    memcpy(scope.name, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
-    if (auto *cached = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_FIND, nullptr)))
-        return cached;
-    const uint64 generation = scopes_table.generation;
-    read_scope(name, &scope);
-    if (cache == nullptr || generation != scopes_table.generation) {
-        table_is_empty = false;
-        uncached = scope;
-        return &uncached;
-    }
-    auto *cached = static_cast<CachedScope *>(hash_search(cache, scope.name, HASH_ENTER, nullptr));
-    *cached = scope;
-    return cached;
-}
-
-// Returns the cached entry, which is read when it is missing; valid until the next look-up. An error while reading leaves no
-// entry behind.
+// Valid until the next look-up.
 const CachedScope &look_up(const text *name) {
-    const uint64 now = generation_of(scopes_table);
-    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
-        last = nullptr;
-        reset_cache();
-        cache_generation = now;
-        table_is_empty = false;
-    }
-    if (table_is_empty)
-        return kUnregistered;
-    if (is_last(name))
-        return *last;
-    const CachedScope *scope = read_and_cache(name);
-    if (scope != &uncached) {
-        last = scope;
-        last_bytes = VARSIZE_ANY_EXHDR(name);
-    }
-    return *scope;
+    (void)generation_of(scopes_table);
+    return cache.look_up(name, scopes_table.generation,
+                         [&](CachedScope *scope, MemoryContext memory) { return read_scope(name, memory, scope); });
 }
 
 bool is_usable(const CachedScope &scope) { return !OidIsValid(scope.owner) || has_privs_of_role(GetUserId(), scope.owner); }

@@ -1,7 +1,7 @@
 #include "storage/scope_places.hpp"
 
-#include "server/arguments.hpp"
 #include "server/compat.hpp"
+#include "server/generation_cache.hpp"
 
 #include <algorithm>
 
@@ -16,37 +16,7 @@ struct PlaceColumn {
 };
 static_assert(lengthof(kColumns) == PlaceColumn::count);
 
-constexpr long kMaxCachedScopes = 1024;
-
-struct CachedPlaces {
-    char scope[kMaxScopeBytes + 1]; // the hash key, zero-padded
-    ScopePlaces places;             // none: the scope has no rows
-};
-
-constinit HTAB *cache = nullptr;
-constinit uint64 cache_generation = 0;
-constinit bool table_is_empty = false;
-
-// The entry of the last look-up: most calls of a session are about one scope.
-constinit const CachedPlaces *last = nullptr;
-constinit Size last_bytes = 0;
-
-bool is_last(const text *scope) {
-    return last != nullptr && VARSIZE_ANY_EXHDR(scope) == last_bytes &&
-           memcmp(last->scope, VARDATA_ANY(scope), last_bytes) == 0;
-}
-
-void reset_cache() {
-    last = nullptr;
-    if (cache != nullptr)
-        hash_destroy(cache);
-    cache = nullptr;
-    HASHCTL layout{};
-    layout.keysize = sizeof CachedPlaces::scope;
-    layout.entrysize = sizeof(CachedPlaces);
-    layout.hcxt = CacheMemoryContext;
-    cache = hash_create("idem places of scopes", 16, &layout, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
+constinit GenerationCache<ScopePlaces> cache("idem places of scopes", {}); // count 0: the scope has no rows
 
 ScopePlace read_place(HeapTuple row, TupleDesc layout) {
     bool is_null;
@@ -107,38 +77,19 @@ List *scopes_with_places() {
 
 const ScopePlaces *places_of(const text *scope) {
     // The caller has just received the changes of other sessions.
-    if (table_is_empty && cache_generation == scope_places_table.generation)
+    if (cache.is_empty(scope_places_table.generation))
         return nullptr;
-    const uint64 now = generation_of(scope_places_table);
-    if (cache == nullptr || cache_generation != now || hash_get_num_entries(cache) >= kMaxCachedScopes) {
-        reset_cache();
-        cache_generation = now;
-        table_is_empty = false;
-    }
-    if (table_is_empty)
-        return nullptr;
-    if (is_last(scope))
-        return last->places.count > 0 ? &last->places : nullptr;
-    char name[kMaxScopeBytes + 1] = {};
-    memcpy(name, VARDATA_ANY(scope), Min(VARSIZE_ANY_EXHDR(scope), Size{kMaxScopeBytes}));
-    auto *cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_FIND, nullptr));
-    if (cached == nullptr) {
+    (void)generation_of(scope_places_table);
+    const auto read = [&](ScopePlaces *places, MemoryContext) {
         Relation table = open_member(scope_places_table, AccessShareLock);
         const bool is_empty = RelationGetNumberOfBlocks(table) == 0;
-        const ScopePlaces places = is_empty ? ScopePlaces{} : read_rows(table, scope);
+        if (!is_empty)
+            *places = read_rows(table, scope);
         table_close(table, AccessShareLock);
-        static constinit ScopePlaces uncached{};
-        if (scope_places_table.generation != cache_generation) { // changed meanwhile
-            uncached = places;
-            return uncached.count > 0 ? &uncached : nullptr;
-        }
-        table_is_empty = is_empty;
-        cached = static_cast<CachedPlaces *>(hash_search(cache, name, HASH_ENTER, nullptr));
-        cached->places = places;
-    }
-    last = cached;
-    last_bytes = VARSIZE_ANY_EXHDR(scope);
-    return cached->places.count > 0 ? &cached->places : nullptr;
+        return is_empty;
+    };
+    const ScopePlaces &places = cache.look_up(scope, scope_places_table.generation, read);
+    return places.count > 0 ? &places : nullptr;
 }
 
 } // namespace idem
