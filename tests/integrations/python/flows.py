@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 import psycopg
 import psycopg2
 from idem_postgres import AsgiMiddleware, AsyncIdem, Idem, Problem, WsgiMiddleware, async_lock, lock
-from idem_postgres.http.flow import serve
+from idem_postgres.http.serve import serve
 from idem_postgres.http.options import Settings
 from idem_postgres.http.request import Keyed
 from idem_postgres.http.response import Response

@@ -158,7 +158,7 @@ def snippets(readme):
 
 async def gateway_keys(readme):
     """The block that charges a card: two clients may send the same key."""
-    from idem_postgres.http.flow import serve
+    from idem_postgres.http.serve import serve
     from idem_postgres.http.options import Settings
     from idem_postgres.http.request import Keyed
     from idem_postgres.http.response import Response

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Unpack
 
 from .http.body import too_large, truncated
-from .http.flow import serve
+from .http.serve import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
 from .http.response import Problem, Response

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from .http.body import too_large, truncated
-from .http.flow import serve
+from .http.serve import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
 from .http.response import Problem, Response

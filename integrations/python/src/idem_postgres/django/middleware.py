@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from ..errors import StaleFence, is_connection_loss, is_retryable
 from ..http.body import too_large, truncated
-from ..http.flow import serve
+from ..http.serve import serve
 from ..http.options import Options, Settings
 from ..http.request import Keyed
 from ..http.response import Problem, Response
