@@ -1,4 +1,4 @@
-# The walls inside the extension: two kinds of C++, and rooms that use only the rooms below them. What the portable edition must not do.
+# The walls inside the extension: two kinds of C++, rooms that use only the rooms below them, and files of a room likewise. What the portable edition must not do.
 
 setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 
@@ -8,9 +8,28 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
     [ "$output" = ./server/pg.hpp ] || { echo "$output"; false; }
 }
 
-@test "each file lies in a room and includes only rooms that are not above its own" {
+@test "each file lies in a room, and no include leads upward: neither to a room above its own, nor in a circle inside the room" {
     run scripts/rooms.sh faults
     [ "$status" -eq 0 ] && [ -z "$output" ] || { echo "$output"; false; }
+}
+
+# sources FILE:HEADER...: files of the rooms "low" and "high", each with one include.
+sources() {
+    local entry
+    mkdir -p "$BATS_TEST_TMPDIR/low" "$BATS_TEST_TMPDIR/high"
+    printf '%s\n' server low high >"$BATS_TEST_TMPDIR/ROOMS"
+    for entry; do printf '#include "%s"\n' "${entry#*:}" >"$BATS_TEST_TMPDIR/${entry%%:*}"; done
+}
+
+@test "an include of a higher room, and a circle of a room's files, are found" {
+    sources low/a.hpp:server/pg.hpp low/b.hpp:low/a.hpp low/b.cpp:low/b.hpp high/c.cpp:low/b.hpp
+    [ -z "$(scripts/rooms.sh faults "$BATS_TEST_TMPDIR")" ]
+    sources low/d.cpp:high/c.hpp low/a.cpp:low/e.hpp low/e.hpp:low/b.hpp
+    run scripts/rooms.sh faults "$BATS_TEST_TMPDIR"
+    [ "$output" = 'low/d.cpp: low includes high, which lies above it
+low/a: includes low/e, from which includes lead back to it
+low/b: includes low/a, from which includes lead back to it
+low/e: includes low/b, from which includes lead back to it' ] || { echo "$output"; false; }
 }
 
 @test "the picture of the rooms in docs/architecture.md is the one that the includes give" {

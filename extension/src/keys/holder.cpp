@@ -2,7 +2,6 @@
 // change that it does not allow raises ID001, so that the transaction's other writes are undone as well.
 #include "keys/holder.hpp"
 
-#include "keys/step.hpp"
 #include "keys/wake_up.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
@@ -218,6 +217,12 @@ SQL_FUNCTION(idem_renew) {
     idem::core::Micros lease_until = 0;
     idem::change_as_holder(call, &lease_until);
     PG_RETURN_TIMESTAMPTZ(lease_until);
+}
+
+SQL_FUNCTION(idem_step) {
+    idem::HolderCall call = idem::holder_call(fcinfo, "idem_step()", idem::Change::step, 1, 4);
+    call.step = idem::step_arguments(fcinfo, 2, 3);
+    PG_RETURN_BOOL(idem::change_as_holder(call));
 }
 
 SQL_FUNCTION(idem_complete) {

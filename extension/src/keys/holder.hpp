@@ -4,15 +4,11 @@
 #include "core/key_state.hpp"
 #include "keys/claim.hpp"
 #include "keys/key_row.hpp"
+#include "keys/step.hpp"
 #include "scopes/scope.hpp"
 #include "server/pg.hpp"
 
 namespace idem {
-
-struct Step {
-    const text *name;
-    const Jsonb *output; // nullptr: the step is intended
-};
 
 struct HolderCall {
     const char *function;

@@ -1,6 +1,6 @@
-// idem_step: what a leased key's holder intends to do, and what came of it.
 #include "keys/step.hpp"
 
+#include "keys/key_row.hpp"
 #include "server/arguments.hpp"
 #include "server/compat.hpp"
 
@@ -93,11 +93,8 @@ void set_step(KeyRow *row, const Step &step, const ScopePolicy &policy) {
     row->set(KeyColumn::steps, steps);
 }
 
-} // namespace idem
-
-SQL_FUNCTION(idem_step) {
-    using namespace idem;
-    HolderCall call = holder_call(fcinfo, "idem_step()", core::Change::step, 1, 4);
-    call.step = {key_argument(fcinfo, 2, "step"), output_argument(fcinfo, 3)};
-    PG_RETURN_BOOL(change_as_holder(call));
+Step step_arguments(FunctionCallInfo fcinfo, int name_arg, int output_arg) {
+    return {key_argument(fcinfo, name_arg, "step"), output_argument(fcinfo, output_arg)};
 }
+
+} // namespace idem

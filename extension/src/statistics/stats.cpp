@@ -99,9 +99,12 @@ void prepare_slots() {
         shared->free[i] = max_scopes - 1 - i; // slot 0 is assigned first
 }
 
+ScopeCountsList all_counts();
+void restore(const ScopeCounts &counted);
+
 void save_at_exit(int code, Datum) {
     if (code == 0 && shared != nullptr)
-        save();
+        save(all_counts);
 }
 
 void start_up() {
@@ -130,7 +133,7 @@ void start_up() {
         return;
     on_shmem_exit(save_at_exit, Datum{0});
     if (!found)
-        load();
+        load(restore);
 }
 
 // --- Slots ---------------------------------------------------------------------------------------------------------------
@@ -347,6 +350,21 @@ Slot *existing_slot(const ScopeCounts &which) {
     return nullptr;
 }
 
+ScopeCountsList all_counts() {
+    return list_counts([](Oid) { return true; });
+}
+
+void restore(const ScopeCounts &counted) {
+    Slot *slot = nullptr;
+    if (!counted.is_other)
+        if (const Entry *entry = assign_slot(key_of(counted.database, counted.name, counted.length)))
+            slot = &slots[entry->slot];
+    if (slot == nullptr)
+        slot = counted.database == InvalidOid ? bucket(kBuckets - 1) : assign_bucket(counted.database);
+    for (int i = 0; i < kCounters; i++)
+        pg_atomic_fetch_add_u64(&slot->stripes[0].counters[i], static_cast<int64>(counted.counts[i]));
+}
+
 } // namespace
 
 void count(const text *scope, Counter counter, uint64 n) {
@@ -362,10 +380,6 @@ void count(const text *scope, Counter counter, uint64 n) {
 
 bool is_available() { return shared != nullptr; }
 
-ScopeCountsList all_counts() {
-    return list_counts([](Oid) { return true; });
-}
-
 ScopeCountsList counts_of(Oid database) {
     return list_counts([database](Oid counted) { return counted == database || counted == InvalidOid; });
 }
@@ -375,17 +389,6 @@ void reset(const ScopeCounts &which) {
     if (Slot *slot = existing_slot(which))
         zero(slot);
     LWLockRelease(shared->lock);
-}
-
-void restore(const ScopeCounts &counted) {
-    Slot *slot = nullptr;
-    if (!counted.is_other)
-        if (const Entry *entry = assign_slot(key_of(counted.database, counted.name, counted.length)))
-            slot = &slots[entry->slot];
-    if (slot == nullptr)
-        slot = counted.database == InvalidOid ? bucket(kBuckets - 1) : assign_bucket(counted.database);
-    for (int i = 0; i < kCounters; i++)
-        pg_atomic_fetch_add_u64(&slot->stripes[0].counters[i], static_cast<int64>(counted.counts[i]));
 }
 
 void initialize() {

@@ -16,44 +16,23 @@
 // and never waits. start_up, save and load run in the postmaster, while there are no other processes.
 #pragma once
 
-#include "server/arguments.hpp"
-#include "server/pg.hpp"
+#include "statistics/scope_counts.hpp"
 
 namespace idem::stats {
-
-enum class Counter { acquired, duplicates, in_flight, in_doubt, mismatches, takeovers, stale_fences, swept };
-inline constexpr int kCounters = 8;
 
 // Adds `n` to a counter of the scope in this database. Does nothing without preload, or when idem.track_stats is off. REQUIRES:
 // a scope that scope_argument accepted, or the scope of a row.
 void count(const text *scope, Counter counter, uint64 n = 1);
 
-// The counters of one slot, or of a bucket of many scopes.
-struct ScopeCounts {
-    Oid database;  // InvalidOid: the bucket of the databases that have none of their own
-    bool is_other; // a bucket: `name` is empty
-    uint8 length;
-    char name[kMaxScopeBytes];
-    uint64 counts[kCounters];
-};
-
 // Whether counters exist: the library was preloaded.
 bool is_available();
 
-// All counters, or those of one database and of the bucket that databases share. Slots without any event are left out. The list
-// is allocated in the current memory context.
-struct ScopeCountsList {
-    ScopeCounts *items;
-    int count;
-};
-ScopeCountsList all_counts();
+// The counters of one database and of the bucket that databases share. Slots without any event are left out. The list is
+// allocated in the current memory context.
 ScopeCountsList counts_of(Oid database);
 
 // Sets the counters of the slot or bucket that `which` names to zero.
 void reset(const ScopeCounts &which);
-
-// Adds the counts of an earlier run of the server. REQUIRES: the postmaster, before there are backends.
-void restore(const ScopeCounts &counted);
 
 // Defines the settings and, while libraries are preloaded, requests shared memory. Called once per process, from _PG_init.
 void initialize();

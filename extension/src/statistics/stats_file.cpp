@@ -1,8 +1,5 @@
 #include "statistics/stats_file.hpp"
 
-#include "server/pg.hpp"
-#include "statistics/stats.hpp"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,7 +76,7 @@ bool was_shut_down() {
     return intact && (control->state == DB_SHUTDOWNED || control->state == DB_SHUTDOWNED_IN_RECOVERY);
 }
 
-void read_counts(FILE *file) {
+void read_counts(FILE *file, void (*restore)(const ScopeCounts &counted)) {
     Size size;
     Header header;
     const char *content = read_file(file, &size);
@@ -99,20 +96,20 @@ void read_counts(FILE *file) {
 
 } // namespace
 
-void save() {
+void save(ScopeCountsList (*read_counts)()) {
     if (!was_shut_down()) // a killed process may also have left the lock locked
         return;
     FILE *file = AllocateFile(kTemporary, PG_BINARY_W);
     if (file == nullptr)
         return log_failure("create", kTemporary);
-    const bool written = write_counts(file, all_counts());
+    const bool written = write_counts(file, read_counts());
     if (!written)
         log_failure("write", kTemporary);
     if (FreeFile(file) != 0 || !written || durable_rename(kTemporary, kFile, LOG) != 0)
         (void)unlink(kTemporary);
 }
 
-void load() {
+void load(void (*restore)(const ScopeCounts &counted)) {
     FILE *file = AllocateFile(kFile, PG_BINARY_R);
     if (file == nullptr) {
         if (errno != ENOENT)
@@ -122,7 +119,7 @@ void load() {
     // The file has a memory context of its own, because the current one lasts as long as the server.
     const MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "idem statistics file", ALLOCSET_DEFAULT_SIZES);
     const MemoryContext outer = MemoryContextSwitchTo(memory);
-    read_counts(file);
+    read_counts(file, restore);
     MemoryContextSwitchTo(outer);
     MemoryContextDelete(memory);
     FreeFile(file);

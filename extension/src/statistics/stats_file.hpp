@@ -6,10 +6,13 @@
 // memory, or an unreadable pg_control, ends the postmaster as anywhere else in it.
 #pragma once
 
+#include "statistics/scope_counts.hpp"
+
 namespace idem::stats {
 
-// REQUIRES: the postmaster, while it has no children.
-void save();
-void load();
+// `read_counts` returns all counters, and `restore` adds what an earlier run has counted. REQUIRES: the postmaster, while it
+// has no children.
+void save(ScopeCountsList (*read_counts)());
+void load(void (*restore)(const ScopeCounts &counted));
 
 } // namespace idem::stats

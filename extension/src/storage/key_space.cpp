@@ -43,7 +43,7 @@ static_assert(lengthof(tables) == lengthof(kKeySpaces));
 
 Member member_window(const char *name) {
     Member member = table_of_keys(name);
-    member.layout.is_window = true;
+    member.layout.parent = &table_of(KeySpace::keys).layout;
     return member;
 }
 

@@ -46,7 +46,7 @@ struct CounterColumn {
 
 Member &table_of(KeySpace space);
 
-// A window of a ring. `name` outlives it.
+// A window of a ring, which inherits from idem_keys. `name` outlives it.
 Member member_window(const char *name);
 
 } // namespace idem

@@ -3,7 +3,6 @@
 #include "server/compat.hpp"
 #include "server/extension.hpp"
 #include "server/invalidation.hpp"
-#include "storage/ring.hpp"
 
 namespace idem {
 
@@ -27,18 +26,16 @@ void register_member(Member &member) {
     registered = &member;
 }
 
-void require_child_of_keys(const MemberLayout &layout, Oid relation) {
-    const Oid keys = get_relname_relid("idem_keys", extension().schema);
-    if (!is_window_of_a_ring(relation) || !list_member_oid(find_inheritance_children(keys, NoLock), relation))
+void require_child(const MemberLayout &layout, Oid relation) {
+    const Oid parent = get_relname_relid(layout.parent->name, extension().schema);
+    if (!layout.parent->is_child(relation) || !list_member_oid(find_inheritance_children(parent, NoLock), relation))
         raise_not_as_installed(layout.name, "It is not a window that idem_ring_create made.");
 }
 
-// The windows of rings inherit from idem_keys, and nothing else may inherit from anything.
 bool has_foreign_child(Oid relation, const MemberLayout &layout) {
-    const bool may_have_windows = strcmp(layout.name, "idem_keys") == 0;
     ListCell *cell;
     foreach (cell, find_inheritance_children(relation, NoLock))
-        if (!may_have_windows || !is_window_of_a_ring(lfirst_oid(cell)))
+        if (layout.is_child == nullptr || !layout.is_child(lfirst_oid(cell)))
             return true;
     return false;
 }
@@ -61,8 +58,8 @@ Oid find_member(const MemberLayout &layout) {
     const Oid relation = get_relname_relid(layout.name, extension().schema);
     if (!OidIsValid(relation))
         raise_not_as_installed(layout.name, "The relation does not exist.");
-    if (layout.is_window)
-        require_child_of_keys(layout, relation);
+    if (layout.parent != nullptr)
+        require_child(layout, relation);
     else if (getExtensionOfObject(RelationRelationId, relation) != extension().oid)
         raise_not_as_installed(layout.name, "The relation does not belong to the extension.");
     return relation;
@@ -98,7 +95,7 @@ void check_storage(Relation relation, const MemberLayout &layout) {
     // relhassubclass may still be set after the last child was dropped.
     if (relation->rd_rel->relhassubclass && has_foreign_child(RelationGetRelid(relation), layout))
         raise_not_as_installed(layout.name, "Other tables inherit from it.");
-    if (layout.kind == RELKIND_RELATION && count_parents(RelationGetRelid(relation)) != (layout.is_window ? 1 : 0))
+    if (layout.kind == RELKIND_RELATION && count_parents(RelationGetRelid(relation)) != (layout.parent != nullptr ? 1 : 0))
         raise_not_as_installed(layout.name, "It inherits from another table.");
     if (is_distributed(RelationGetRelid(relation)))
         raise_not_as_installed(layout.name,

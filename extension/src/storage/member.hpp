@@ -26,10 +26,11 @@ struct MemberLayout {
     char kind; // RELKIND_RELATION or RELKIND_SEQUENCE
     const Column *columns;
     int count;
-    AttrNumber key[2];  // columns of the primary key; 0: no further column
-    int checks;         // the number of CHECK constraints, or kAnyChecks
-    bool holds_secrets; // rows are written without index entries and without logical decoding
-    bool is_window;     // made by idem_ring_create: it inherits from idem_keys and does not belong to the extension
+    AttrNumber key[2];              // columns of the primary key; 0: no further column
+    int checks;                     // the number of CHECK constraints, or kAnyChecks
+    bool holds_secrets;             // rows are written without index entries and without logical decoding
+    bool (*is_child)(Oid relation); // whether a relation may inherit from it; nullptr: none may
+    const MemberLayout *parent;     // the one that it inherits from; it then does not belong to the extension itself
 };
 // For tables that the executor writes, as it checks the constraints; and for tables of secrets, as no constraint may see them.
 inline constexpr int kAnyChecks = -1;
@@ -52,7 +53,7 @@ struct Member {
 template <int count>
 constexpr Member member_table(const char *name, const Column (&columns)[count], AttrNumber first_key, AttrNumber second_key,
                               int checks = 0) {
-    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false, false},
+    return {{name, RELKIND_RELATION, columns, count, {first_key, second_key}, checks, false, nullptr, nullptr},
             InvalidOid,
             false,
             1,
@@ -61,11 +62,22 @@ constexpr Member member_table(const char *name, const Column (&columns)[count], 
             nullptr};
 }
 template <int count> constexpr Member member_of_secrets(const char *name, const Column (&columns)[count]) {
-    return {
-        {name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_RELATION, columns, count, {0, 0}, kAnyChecks, true, nullptr, nullptr},
+            InvalidOid,
+            false,
+            1,
+            {},
+            false,
+            nullptr};
 }
 constexpr Member member_sequence(const char *name) {
-    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false, false}, InvalidOid, false, 1, {}, false, nullptr};
+    return {{name, RELKIND_SEQUENCE, nullptr, 0, {0, 0}, kAnyChecks, false, nullptr, nullptr},
+            InvalidOid,
+            false,
+            1,
+            {},
+            false,
+            nullptr};
 }
 
 // Opens a relation that a lock protects already: its own, or for an index that of its table.

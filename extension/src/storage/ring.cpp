@@ -406,11 +406,18 @@ bool is_registered(int ring) {
     return false;
 }
 
+namespace {
+
 bool is_window_of_a_ring(Oid relation) {
     int ring, window;
     return is_named_as_window(relation, &ring, &window) && is_registered(ring);
 }
 
-void rings_initialize() { on_relation_change(relation_changed); }
+} // namespace
+
+void rings_initialize() {
+    table_of(KeySpace::keys).layout.is_child = is_window_of_a_ring; // nothing else may inherit from anything
+    on_relation_change(relation_changed);
+}
 
 } // namespace idem

@@ -99,9 +99,8 @@ template <typename Visit> void for_each_window_looked_in(Visit visit) {
     }
 }
 
-// Whether the relation is named and owned as a window of a ring that exists.
-bool is_window_of_a_ring(Oid relation);
-// The same, whether the ring is registered or not: a restore may write windows before the registry.
+// Whether the relation is named and owned as a window of a ring, whether the ring is registered or not: a restore may write
+// windows before the registry.
 bool is_named_as_window(Oid relation, int *ring, int *window);
 bool is_named_as_map(Oid relation);
 bool is_registered(int ring);
@@ -111,7 +110,7 @@ char *map_name(int ring);
 char *window_name(int ring, int window);
 char *filter_name(int ring);
 
-// Registers for changes of relations. REQUIRES: called once per backend.
+// Registers for changes of relations, and lets windows inherit from idem_keys. REQUIRES: called once per backend.
 void rings_initialize();
 
 } // namespace idem

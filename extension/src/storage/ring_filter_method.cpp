@@ -1,8 +1,9 @@
-#include "storage/ring_filter_method.hpp"
-
+// The index access method idem_filter. An index of it holds the pages of a ring's filter (ring_filter_pages.hpp) and no entry
+// of a row: queries cannot use it, and changes of the table do not touch it. Its one column is the number of a window.
 #include "core/ring_filter.hpp"
 #include "server/compat.hpp"
 #include "storage/ring.hpp"
+#include "storage/ring_filter_pages.hpp"
 
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include "server/compat.hpp"
 #include "server/random.hpp"
-#include "storage/ring_filter_method.hpp"
 
 namespace idem {
 

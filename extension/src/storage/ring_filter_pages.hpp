@@ -34,6 +34,9 @@ struct FilterState {
     SliceState slices[core::kMaxFilterWindows];
 };
 
+// Makes the pages of an empty filter for so many windows. REQUIRES: the index has no page.
+void init_filter(Relation filter, int windows);
+
 FilterState read_filter(Relation filter);
 
 // The hash of a key, and the windows that may have it, as bits. Bits of windows that are not covered mean nothing.
