@@ -1,5 +1,7 @@
 #include "core/http_key.hpp"
 
+#include "core/trimmed.hpp"
+
 namespace idem::core {
 
 namespace {
@@ -132,18 +134,10 @@ class Reader {
     std::string_view rest_;
 };
 
-std::string_view trimmed(std::string_view field) {
-    constexpr std::string_view kBlank = " \t";
-    const std::size_t first = field.find_first_not_of(kBlank);
-    if (first == field.npos)
-        return {};
-    return field.substr(first, field.find_last_not_of(kBlank) - first + 1);
-}
-
 } // namespace
 
 bool parse_http_key(std::string_view field, HttpKey *key) noexcept {
-    field = trimmed(field);
+    field = trimmed(field, " \t");
     key->size = 0;
     if (field.empty())
         return false;

@@ -1,5 +1,7 @@
 #include "core/webhook.hpp"
 
+#include "core/trimmed.hpp"
+
 #include <algorithm>
 
 namespace idem::core {
@@ -18,13 +20,6 @@ constexpr WebhookFormat kFormats[] = {
 };
 
 constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string_view trimmed(std::string_view text, std::string_view around) {
-    const std::size_t first = text.find_first_not_of(around);
-    if (first == text.npos)
-        return {};
-    return text.substr(first, text.find_last_not_of(around) - first + 1);
-}
 
 // Takes the text before the next separator off the front. Commas around it come from fields that were joined.
 std::string_view take_item(std::string_view *list, char separator) {
