@@ -1,6 +1,7 @@
 // idem_serialize: transactions that name the same key run one after the other.
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
+#include "server/bytes.hpp"
 #include "server/transaction_block.hpp"
 #include "server/value_lock.hpp"
 

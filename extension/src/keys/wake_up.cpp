@@ -1,6 +1,7 @@
 #include "keys/wake_up.hpp"
 
 #include "server/arguments.hpp"
+#include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "server/lock_patience.hpp"
 #include "server/value_lock.hpp"

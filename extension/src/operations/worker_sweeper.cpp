@@ -4,6 +4,7 @@
 #include "operations/sweep.hpp"
 #include "operations/sweep_progress.hpp"
 #include "server/arguments.hpp"
+#include "server/bytes.hpp"
 #include "server/settings.hpp"
 
 namespace {
@@ -59,8 +60,7 @@ SweepOutcome sweep_database() {
 
 uint32 error_hash(const ErrorData *error) {
     const char *message = error->message != nullptr ? error->message : "";
-    const auto hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(message), static_cast<int>(strlen(message)),
-                                          static_cast<uint64>(error->sqlerrcode));
+    const uint64 hash = hash_of_bytes(message, strlen(message), static_cast<uint64>(error->sqlerrcode));
     return Max(static_cast<uint32>(hash), uint32{1});
 }
 

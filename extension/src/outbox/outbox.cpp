@@ -1,5 +1,6 @@
 #include "outbox/outbox.hpp"
 
+#include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "server/settings.hpp"
 
@@ -125,8 +126,7 @@ Message read_message(TupleTableSlot *slot) {
     if (is_null)
         return message;
     text *key = DatumGetTextPP(value);
-    const uint64 hash =
-        hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(key)), VARSIZE_ANY_EXHDR(key), 0);
+    const uint64 hash = hash_of_bytes(key);
     message.key_hash = hash == 0 ? 1 : hash;
     if (PointerGetDatum(key) != value)
         pfree(key); // the copy of a compressed key, as a scan reads many

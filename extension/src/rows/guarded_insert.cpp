@@ -4,6 +4,7 @@
 #include "rows/insert_once.hpp"
 #include "rows/unique_key.hpp"
 #include "server/arguments.hpp"
+#include "server/bytes.hpp"
 #include "server/subtransaction.hpp"
 #include "server/value_lock.hpp"
 
@@ -81,10 +82,10 @@ void build(RowStatement *statement, const RowCall &call) {
 }
 
 uint64 hash_of_columns(const RowCall &call, const Guard &guard) {
-    uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(&guard.root), sizeof guard.root, 0);
+    uint64 hash = hash_of_bytes(&guard.root, sizeof guard.root);
     for (int i = 0; i < guard.match->count; i++) {
         const char *name = column_name(call.table, guard.match->columns[i].column);
-        hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name), static_cast<int>(strlen(name)) + 1, hash);
+        hash = hash_of_bytes(name, strlen(name) + 1, hash);
     }
     return hash;
 }

@@ -1,4 +1,5 @@
-// Compares texts and byteas by their bytes, as the "C" collation does. REQUIRES: detoasted values; short headers are allowed.
+// Compares and hashes texts and byteas by their bytes, as the "C" collation does. REQUIRES: detoasted values; short headers are
+// allowed.
 #pragma once
 
 #include "server/pg.hpp"
@@ -24,5 +25,19 @@ inline int compare_bytes(const void *left, const void *right) {
 
 // `stored` may be toasted.
 inline bool equal_bytes(Datum stored, const void *value) { return compare_bytes(PG_DETOAST_DATUM_PACKED(stored), value) == 0; }
+
+// 64 bits, mixed with `seed`. The filters of rings and the leases of the outbox store such hashes.
+inline uint64 hash_of_bytes(const void *bytes, Size size, uint64 seed = 0) {
+    return hash_bytes_extended(static_cast<const unsigned char *>(bytes), static_cast<int>(size), seed);
+}
+
+inline uint64 hash_of_bytes(const text *value, uint64 seed = 0) {
+    return hash_of_bytes(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), seed);
+}
+
+// Of (scope, key).
+inline uint64 hash_of(const text *scope, const text *key, uint64 seed = 0) {
+    return hash_of_bytes(key, hash_of_bytes(scope, seed));
+}
 
 } // namespace idem

@@ -1,5 +1,7 @@
 #include "server/plan_cache.hpp"
 
+#include "server/bytes.hpp"
+
 namespace idem {
 
 namespace {
@@ -95,9 +97,7 @@ void end_use(void *used) {
 } // namespace
 
 PlanKey plan_key(PlanKind kind, const char *bytes, Size length) {
-    return {kind, bytes, length,
-            hash_bytes_extended(reinterpret_cast<const unsigned char *>(bytes), static_cast<int>(length),
-                                static_cast<uint64>(kind))};
+    return {kind, bytes, length, hash_of_bytes(bytes, length, static_cast<uint64>(kind))};
 }
 
 PlanEntry *find_plans(const PlanKey &key) {

@@ -40,12 +40,4 @@ inline void lock_value(ValueLock lock_class, uint64 hash, LOCKMODE mode = Exclus
     (void)LockAcquire(&tag, mode, false, false);
 }
 
-// 64 bits of (scope, key), mixed with `seed`.
-inline uint64 hash_of(const text *scope, const text *key, uint64 seed = 0) {
-    const auto hash_text = [](const text *value, uint64 from) {
-        return hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)), VARSIZE_ANY_EXHDR(value), from);
-    };
-    return hash_text(key, hash_text(scope, seed));
-}
-
 } // namespace idem

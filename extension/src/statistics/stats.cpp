@@ -1,5 +1,6 @@
 #include "statistics/stats.hpp"
 
+#include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "statistics/stats_file.hpp"
 
@@ -63,7 +64,7 @@ Size slots_size() { return mul_size(sizeof(Slot), max_scopes + kBuckets) + PG_CA
 
 uint32 hash_key(const void *key, Size) {
     const auto *wanted = static_cast<const Key *>(key);
-    return hash_combine(hash_bytes(reinterpret_cast<const unsigned char *>(wanted->name), wanted->length), wanted->database);
+    return hash_combine(static_cast<uint32>(hash_of_bytes(wanted->name, wanted->length)), wanted->database);
 }
 
 int compare_keys(const void *left, const void *right, Size) {
@@ -290,7 +291,7 @@ Slot *find_slot(const text *scope, uint32 index) {
 Slot *slot_of(const text *scope) {
     const char *name = VARDATA_ANY(scope);
     const Size length = VARSIZE_ANY_EXHDR(scope);
-    const uint32 index = hash_bytes(reinterpret_cast<const unsigned char *>(name), static_cast<int>(length)) % kCachedEntries;
+    const uint32 index = static_cast<uint32>(hash_of_bytes(scope)) % kCachedEntries;
     const Entry *cached = cached_entries[index];
     if (likely(cached != nullptr && cached->key.length == length && memcmp(cached->key.name, name, length) == 0))
         return &slots[cached->slot];

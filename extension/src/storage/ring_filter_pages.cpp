@@ -1,5 +1,6 @@
 #include "storage/ring_filter_pages.hpp"
 
+#include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "server/random.hpp"
 
@@ -212,13 +213,7 @@ FilterState read_filter(Relation filter) {
     return state;
 }
 
-uint64 hash_for_filter(uint64 seed, const text *scope, const text *key) {
-    const auto hash = [](const text *value, uint64 with) {
-        return hash_bytes_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)),
-                                   static_cast<int>(VARSIZE_ANY_EXHDR(value)), with);
-    };
-    return hash(key, hash(scope, seed));
-}
+uint64 hash_for_filter(uint64 seed, const text *scope, const text *key) { return hash_of(scope, key, seed); }
 
 uint32 windows_that_may_have(Relation filter, const core::FilterShape &shape, uint64 seed, uint64 hash) {
     const core::FilterPlace place = core::place_of(shape, hash);
