@@ -2,6 +2,7 @@
 
 #include "core/http_message.hpp"
 #include "server/compat.hpp"
+#include "server/json_builder.hpp"
 #include "server/json_members.hpp"
 #include "server/utf8.hpp"
 
@@ -10,46 +11,6 @@ namespace idem {
 namespace {
 
 constexpr std::string_view kHeaders = "headers", kText = "text", kUtf8 = "utf8", kBase64 = "base64";
-
-JsonbValue string_value(std::string_view text) {
-    JsonbValue value;
-    value.type = jbvString;
-    value.val.string.val = const_cast<char *>(text.data());
-    value.val.string.len = static_cast<int>(text.size());
-    return value;
-}
-
-// Builds a JSON object.
-class Object {
-  public:
-    Object() { pushJsonbValue(&state_, WJB_BEGIN_OBJECT, nullptr); }
-    void add(std::string_view name, std::string_view text) {
-        JsonbValue value = string_value(text);
-        add(name, &value);
-    }
-    void add(std::string_view name, JsonbValue *value) {
-        JsonbValue key = string_value(name);
-        pushJsonbValue(&state_, WJB_KEY, &key);
-        pushJsonbValue(&state_, WJB_VALUE, value);
-    }
-    void add(std::string_view name, const Jsonb *document) {
-        JsonbValue value;
-        auto *root = const_cast<JsonbContainer *>(&document->root);
-        if (!JsonbExtractScalar(root, &value)) {
-            value.type = jbvBinary;
-            value.val.binary.data = root;
-            value.val.binary.len = static_cast<int>(VARSIZE(document) - VARHDRSZ);
-        }
-        add(name, &value);
-    }
-    Jsonb *finish() {
-        pushJsonbValue(&state_, WJB_END_OBJECT, nullptr);
-        return JsonbValueToJsonb(state_.result);
-    }
-
-  private:
-    JsonbInState state_{};
-};
 
 [[noreturn]] void raise_malformed(const char *detail) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers are malformed"), errdetail("%s", detail),
@@ -126,28 +87,26 @@ JsonbValue field_text(const JsonbValue &value) {
     return string_value(DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric))));
 }
 
-void add_field(Object *stored, std::string_view name, const JsonbValue &field) {
+void add_field(JsonBuilder *stored, std::string_view name, const JsonbValue &field) {
     if (field.type != jbvBinary) {
         for_each_value(field, [&](const JsonbValue &value) {
-            JsonbValue text = field_text(value);
-            stored->add(name, &text);
+            stored->add_member(name, field_text(value));
             return false;
         });
         return;
     }
-    JsonbInState state{};
-    pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
+    JsonBuilder values;
+    values.begin_array();
     for_each_value(field, [&](const JsonbValue &value) {
-        JsonbValue text = field_text(value);
-        pushJsonbValue(&state, WJB_ELEM, &text);
+        values.add_element(field_text(value));
         return true;
     });
-    pushJsonbValue(&state, WJB_END_ARRAY, nullptr);
-    stored->add(name, state.result);
+    values.end_array();
+    stored->add_member(name, values.value());
 }
 
 Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
-    Object stored;
+    JsonBuilder stored = JsonBuilder::object();
     if (headers != nullptr) {
         if (!JB_ROOT_IS_OBJECT(headers))
             raise_malformed("They are not a JSON object.");
@@ -165,7 +124,7 @@ Jsonb *stored_headers(const Jsonb *headers, const char *fields) {
         if (const char *name = names.repeated())
             raise_malformed(psprintf("The field \"%s\" is given in two spellings.", name));
     }
-    return stored.finish();
+    return stored.finish_object();
 }
 
 // Text in jsonb has the server's encoding, so bytes of UTF-8 can be stored as text only where that is the same. jsonb has no
@@ -185,15 +144,15 @@ std::string_view base64_of(std::string_view bytes) {
     return {encoded, static_cast<size_t>(size)};
 }
 
-void add_body(Object *response, const HttpBody &body) {
+void add_body(JsonBuilder *response, const HttpBody &body) {
     if (body.as_text != nullptr) {
-        response->add(kText, std::string_view(VARDATA_ANY(body.as_text), VARSIZE_ANY_EXHDR(body.as_text)));
+        response->add_member(kText, std::string_view(VARDATA_ANY(body.as_text), VARSIZE_ANY_EXHDR(body.as_text)));
     } else if (body.as_bytes != nullptr) {
         const std::string_view bytes = bytes_of(body);
         if (are_text(bytes))
-            response->add(kUtf8, bytes);
+            response->add_member(kUtf8, bytes);
         else
-            response->add(kBase64, base64_of(bytes));
+            response->add_member(kBase64, base64_of(bytes));
     }
 }
 
@@ -260,50 +219,50 @@ bytea *bytea_of(std::string_view bytes) {
 }
 
 Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *fields) {
-    Object response;
-    response.add(kHeaders, stored_headers(headers, fields));
+    JsonBuilder response = JsonBuilder::object();
+    response.add_member(kHeaders, document_value(stored_headers(headers, fields)));
     add_body(&response, body);
-    return response.finish();
+    return response.finish_object();
 }
 
 ReplayedResponse replayed_response(Jsonb *stored) {
     ReplayedResponse replay{};
-    Object headers;
+    JsonBuilder headers = JsonBuilder::object();
     JsonbContainer *fields = nullptr;
     if (stored != nullptr && find_parts(stored, &fields, &replay.body)) {
         Members field(fields);
         while (field.next())
-            headers.add(text_of(field.name), &field.value);
+            headers.add_member(field.name, field.value);
     } else if (stored != nullptr) {
         replay.body = {cstring_to_text(JsonbToCString(nullptr, &stored->root, VARSIZE(stored))), nullptr};
-        headers.add("Content-Type", "application/json");
+        headers.add_member("Content-Type", "application/json");
     }
-    headers.add(core::kReplayedField, "true");
-    replay.headers = headers.finish();
+    headers.add_member(core::kReplayedField, "true");
+    replay.headers = headers.finish_object();
     return replay;
 }
 
 Jsonb *problem_headers(const HttpProblem &problem) {
-    Object headers;
-    headers.add("Content-Type", "application/problem+json");
+    JsonBuilder headers = JsonBuilder::object();
+    headers.add_member("Content-Type", "application/problem+json");
     if (problem.documentation_url != nullptr)
-        headers.add("Link", psprintf("<%s>; rel=\"describedby\"", problem.documentation_url));
+        headers.add_member("Link", psprintf("<%s>; rel=\"describedby\"", problem.documentation_url));
     if (problem.retry_after > 0)
-        headers.add("Retry-After", psprintf(INT64_FORMAT, problem.retry_after));
-    return headers.finish();
+        headers.add_member("Retry-After", psprintf(INT64_FORMAT, problem.retry_after));
+    return headers.finish_object();
 }
 
 Jsonb *problem_body(const HttpProblem &problem) {
-    Object body;
-    body.add("type", problem.documentation_url != nullptr ? problem.documentation_url : "about:blank");
-    body.add("title", core::http_reason(problem.status));
+    JsonBuilder body = JsonBuilder::object();
+    body.add_member("type", problem.documentation_url != nullptr ? problem.documentation_url : "about:blank");
+    body.add_member("title", core::http_reason(problem.status));
     JsonbValue status;
     status.type = jbvNumeric;
     status.val.numeric = int64_to_numeric(problem.status);
-    body.add("status", &status);
-    body.add("detail", problem.detail);
-    body.add("code", problem.code);
-    return body.finish();
+    body.add_member("status", status);
+    body.add_member("detail", problem.detail);
+    body.add_member("code", problem.code);
+    return body.finish_object();
 }
 
 } // namespace idem

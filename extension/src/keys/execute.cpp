@@ -97,8 +97,8 @@ void check_column_names(TupleDesc columns) {
 
 // The rows of the last statement as a jsonb array of objects; [] when it returned none.
 Jsonb *rows_as_jsonb() {
-    JsonbInState state{};
-    pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
+    JsonBuilder rows;
+    rows.begin_array();
     if (SPI_tuptable != nullptr) {
         TupleDesc columns = SPI_tuptable->tupdesc;
         check_column_names(columns);
@@ -108,11 +108,11 @@ Jsonb *rows_as_jsonb() {
         auto *nulls = static_cast<bool *>(palloc(Max(columns->natts, 1)));
         for (uint64 i = 0; i < SPI_tuptable->numvals; i++) {
             heap_deform_tuple(SPI_tuptable->vals[i], columns, values, nulls);
-            push_row(&state, writer, values, nulls);
+            push_row(&rows, writer, values, nulls);
         }
     }
-    pushJsonbValue(&state, WJB_END_ARRAY, nullptr);
-    return JsonbValueToJsonb(state.result);
+    rows.end_array();
+    return rows.document();
 }
 
 // Runs the statement as the caller, and returns its rows in the caller's memory context.

@@ -2,7 +2,7 @@
 
 #include "keys/key_row.hpp"
 #include "server/arguments.hpp"
-#include "server/compat.hpp"
+#include "server/json_builder.hpp"
 
 namespace idem {
 
@@ -10,37 +10,20 @@ namespace {
 
 using core::StepState;
 
-JsonbValue name_of(const Step &step) {
-    JsonbValue name;
-    name.type = jbvString;
-    name.val.string.val = VARDATA_ANY(step.name);
-    name.val.string.len = static_cast<int>(VARSIZE_ANY_EXHDR(step.name));
-    return name;
-}
+JsonbValue name_of(const Step &step) { return string_value({VARDATA_ANY(step.name), VARSIZE_ANY_EXHDR(step.name)}); }
 
 JsonbValue value_of(const Jsonb *document) {
+    if (document != nullptr)
+        return document_value(document);
     JsonbValue value;
-    if (document == nullptr) {
-        value.type = jbvNull;
-        return value;
-    }
-    auto *root = const_cast<JsonbContainer *>(&document->root);
-    if (!JsonbExtractScalar(root, &value)) {
-        value.type = jbvBinary;
-        value.val.binary.data = root;
-        value.val.binary.len = static_cast<int>(VARSIZE(document) - VARHDRSZ);
-    }
+    value.type = jbvNull;
     return value;
 }
 
 const Jsonb *object_of(const Step &step) {
-    JsonbInState state{};
-    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-    JsonbValue name = name_of(step), value = value_of(step.output);
-    pushJsonbValue(&state, WJB_KEY, &name);
-    pushJsonbValue(&state, WJB_VALUE, &value);
-    pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
-    return JsonbValueToJsonb(state.result);
+    JsonBuilder object = JsonBuilder::object();
+    object.add_member(name_of(step), value_of(step.output));
+    return object.finish_object();
 }
 
 Datum with_step(const KeyRow &row, const Step &step) {

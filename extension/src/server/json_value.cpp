@@ -1,6 +1,6 @@
 #include "server/json_value.hpp"
 
-#include "server/compat.hpp"
+#include "server/json_builder.hpp"
 #include "server/type_of_call.hpp"
 
 namespace idem {
@@ -37,17 +37,9 @@ Datum value_of_text(char *input, Oid type, bool *is_null) {
 constexpr char kColumn[] = "value";
 
 Jsonb *object_with(const JsonbValue &json) {
-    JsonbValue name{};
-    name.type = jbvString;
-    name.val.string.val = const_cast<char *>(kColumn);
-    name.val.string.len = sizeof kColumn - 1;
-    JsonbValue value = json;
-    JsonbInState state{};
-    pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-    pushJsonbValue(&state, WJB_KEY, &name);
-    pushJsonbValue(&state, WJB_VALUE, &value);
-    pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
-    return JsonbValueToJsonb(state.result);
+    JsonBuilder object = JsonBuilder::object();
+    object.add_member(kColumn, json);
+    return object.finish_object();
 }
 
 // jsonb_populate_record for a row of one column.

@@ -170,17 +170,15 @@ static JsonbPair *members_of(const RowWriter &writer, const Datum *values, const
     return members;
 }
 
-static void push_members(JsonbInState *state, JsonbPair *members, int count) {
-    pushJsonbValue(state, WJB_BEGIN_OBJECT, nullptr);
-    for (int i = 0; i < count; i++) {
-        pushJsonbValue(state, WJB_KEY, &members[i].key);
-        pushJsonbValue(state, WJB_VALUE, &members[i].value);
-    }
-    pushJsonbValue(state, WJB_END_OBJECT, nullptr);
+static void push_members(JsonBuilder *builder, const JsonbPair *members, int count) {
+    builder->begin_object();
+    for (int i = 0; i < count; i++)
+        builder->add_member(members[i].key, members[i].value);
+    builder->end_object();
 }
 
-void push_row(JsonbInState *state, const RowWriter &writer, const Datum *values, const bool *nulls) {
-    push_members(state, members_of(writer, values, nulls), writer.count);
+void push_row(JsonBuilder *builder, const RowWriter &writer, const Datum *values, const bool *nulls) {
+    push_members(builder, members_of(writer, values, nulls), writer.count);
 }
 
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls) {
@@ -188,9 +186,9 @@ Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls
     // A member that is a whole document must be pushed. Scalar members, which are in order, form an object as they are.
     for (int i = 0; i < writer.count; i++)
         if (members[i].value.type == jbvBinary) {
-            JsonbInState state{};
-            push_members(&state, members, writer.count);
-            return JsonbValueToJsonb(state.result);
+            JsonBuilder builder;
+            push_members(&builder, members, writer.count);
+            return builder.document();
         }
     JsonbValue object;
     object.type = jbvObject;

@@ -2,7 +2,7 @@
 // lookups.
 #pragma once
 
-#include "server/compat.hpp"
+#include "server/json_builder.hpp"
 
 namespace idem {
 
@@ -18,7 +18,7 @@ struct RowWriter {
 void prepare_writer(RowWriter *writer, TupleDesc row, int first, MemoryContext memory);
 
 // Pushes the row as an object. `values` and `nulls` have all columns of the row.
-void push_row(JsonbInState *state, const RowWriter &writer, const Datum *values, const bool *nulls);
+void push_row(JsonBuilder *builder, const RowWriter &writer, const Datum *values, const bool *nulls);
 
 // The row as jsonb.
 Jsonb *write_row(const RowWriter &writer, const Datum *values, const bool *nulls);
