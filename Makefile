@@ -18,7 +18,7 @@ PORTABLE_FILES = $(addsuffix .sql,$(addprefix sql/, \
 SQL_FILES := $(wildcard $(PORTABLE_FILES))
 
 PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
-                   lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images docs-site dashboard release-check help
+                   lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images plots docs-site dashboard release-check help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
 # These start on a machine that has no PostgreSQL yet, and PGXS has a `check` of its own: leave PGXS out.
@@ -101,6 +101,8 @@ image-volume: ## the files of an image volume of CloudNativePG, in build/image-v
 	@scripts/images.sh layout build/image-volume
 check-images: ## what container/Containerfile does, and the image volume, in roots instead of containers (needs root)
 	@scripts/images.sh check
+plots:       ## draw the figures of docs/performance.tsv and docs/plots/*.tsv into build/plots
+	@bench/plots.sh
 docs-site:   ## a site with a search from the documents, in build/site; dead links are errors
 	@scripts/docs-site.sh
 dashboard:   ## draw monitoring/dashboard.json with Grafana's panels into build/dashboard.png, after MINUTES=10 of calls

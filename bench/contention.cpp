@@ -2,7 +2,7 @@
 //
 //   idem-bench-contention ROUNDS RUN_MS CLIENTS[,CLIENTS...] PRODUCTS[,PRODUCTS...]
 //
-// The tables are those of contenders/contention/schema.sql, just filled. In each round, for each number of products and of
+// The tables are those of contenders/contention.sql, just filled. In each round, for each number of products and of
 // clients, the strategies take turns: every client takes one unit after the other, of a product picked at random, and retries
 // at once when it met somebody. A unit's time is from its first attempt to its commit. One line per run: setting, products,
 // clients, strategy, round, units/s, retries per unit, median ms, p99 ms.

@@ -82,55 +82,55 @@ start_cluster autovacuum=off shared_preload_libraries=idem
 claims=(idem_claim raw_on_conflict raw_leanest)
 requests=(idem_execute idem_begin_complete hand_written plpgsql)
 for contender in "${claims[@]}"; do refill "$contender"; done
-sql -f bench/contenders/rows_schema.sql -f bench/contenders/transition/schema.sql >/dev/null
+sql -f "$contenders/shared/rows_schema.sql" -f "$contenders/transition/schema.sql" >/dev/null
 refill_redemptions
-sql -f bench/contenders/locks/schema.sql -c 'CREATE SEQUENCE plain_ids' >/dev/null
+sql -f "$contenders/locks/schema.sql" -c 'CREATE SEQUENCE plain_ids' >/dev/null
 for table in idem_locks leases; do refill_locks "$table"; done
 prepare_tokens
 data=$(sql -c 'SHOW data_directory')
 start_under_valgrind
 # The first session after a start builds what others find.
-instructions_of_session 1 bench/contenders/select_1.sql >/dev/null
+instructions_of_session 1 "$contenders/shared/select_1.sql" >/dev/null
 
 for contender in "${claims[@]}"; do
-    count 'duplicate claim' "$contender" bench/keys/duplicate.sql "bench/contenders/claim/$contender.sql"
+    count 'duplicate claim' "$contender" bench/keys/duplicate.sql "$contenders/claim/$contender.sql"
 done
-count 'duplicate claim' select_1 bench/contenders/select_1.sql
+count 'duplicate claim' select_1 "$contenders/shared/select_1.sql"
 for contender in idem_begin raw_insert_then_select; do
-    count 'repeated request' "$contender" bench/keys/duplicate.sql "bench/contenders/replay/$contender.sql"
+    count 'repeated request' "$contender" bench/keys/duplicate.sql "$contenders/replay/$contender.sql"
 done
 for contender in idem_lookup raw_select; do
-    count lookup "$contender" bench/keys/duplicate.sql "bench/contenders/lookup/$contender.sql"
+    count lookup "$contender" bench/keys/duplicate.sql "$contenders/lookup/$contender.sql"
 done
 for contender in "${claims[@]}"; do
-    count 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"
+    count 'fresh claim' "$contender" bench/keys/fresh.sql "$contenders/claim/$contender.sql"
 done
 # What idem_stats costs.
 for kind in duplicate fresh; do
     for contender in counters_on counters_off; do
         PGOPTIONS="-c idem.track_stats=${contender#counters_}" \
-            count "$kind claim, counted" "$contender" "bench/keys/$kind.sql" bench/contenders/claim/idem_claim.sql
+            count "$kind claim, counted" "$contender" "bench/keys/$kind.sql" "$contenders/claim/idem_claim.sql"
     done
 done
 for contender in "${requests[@]}"; do
-    count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"
+    count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "$contenders/request/$contender.sql"
 done
-for contender in idem_next_id nextval; do count 'id' "$contender" "bench/contenders/ids/$contender.sql"; done
+for contender in idem_next_id nextval; do count 'id' "$contender" "$contenders/ids/$contender.sql"; done
 for contender in unique_insert on_conflict_or_select on_conflict; do
-    count 'duplicate unique insert' "$contender" bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/unique/$contender.sql"
+    count 'duplicate unique insert' "$contender" bench/keys/duplicate.sql bench/keys/order.sql "$contenders/unique/$contender.sql"
 done
 for contender in unique_insert on_conflict; do
-    count 'fresh unique insert' "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/unique/$contender.sql"
+    count 'fresh unique insert' "$contender" bench/keys/fresh.sql bench/keys/order.sql "$contenders/unique/$contender.sql"
 done
 
 # count_changes CASE FLOW CONTENDER...
 count_changes() {
     local case=$1 flow=$2 contender
     shift 2
-    for contender in "$@"; do count "$case" "$contender" bench/keys/row.sql "bench/contenders/$flow/$contender.sql"; done
+    for contender in "$@"; do count "$case" "$contender" bench/keys/row.sql "$contenders/$flow/$contender.sql"; done
 }
 count_changes 'lock and unlock' locks idem_lock hand_written
-count 'token issued' idem_token_issue bench/contenders/tokens/idem_token_issue.sql
+count 'token issued' idem_token_issue "$contenders/tokens/idem_token_issue.sql"
 before_session=forget_redeemed
 count_changes 'token redeemed' tokens idem_token_redeem idem_claim
 before_session=refill_stock

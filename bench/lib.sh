@@ -8,6 +8,8 @@ drivers=build/cmake/bin
 scratch=$(mktemp -d /tmp/idem-bench.XXXXXX)
 samples=$scratch/samples.tsv
 : >"$samples"
+contenders=$scratch/contenders
+awk -v to="$contenders" -f bench/contenders.awk bench/contenders/*.sql
 children=()
 on_processors=()
 # The tables of the row flows.
@@ -49,7 +51,7 @@ start_cluster() {
     PGPASSWORD=$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')
     export PGPASSWORD REDISCLI_AUTH=$PGPASSWORD
     sql <<<"ALTER ROLE postgres PASSWORD '$PGPASSWORD'"
-    sql -c 'CREATE EXTENSION idem' -f bench/contenders/schema.sql -f bench/contenders/request/plpgsql_schema.sql
+    sql -c 'CREATE EXTENSION idem' -f "$contenders/shared/schema.sql" -f "$contenders/request/plpgsql_schema.sql"
     sql -v prefill="$prefill" -f bench/keys/prefill.sql
 }
 
@@ -217,7 +219,7 @@ place() {
     [ -z "${redis:-}" ] || taskset --all-tasks --cpu-list --pid "$list" "$redis" >/dev/null
 }
 
-# flow_at_all_loads FLOW MEASURE FUNCTION CONTENDER...: with the commit's flush and without; the flow is the contenders' directory.
+# flow_at_all_loads FLOW MEASURE FUNCTION CONTENDER...: with the commit's flush and without; the flow is the contenders' file.
 flow_at_all_loads() {
     local measure=$2 load
     flow=$1
@@ -233,7 +235,7 @@ flow_at_all_loads() {
 }
 
 # contender_file GROUP CONTENDER: the floor is everybody's.
-contender_file() { if [ "$2" = select_1 ]; then echo bench/contenders/select_1.sql; else echo "bench/contenders/$1/$2.sql"; fi; }
+contender_file() { if [ "$2" = select_1 ]; then echo "$contenders/shared/select_1.sql"; else echo "$contenders/$1/$2.sql"; fi; }
 
 # The table a contender keeps its keys in; none for the floor.
 keys_table() {

@@ -8,7 +8,7 @@
 // A contender is a file with a step a line, each a round trip:
 //
 //   SET lock-{row} {nonce} NX PX 30000 -> OK         a command as one types it into redis-cli (but for quotes)
-//   EVALSHA free.lua 1 lock-{row} {nonce} -> 1       a script, from the file beside the contender; loaded before the run
+//   EVALSHA free.lua 1 lock-{row} {nonce} -> 1       a script, from the section beside the contender; loaded before the run
 //   SQL INSERT … VALUES ({amount}) RETURNING id -> {order}        a prepared statement; of its rows, the first value is the
 //   answer
 //

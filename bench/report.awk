@@ -2,8 +2,6 @@
 #
 #   list=GROUP      the tables of one group
 #   list=           what became of the targets, and why some were missed
-#   list=targets    the targets that were measured, a line each for the plot: ratio to the bound (more is better, 1 reaches it),
-#                   least, greatest, verdict, what it is
 
 BEGIN { FS = "\t" }
 
@@ -33,7 +31,6 @@ FILENAME ~ /reasons\.tsv$/ {
 
 END {
     if (list == "") summarize()
-    else if (list == "targets") list_targets()
     else for (t = 1; t <= table_count; t++) if (group_of[tables[t]] == list) print_table(tables[t])
 }
 
@@ -64,29 +61,6 @@ function reason_for(t,    part, i) {
             return " (" number_of[reason_text[i]] ")"
         }
     return least < bound[t] && greatest > bound[t] ? ", rounds on both sides" : ", reason not known"
-}
-
-function list_targets(    t, swap) {
-    OFS = FS
-    for (t = 1; t <= targets; t++) {
-        if (!judge(t) || median == 0) continue
-        if (relation[t] == ">=") {
-            median /= bound[t]; least /= bound[t]; greatest /= bound[t]
-        } else {
-            swap = bound[t] / (least ? least : median)
-            least = bound[t] / greatest; greatest = swap; median = bound[t] / median
-        }
-        print sprintf("%.4f", median), sprintf("%.4f", least), sprintf("%.4f", greatest), verdict, name_of(t)
-    }
-}
-
-function name_of(t,    name, part) {
-    split(target_case[t], part, FS)
-    name = part[1] ": " part[2] ", " part[3] (target_against[t] == "-" ? "" : " / " target_against[t])
-    sub(/1 client, one processor/, "1 client bound", name)
-    sub(/, synchronous_commit=on/, ", flushed", name)
-    sub(/, synchronous_commit=off/, ", not flushed", name)
-    return name
 }
 
 function print_table(table,    c, i, case_of, subject, name, figures, t) {

@@ -17,11 +17,13 @@ report() {
 # Performance
 
 $(awk -f bench/lead.awk bench/lead.tsv "$figures")
-$(plot claim 'Claims a second, by contender')
+
+![Claims a second, by contender](plots/claim.svg)
 $(plot batch 'Keys a second in batches, by contender')
 $(plot growth 'Claims among up to ten million keys')
 
 This page was made by \`$command_line\` on $(date --utc +%F), in $((SECONDS / 60)) min $((SECONDS % 60)) s; the next run overwrites it.
+\`make plots\` draws the figures into \`build/plots\`. The site shows these plots.
 
 The contenders of a table take turns on one cluster: $rounds rounds of A B C, A B C, ... with runs of $run_seconds s, or fewer and shorter
 ones where a file in \`bench/groups\` says so. The figures are medians over the rounds, with the least and the greatest. "idem / it" divides the first line of a case by the other line, round by round; what
@@ -47,7 +49,7 @@ TEXT
         [ -n "$(tables_of "$name")" ] || continue
         printf '\n## %s\n\n' "${name^}"
         introduction "$name"
-        case $name in claim | batch | growth) ;; *) plot "$name" "The figures of the group $name" ;; esac # those lead the page
+        case $name in rings) plot "$name" "The figures of the group $name" ;; esac
         tables_of "$name"
     done
 }
@@ -63,8 +65,8 @@ tables_of() { if declare -F "tables_$1" >/dev/null; then "tables_$1"; else table
 # The comment that opens the group's file.
 introduction() { sed -n '/^#/!q; /shellcheck/d; s/^# //p' "bench/groups/$1.sh"; }
 
-# plot NAME ALTERNATIVE_TEXT: if it was made.
-plot() { if [ -e "$plots/$1.svg" ]; then printf '\n![%s](plots/%s.svg)\n' "$2" "$1"; fi; }
+# plot NAME ALTERNATIVE_TEXT: where the site shows it (scripts/site.py).
+plot() { printf '\n<!-- plot %s: %s -->\n' "$1" "$2"; }
 
 # header NAME FILE: of a file of figures.
 header() { sed -n "s/^# $1\t//p" "$2"; }
@@ -144,11 +146,9 @@ seconds_per_group() {
 }
 
 publish() {
-    mkdir -p docs/plots
     cp "$scratch/report.md" docs/performance.md
     cp "$figures" "$figures_before"
-    rm -f docs/plots/{targets,claim,growth,rings}.svg
-    if compgen -G "$plots/*.svg" >/dev/null; then cp "$plots"/*.svg docs/plots; fi
+    bench/plots.sh "$scratch/plots" && cp "$scratch/plots/claim.svg" docs/plots
 }
 
 # replace_figures PAGE: what stands between its two marks becomes the standard input.

@@ -96,7 +96,7 @@ class Client {
 
 namespace strategies {
 
-// As contenders/contention/schema.sql fills the stock; units that have rows of their own are numbered up to it.
+// As contenders/contention.sql fills the stock; units that have rows of their own are numbered up to it.
 inline int units_of(int product) { return product == 0 ? 100 : 1000000; }
 
 inline std::string key_of(int product) { return "{\"product\": " + std::to_string(product) + "}"; }

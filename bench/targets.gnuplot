@@ -1,4 +1,4 @@
-# gnuplot -c targets.gnuplot TARGETS OUTPUT: a dot for each line of `report.awk -v list=targets`, on which side of its bound it is.
+# gnuplot -c targets.gnuplot TARGETS OUTPUT: a dot for each line of targets.awk, on which side of its bound it is.
 
 set encoding utf8
 set datafile separator tab

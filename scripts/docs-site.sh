@@ -11,7 +11,7 @@ if ! grep -qs '^VERSION_ID="12"' /etc/os-release; then
     exit
 fi
 [ -d /usr/share/mkdocs/themes/material ] && command -v mkdocs >/dev/null && /usr/bin/python3 -c 'import pymdownx' 2>/dev/null ||
-    scripts/deps.sh mkdocs mkdocs-material python3-pymdownx >&2
+    scripts/deps.sh mkdocs mkdocs-material python3-pymdownx gnuplot-nox >&2
 
 # What a theme's settings would take from elsewhere, the pages must not.
 loads_nothing_else() { ! grep -rlE '<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//' --include='*.html' build/site; }

@@ -5,8 +5,9 @@
     site.py index DIRECTORY    takes the pages that only show a file out of the index of the search
     site.py check DIRECTORY    each link of each HTML page leads to a file of the site, and to an anchor of it
 
-GitHub's Markdown is not mkdocs's. The copies differ from the pages in three ways: a list begins after an empty line and its contents are indented by
-four columns; a link to a file of the sources leads to a page that shows the file; the note in the first line of Chinese pages is gone.
+GitHub's Markdown is not mkdocs's. The copies differ from the pages in four ways: a list begins after an empty line and its contents are indented by
+four columns; a link to a file of the sources leads to a page that shows the file; the note in the first line of Chinese pages is gone. The plots of
+bench/plots.sh are drawn, and a page shows each where it has `<!-- plot NAME: TEXT -->`.
 """
 import html.parser
 import json
@@ -24,6 +25,7 @@ LEFT_OUT = re.compile(r"^(\.github|tests|debian)/")
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".sql": "sql", ".py": "python", ".js": "js", ".ts": "ts", ".java": "java", ".sh": "bash", ".go": "go", ".yaml": "yaml",
              ".json": "json", ".conf": "nginx", ".rs": "rust", ".rb": "ruby", ".php": "php", ".cs": "csharp", ".xml": "xml", ".toml": "toml"}
 PICTURES = {".svg", ".png"}
+PLOT = re.compile(r"^<!-- plot ([\w-]+): (.*) -->$", re.MULTILINE)
 LINK = re.compile(r"(?<!\\)(\]\()([^)\s]+)(\))")
 ITEM = re.compile(r"( *)([-*+]|\d+[.)])( +)(?=\S)")
 FENCE = re.compile(r" *(```+|~~~+)")
@@ -137,11 +139,14 @@ class Stage:
         shutil.rmtree(self.target, ignore_errors=True)
         for page in self.pages:
             text = re.sub(r"\A<!-- en: .* -->\n", "", (ROOT / page).read_text())
+            plots = os.path.relpath("docs/plots", os.path.dirname(page))
+            text = PLOT.sub(lambda match: f"![{match[2]}]({plots}/{match[1]}.svg)", text)
             text = outside_code(text, lambda part: LINK.sub(lambda match: match[1] + self.link(page, match[2]) + match[3], part))
             self.write(page, reindent(text))
         for picture in tracked("docs/*.svg", "docs/*.png"):
             (self.target / picture).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / picture, self.target / picture)
+        subprocess.run([ROOT / "bench/plots.sh", self.target / "docs/plots"], check=True)
         shown = set()
         while self.sources - shown:
             for name in sorted(self.sources - shown):

@@ -18,9 +18,9 @@ batches_of() {
     local kind size contender round rate
     sql -c 'TRUNCATE idem_keys, raw_keys, leanest_keys, orders, raw_keys_unsorted, raw_keys_sorted'
     "$drivers/idem-bench-batch" "$rounds" "$3" "$1" "$4" \
-        idem_claim_many=bench/contenders/batch/idem_claim_many.sql \
-        raw_unsorted=bench/contenders/batch/raw_unsorted.sql \
-        raw_sorted=bench/contenders/batch/raw_sorted.sql >"$scratch/batch.tsv"
+        idem_claim_many="$contenders/batch/idem_claim_many.sql" \
+        raw_unsorted="$contenders/batch/raw_unsorted.sql" \
+        raw_sorted="$contenders/batch/raw_sorted.sql" >"$scratch/batch.tsv"
     while IFS=$'\t' read -r kind size contender round rate; do
         sample "$kind keys/s" "$size keys a call$2" "$contender" "$round" "$rate"
     done <"$scratch/batch.tsv"

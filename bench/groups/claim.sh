@@ -11,7 +11,7 @@ run_claim() {
     local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-0.3} load contender
     local loads=('1 client, one processor' '8 clients' '16 clients') loads_off=('1 client, one processor' '8 clients')
     if [ -n "$QUICK" ]; then loads=('8 clients') loads_off=() run_seconds=${RUN_SECONDS:-0.2}; else claim_contenders+=(raw_leanest); fi
-    sql -f bench/contenders/claim/schema.sql
+    sql -f "$contenders/claim/schema.sql"
 
     start_redis always
     fresh_at on "${loads[@]}"
@@ -51,7 +51,7 @@ duplicate_claims() { claims "$1" duplicate; }
 claims() {
     local count
     if [ "$1" = redis ]; then
-        redis_rate bench/contenders/claim/redis.txt "${2/duplicate/duplicate:$prefill}"
+        redis_rate "$contenders/claim/redis.txt" "${2/duplicate/duplicate:$prefill}"
         count=$(redis_requests)
     else
         pgbench_tps "bench/keys/$2.sql" "$(contender_file claim "$1")"

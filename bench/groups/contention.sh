@@ -4,14 +4,14 @@
 # reading and writing for the others.
 # shellcheck shell=bash
 
-# A whole run measures the gist; `make bench ONLY=contention` everything, for the plots.
+# A whole run measures the gist; `make bench ONLY=contention` everything.
 run_contention() {
     local contention_rounds=${ROUNDS:-3} run_ms=150 client_counts=1,8,32 product_counts=1,100,100000
     if [ -n "$ONLY" ] && [ -z "$QUICK" ]; then contention_rounds=${ROUNDS:-5} run_ms=400 client_counts=1,2,4,8,16,32; fi
     if [ -n "$QUICK" ]; then contention_rounds=${ROUNDS:-1}; fi
     if [ -n "${RUN_SECONDS:-}" ]; then run_ms=$(awk -v s="$RUN_SECONDS" 'BEGIN {print int(s * 1000)}'); fi
     place '32 clients'
-    sql -v rows="${product_counts##*,}" -f bench/contenders/contention/schema.sql >/dev/null
+    sql -v rows="${product_counts##*,}" -f "$contenders/contention/schema.sql" >/dev/null
     "$drivers/idem-bench-contention" "$contention_rounds" "$run_ms" "$client_counts" "$product_counts" >"$scratch/contention.runs"
     awk -f bench/medians.awk "$scratch/contention.runs" >"$scratch/contention.tsv"
     if [ -n "$ONLY" ] && [ -z "$QUICK" ]; then
@@ -19,15 +19,9 @@ run_contention() {
     fi
 }
 
-# publish_contention NOTE: the medians, the plots, and the figures between the two marks in docs/choosing.md.
+# publish_contention NOTE: the medians, and the figures between the two marks in docs/choosing.md.
 publish_contention() {
-    if ! has_gnuplot; then
-        progress '  there is no gnuplot: plots and figures in docs are left as they are'
-        return
-    fi
-    mkdir -p docs/plots
     cp "$scratch/contention.tsv" docs/plots/contention.tsv
-    gnuplot -c bench/contention.gnuplot docs/plots/contention.tsv docs/plots
     {
         echo "$1"
         tables_contention

@@ -5,13 +5,13 @@ run_cost() {
     local calls=5000 contender rounds=1
     for contender in idem_claim raw_on_conflict raw_leanest; do
         refill "$contender"
-        cost_of 'fresh claim' "$contender" bench/keys/fresh.sql "bench/contenders/claim/$contender.sql"
+        cost_of 'fresh claim' "$contender" bench/keys/fresh.sql "$contenders/claim/$contender.sql"
         sample 'bytes per key, table and index' "$((prefill + calls)) keys" "$contender" 1 "$(bytes_per_key "$contender")"
-        cost_of 'duplicate claim' "$contender" bench/keys/duplicate.sql "bench/contenders/claim/$contender.sql"
+        cost_of 'duplicate claim' "$contender" bench/keys/duplicate.sql "$contenders/claim/$contender.sql"
     done
     for contender in idem_execute hand_written plpgsql; do
         refill "$contender"
-        cost_of 'request' "$contender" bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$contender.sql"
+        cost_of 'request' "$contender" bench/keys/fresh.sql bench/keys/order.sql "$contenders/request/$contender.sql"
     done
     progress "  WAL, buffers, space"
 }

@@ -33,7 +33,7 @@ run_growth() {
 grow_to() {
     local contender fillers=() filler started=$SECONDS
     for contender in idem_claim raw_on_conflict; do
-        sql -v first=$((keys + 1)) -v last="$1" -f "bench/contenders/growth/fill_$contender.sql" \
+        sql -v first=$((keys + 1)) -v last="$1" -f "$contenders/growth/fill_$contender.sql" \
             -c "VACUUM (ANALYZE) $(keys_table "$contender")" &
         fillers+=($!)
     done
@@ -73,7 +73,7 @@ in_growth() {
 growth_calls() {
     rm -f "$scratch"/growth.log.*
     run_pgbench --transactions="$calls" --client="$clients" --jobs="$((clients < cores ? clients : cores))" --define=clients="$clients" \
-        --define=keys="$keys" --log --log-prefix="$scratch/growth.log" -- "bench/keys/$kind.sql" "bench/contenders/growth/$contender.sql"
+        --define=keys="$keys" --log --log-prefix="$scratch/growth.log" -- "bench/keys/$kind.sql" "$contenders/growth/$contender.sql"
     [ "$(pgbench_transactions)" -eq $((clients * calls)) ] || die "$contender did not make its $((clients * calls)) calls"
 }
 

@@ -14,15 +14,15 @@ run_handover() {
         return
     fi
     place '8 clients'
-    sql -c 'DROP TABLE IF EXISTS leases' -f bench/contenders/locks/schema.sql \
+    sql -c 'DROP TABLE IF EXISTS leases' -f "$contenders/locks/schema.sql" \
         -c "INSERT INTO leases (name) SELECT 'relay' UNION ALL SELECT 'relay-' || id FROM generate_series(0, 32) AS id"
     start_redis always
     "$drivers/idem-bench-handover" "$handover_rounds" "$run_ms" 1,8,32 \
-        idem_lock=bench/contenders/handover/idem_lock.sql \
-        idem_lock_unflushed=bench/contenders/handover/idem_lock_unflushed.sql \
-        pg_advisory_lock=bench/contenders/handover/pg_advisory_lock.sql \
-        hand_written_every_10_ms=bench/contenders/handover/hand_written.sql,10 \
-        hand_written_every_100_ms=bench/contenders/handover/hand_written.sql,100 \
+        idem_lock="$contenders/handover/idem_lock.sql" \
+        idem_lock_unflushed="$contenders/handover/idem_lock_unflushed.sql" \
+        pg_advisory_lock="$contenders/handover/pg_advisory_lock.sql" \
+        hand_written_every_10_ms="$contenders/handover/hand_written.sql",10 \
+        hand_written_every_100_ms="$contenders/handover/hand_written.sql",100 \
         redis_every_10_ms="redis:$REDIS,10" >"$scratch/handover.tsv"
     stop_redis
     while IFS=$'\t' read -r waiters contender round p50 p99 maximum; do

@@ -4,7 +4,7 @@
 
 run_hits() {
     local table
-    sql -c 'DROP TABLE IF EXISTS hits_by_hand' -f bench/contenders/hits/schema.sql
+    sql -c 'DROP TABLE IF EXISTS hits_by_hand' -f "$contenders/hits/schema.sql"
     for table in idem_counters hits_by_hand; do
         sql -c "TRUNCATE $table" -c "INSERT INTO $table (expires_at, hits, scope, key)
             SELECT now() + interval '1 day', 1, '', 'client ' || n FROM generate_series(0, 1000) AS n" -c "VACUUM (ANALYZE) $table"
@@ -17,7 +17,7 @@ hits_counted() {
     local table=hits_by_hand before
     if [ "$1" = idem_hit ]; then table=idem_counters; fi
     before=$(hits_in "$table")
-    pgbench_tps bench/keys/name.sql "bench/contenders/hits/$1.sql"
+    pgbench_tps bench/keys/name.sql "$contenders/hits/$1.sql"
     expect $((before + $(pgbench_transactions))) "hits in $table" "SELECT sum(hits) FROM $table"
 }
 

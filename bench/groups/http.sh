@@ -35,16 +35,16 @@ expect_replays() {
 
 # answer_to KEY COLUMN CONTENDER
 answer_to() {
-    sql -v key="$1" <<<"SELECT $2 FROM ($(sed "/^BEGIN;\$/d; /^COMMIT;\$/d; s/;\$//; s/:key/:'key'/g" "bench/contenders/http/$3.sql")) AS r"
+    sql -v key="$1" <<<"SELECT $2 FROM ($(sed "/^BEGIN;\$/d; /^COMMIT;\$/d; s/;\$//; s/:key/:'key'/g" "$contenders/http/$3.sql")) AS r"
 }
 
 fresh_http_requests() {
     refill "$1"
-    pgbench_tps bench/keys/fresh.sql "bench/contenders/http/$1.sql"
+    pgbench_tps bench/keys/fresh.sql "$contenders/http/$1.sql"
     expect_keys "$1" $((prefill + $(pgbench_transactions)))
 }
 
 replayed_http_requests() {
-    pgbench_tps bench/keys/duplicate.sql "bench/contenders/http/$1.sql"
+    pgbench_tps bench/keys/duplicate.sql "$contenders/http/$1.sql"
     expect_keys "$1" "$prefill"
 }

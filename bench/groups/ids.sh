@@ -24,6 +24,6 @@ single_ids() { pgbench_tps "$(contender_file ids "$1")"; }
 
 # Three statements: a run by the clock would end with one that outlasts it.
 many_ids() {
-    pgbench_calls 3 "bench/contenders/ids/${1}_many.sql"
+    pgbench_calls 3 "$contenders/ids/${1}_many.sql"
     awk '/^tps = / {printf "%.0f\n", $3 * 1000000}' "$scratch/pgbench.out"
 }

@@ -9,7 +9,7 @@
 
 run_locks() {
     local rows=50000
-    sql -c 'DROP TABLE IF EXISTS leases' -f bench/contenders/locks/schema.sql
+    sql -c 'DROP TABLE IF EXISTS leases' -f "$contenders/locks/schema.sql"
     flow_at_all_loads locks 'locked and freed/s' lock_pairs idem_lock hand_written
     place '8 clients'
     beside_redis on always
@@ -29,7 +29,7 @@ beside_redis() {
 lock_pairs() {
     local before table=leases
     if [ "$1" = redis ]; then
-        redis_rate bench/contenders/locks/redis.txt rows:$rows
+        redis_rate "$contenders/locks/redis.txt" rows:$rows
         return
     fi
     if [ "$1" = idem_lock ]; then table=idem_locks; fi
@@ -37,7 +37,7 @@ lock_pairs() {
     # The refilling session's counts come late.
     sleep 0.3
     before=$(rows_updated "$table")
-    pgbench_tps bench/keys/row.sql "bench/contenders/locks/$1.sql"
+    pgbench_tps bench/keys/row.sql "$contenders/locks/$1.sql"
     expect $((before + 2 * $(pgbench_transactions))) "updated rows of $table" "SELECT $(updates_of "$table")"
 }
 

@@ -9,7 +9,7 @@ run_memory() {
     local calls=1000000
     if [ -n "$QUICK" ]; then calls=100000; fi
     place '8 clients'
-    sql -c 'TRUNCATE idem_keys, raw_keys, idem_locks' -c 'DROP TABLE IF EXISTS leases' -f bench/contenders/locks/schema.sql \
+    sql -c 'TRUNCATE idem_keys, raw_keys, idem_locks' -c 'DROP TABLE IF EXISTS leases' -f "$contenders/locks/schema.sql" \
         -c "INSERT INTO leases (name) SELECT 'lock ' || id FROM generate_series(0, 9999) AS id"
     memory_of 'fresh claims' fresh 1 idem_claim raw_on_conflict
     expect_memory "'fresh %'" "$calls"
@@ -62,7 +62,7 @@ memory_loop() {
 DO \$\$
 BEGIN
     FOR n IN $2 .. $3 LOOP
-        $(cat "bench/contenders/memory/$1.sql")
+        $(cat "$contenders/memory/$1.sql")
         IF n % 1000 = 0 THEN COMMIT; END IF;
     END LOOP;
 END

@@ -11,7 +11,7 @@
 run_outbox() {
     local load loads=('1 client, one processor' '8 clients')
     if [ -n "$QUICK" ]; then loads=('8 clients'); fi
-    sql -c 'DROP TABLE IF EXISTS raw_outbox, raw_queue, pgmq_queue' -f bench/contenders/outbox/schema.sql
+    sql -c 'DROP TABLE IF EXISTS raw_outbox, raw_queue, pgmq_queue' -f "$contenders/outbox/schema.sql"
     for load in "${loads[@]}"; do
         place "$load"
         PGOPTIONS='-c idem.outbox_notify=off' alternate 'published/s' "$load" published idem_publish insert pgmq_send
@@ -42,7 +42,7 @@ published() {
     local table
     table=$(message_table "$1")
     sql -c "TRUNCATE $table"
-    pgbench_tps "bench/contenders/outbox/$1.sql"
+    pgbench_tps "$contenders/outbox/$1.sql"
     expect "$(pgbench_transactions)" "messages in $table" "SELECT count(*) FROM $table"
 }
 
@@ -57,7 +57,7 @@ taken() {
         pgmq_*) sql -c "INSERT INTO pgmq_queue (vt, message) SELECT clock_timestamp(), '$payload' FROM generate_series(1, $messages)" ;;
     esac
     sql -c "VACUUM ANALYZE $table"
-    pgbench_tps "bench/contenders/outbox/$1.sql"
+    pgbench_tps "$contenders/outbox/$1.sql"
     expect $((messages - 100 * $(pgbench_transactions))) "messages in $table" "SELECT count(*) FROM $table"
 }
 
@@ -100,6 +100,6 @@ taken_400() {
     fi
     sql -c "SELECT count(idem_publish('orders', '{\"order\": 17, \"state\": \"paid\"}', 'order ' || i)) FROM generate_series(1, $messages) i" >/dev/null
     sql -c 'VACUUM ANALYZE idem_outbox' -c 'VACUUM ANALYZE idem_outbox_leases'
-    pgbench_tps bench/contenders/outbox/take_400.sql
+    pgbench_tps "$contenders/outbox/take_400.sql"
     expect $((messages + others - 400 * $(pgbench_transactions))) 'messages in idem_outbox' 'SELECT count(*) FROM idem_outbox'
 }

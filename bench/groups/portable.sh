@@ -11,7 +11,7 @@ run_portable() {
     local contenders=(portable raw_on_conflict plpgsql idem_claim)
     if [ -n "$QUICK" ]; then loads=('8 clients') rounds=${ROUNDS:-2} run_seconds=${RUN_SECONDS:-0.5}; fi
     make --silent portable
-    sql -c "SET idem_portable.schema = 'portable'" -f build/idem--portable.sql -f bench/contenders/claim/schema.sql >/dev/null
+    sql -c "SET idem_portable.schema = 'portable'" -f build/idem--portable.sql -f "$contenders/claim/schema.sql" >/dev/null
 
     for load in "${loads[@]}"; do
         place "$load"

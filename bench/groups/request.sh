@@ -47,7 +47,7 @@ stop_proxies() {
 }
 
 round_trip_ms() {
-    pgbench_tps bench/contenders/select_1.sql | awk '{printf "%.3f\n", 1000 / $1}'
+    pgbench_tps "$contenders/shared/select_1.sql" | awk '{printf "%.3f\n", 1000 / $1}'
 }
 
 # Before replays all keys are there, with a response; they stay as they are.
@@ -70,10 +70,10 @@ requests() {
 # Prints the rate and sets `sent`.
 send_requests() {
     case $kind,$1 in
-        fresh,redis*) redis_rate "bench/contenders/request/$1.txt" fresh ;;
-        *,redis*) redis_rate "bench/contenders/request/$1.txt" "duplicate:$prefill" ;;
-        fresh,*) pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/request/$1.sql" ;;
-        *) pgbench_tps bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/request/$1.sql" ;;
+        fresh,redis*) redis_rate "$contenders/request/$1.txt" fresh ;;
+        *,redis*) redis_rate "$contenders/request/$1.txt" "duplicate:$prefill" ;;
+        fresh,*) pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "$contenders/request/$1.sql" ;;
+        *) pgbench_tps bench/keys/duplicate.sql bench/keys/order.sql "$contenders/request/$1.sql" ;;
     esac
     if [[ $1 == redis* ]]; then sent=$(redis_requests); else sent=$(pgbench_transactions); fi
 }

@@ -18,7 +18,7 @@ run_rings() {
     if [ -n "$QUICK" ]; then sizes=(0.2) rounds=${ROUNDS:-2} lookups=50000; fi
     if [ -n "${RINGS:-}" ]; then IFS=, read -r -a sizes <<<"$RINGS"; fi
     export PGOPTIONS
-    sql -f bench/contenders/rings/schema.sql >/dev/null
+    sql -f "$contenders/rings/schema.sql" >/dev/null
     for size in "${sizes[@]}"; do
         case="$size M keys" rings_filled=(ring no_ring raw_on_conflict raw_partitioned)
         if [ "${size%.*}" -gt 10 ]; then rings_filled=(ring no_ring); fi
@@ -44,20 +44,16 @@ run_rings() {
     sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
 }
 
-# The samples of each size, of its last run; and made from all of them, the plot and what stands between the two marks in docs/rings.md.
+# The samples of each size, of its last run; and made from all of them, what stands between the two marks in docs/rings.md.
 publish_rings() {
-    local kept=docs/plots/rings.tsv figures=$scratch/rings/figures.tsv
-    mkdir -p docs/plots "$scratch/rings"
+    local kept=docs/plots/rings.tsv
+    mkdir -p "$scratch/rings"
     touch "$kept"
     {
         awk -F '\t' 'FILENAME == ARGV[1] {if ($1 == "rings") measured[$3]; next} !($3 in measured)' "$samples" "$kept"
         awk -F '\t' -v day="$(date --utc +%F)" '$1 == "rings" {print $0 "\t" day}' "$samples"
     } >"$scratch/rings/samples.tsv"
     LC_ALL=C sort --field-separator=$'\t' --stable --key=3,3n "$scratch/rings/samples.tsv" >"$kept"
-    if has_gnuplot; then
-        awk -f bench/samples.awk -f bench/figures.awk "$kept" >"$figures"
-        draw_panels rings lines '/s(,|$)|WAL' 'live keys' docs/plots/rings-growth.svg
-    fi
     {
         printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of\n%s:\n\n' "$(rings_days "$kept")"
         awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$kept"
@@ -119,7 +115,7 @@ fill_sealed_windows() {
     local number
     for ((number = 0; number < rings_sealed; number++)); do
         rings_fill ring $(($(share $number) + 1)) "$(share $((number + 1)))"
-        sql -f bench/contenders/rings/rotate.sql
+        sql -f "$contenders/rings/rotate.sql"
     done
 }
 
@@ -127,7 +123,7 @@ fill_partitions() {
     local number
     if ! is_filled raw_partitioned; then return; fi
     for ((number = 0; number < rings_sealed; number++)); do
-        sql -v number=$number -v first=$(($(share $number) + 1)) -v last="$(share $((number + 1)))" -f bench/contenders/rings/fill_raw_partitioned.sql
+        sql -v number=$number -v first=$(($(share $number) + 1)) -v last="$(share $((number + 1)))" -f "$contenders/rings/fill_raw_partitioned.sql"
     done
 }
 
@@ -136,11 +132,11 @@ is_filled() { [[ " ${rings_filled[*]} " == *" $1 "* ]]; }
 
 # rings_fill CONTENDER FIRST LAST
 rings_fill() {
-    local file=bench/contenders/rings/fill_$1.sql
+    local file=$contenders/rings/fill_$1.sql
     if ! is_filled "$1"; then return; fi
     case $1 in
-        no_ring) file=bench/contenders/growth/fill_idem_claim.sql ;;
-        raw_on_conflict) file=bench/contenders/growth/fill_raw_on_conflict.sql ;;
+        no_ring) file=$contenders/growth/fill_idem_claim.sql ;;
+        raw_on_conflict) file=$contenders/growth/fill_raw_on_conflict.sql ;;
     esac
     sql -v number=$rings_sealed -v first="$2" -v last="$3" -f "$file"
 }
@@ -212,12 +208,12 @@ pages_read() { sql -c 'SELECT blks_read FROM pg_stat_database WHERE datname = cu
 
 # lookup_time SCOPE: µs per look-up.
 lookup_time() {
-    sql -v scope="$1" -v lookups="$lookups" -v first=$((round * lookups)) -c '\timing on' -f bench/contenders/rings/lookups.sql |
+    sql -v scope="$1" -v lookups="$lookups" -v first=$((round * lookups)) -c '\timing on' -f "$contenders/rings/lookups.sql" |
         awk -v n="$lookups" '/^Time: / {ms = $2; printf "%.3f\n", ms * 1000 / n} END {exit !ms}'
 }
 
 # warm CONTENDER
-warm() { sql -v contender="$1" -f bench/contenders/rings/warm.sql >/dev/null; }
+warm() { sql -v contender="$1" -f "$contenders/rings/warm.sql" >/dev/null; }
 
 # in_turn ROUND CONTENDER ...: every second round begins with the last, since each finds in shared_buffers what the one before it has left to write.
 in_turn() {
@@ -231,7 +227,7 @@ in_turn() {
 rings_calls() {
     warm "$1"
     run_pgbench --transactions="$calls" --client="$clients" --jobs="$((clients < cores ? clients : cores))" --define=clients="$clients" \
-        --define=keys="$3" -- "bench/keys/$2.sql" "bench/contenders/rings/$1.sql"
+        --define=keys="$3" -- "bench/keys/$2.sql" "$contenders/rings/$1.sql"
     [ "$(pgbench_transactions)" -eq $((clients * calls)) ] || die "$1 did not make its $((clients * calls)) calls"
 }
 
@@ -271,7 +267,7 @@ rings_batches() {
             FROM generate_series($keys + 1, $keys + 2 * $size) AS n GROUP BY n % 2" -c 'ANALYZE key_batches'
         for contender in $(in_turn "$round" "${rings_all[@]}"); do
             warm "$contender"
-            sample "fresh keys/s, $size keys a call" "$case" "$contender" "$round" "$(sql -c '\timing on' -f "bench/contenders/rings/batch_$contender.sql" |
+            sample "fresh keys/s, $size keys a call" "$case" "$contender" "$round" "$(sql -c '\timing on' -f "$contenders/rings/batch_$contender.sql" |
                 awk -v n=$((2 * size)) '/^Time: / {ms = $2; printf "%.0f\n", n / (ms / 1000)} END {exit !ms}')"
         done
         keys=$((keys + 2 * size))
@@ -362,7 +358,7 @@ note_time() { printf '%s\t%s\t%s\n' "$@" >>"$claims/times"; }
 empty_window() {
     local start ready middle end ms=0 sweeps=0 map
     map=$(sweeper "SELECT format('idem_ring_%s', id) FROM idem_ring_registry WHERE ring = 'full';")
-    sweeper '\i bench/contenders/rings/expire.sql' >/dev/null
+    sweeper "\\i $contenders/rings/expire.sql" >/dev/null
     sleep 0.1
     start=$EPOCHREALTIME
     sleep 0.5
@@ -401,6 +397,6 @@ claims_overlapping_p99() {
 drop_rings() {
     local ring
     for ring in $(sql -c 'SELECT ring FROM idem_ring_registry'); do
-        sql -v ring="$ring" -v scope="${ring:0:1}" -f bench/contenders/rings/drop.sql >/dev/null
+        sql -v ring="$ring" -v scope="${ring:0:1}" -f "$contenders/rings/drop.sql" >/dev/null
     done
 }

@@ -7,7 +7,7 @@
 run_rows() {
     local beside=(hand_written hand_written_guarded)
     if [ -n "$QUICK" ]; then beside=(hand_written); fi
-    sql -f bench/contenders/rows_schema.sql >/dev/null
+    sql -f "$contenders/shared/rows_schema.sql" >/dev/null
     flow_at_all_loads optimistic 'optimistic updates/s' row_changes optimistic_update "${beside[@]}"
     flow_at_all_loads conditional 'conditional adjustments/s' row_changes conditional_adjust hand_written
     flow_at_all_loads pessimistic 'row locks/s' row_changes pessimistic_lock hand_written
@@ -23,18 +23,18 @@ run_rows() {
 
 row_changes() {
     refill_stock "$1"
-    pgbench_tps bench/keys/row.sql "bench/contenders/$flow/$1.sql"
+    pgbench_tps bench/keys/row.sql "$contenders/$flow/$1.sql"
     "expect_$flow" "$(stock_table "$1")" "$(pgbench_transactions)"
 }
 
 unique_inserts() {
     refill_redemptions
-    pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "bench/contenders/unique/$1.sql"
+    pgbench_tps bench/keys/fresh.sql bench/keys/order.sql "$contenders/unique/$1.sql"
     expect $((prefill + $(pgbench_transactions))) redemptions 'SELECT count(*) FROM redemptions'
 }
 
 duplicate_inserts() {
-    pgbench_tps bench/keys/duplicate.sql bench/keys/order.sql "bench/contenders/unique/$1.sql"
+    pgbench_tps bench/keys/duplicate.sql bench/keys/order.sql "$contenders/unique/$1.sql"
     expect "$prefill" redemptions 'SELECT count(*) FROM redemptions'
 }
 

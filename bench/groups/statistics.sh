@@ -17,7 +17,7 @@ run_statistics() {
 
 # claims_counted CONTENDER KEYS
 claims_counted() {
-    PGOPTIONS="-c synchronous_commit=off -c idem.track_stats=${1#counters_}" pgbench_tps "bench/keys/$2.sql" bench/contenders/claim/idem_claim.sql
+    PGOPTIONS="-c synchronous_commit=off -c idem.track_stats=${1#counters_}" pgbench_tps "bench/keys/$2.sql" "$contenders/claim/idem_claim.sql"
 }
 
 fresh_claims_counted() {

@@ -4,7 +4,7 @@
 
 run_steps() {
     local rows=50000
-    sql -c 'DROP TABLE IF EXISTS work' -f bench/contenders/steps/schema.sql
+    sql -c 'DROP TABLE IF EXISTS work' -f "$contenders/steps/schema.sql"
     flow_at_all_loads steps 'steps/s' steps_noted idem_step hand_written
     sql -c 'TRUNCATE idem_keys' -c 'DROP TABLE work'
 }
@@ -13,7 +13,7 @@ steps_noted() {
     local table=work
     if [ "$1" = idem_step ]; then table=idem_keys; fi
     lease_all "$table"
-    pgbench_tps bench/keys/row.sql "bench/contenders/steps/$1.sql"
+    pgbench_tps bench/keys/row.sql "$contenders/steps/$1.sql"
     expect "$(pgbench_transactions)" "rows of $table with a step" "SELECT count(steps) FROM $table"
 }
 

@@ -12,7 +12,7 @@ run_storm() {
     local rounds=${ROUNDS:-3}
     if [ -n "$QUICK" ]; then seconds=0.3 rounds=${ROUNDS:-2}; fi
     place "$clients clients"
-    sql -f bench/contenders/storm/schema.sql -c 'TRUNCATE idem_keys, raw_keys, orders'
+    sql -f "$contenders/storm/schema.sql" -c 'TRUNCATE idem_keys, raw_keys, orders'
     start_redis always
     "$drivers/idem-bench-storm" "$REDIS" "$rounds" "$clients" "$seconds" >"$scratch/storm.tsv" || die 'the storm failed'
     stop_redis

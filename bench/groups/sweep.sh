@@ -26,7 +26,7 @@ sweep_in_turns() {
     shift
     for ((round = 1; round <= sweep_rounds; round++)); do
         for contender in "$@"; do
-            sql -v keys="$keys" -f bench/contenders/sweep/fill.sql
+            sql -v keys="$keys" -f "$contenders/sweep/fill.sql"
             "$function" "$round" "$contender"
             expect 0 'expired keys' "SELECT count(*) FROM idem_keys WHERE expires_at <= now()"
         done
@@ -44,7 +44,7 @@ deletion_alone() {
 deletion_beside_claims() {
     local claims=$scratch/sweep_claims start middle end rate pgbench
     mkdir -p "$claims"
-    cat bench/keys/fresh.sql bench/contenders/claim/idem_claim.sql >"$claims/claim.sql"
+    cat bench/keys/fresh.sql "$contenders/claim/idem_claim.sql" >"$claims/claim.sql"
     "${on_processors[@]}" "$bindir/pgbench" --no-vacuum --protocol=prepared --client=8 --jobs="$cores" --time=600 --file="$claims/claim.sql" \
         --log --log-prefix="$claims/log" >"$claims/pgbench.out" 2>&1 &
     pgbench=$!
@@ -67,7 +67,7 @@ wal_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 
 # deletion_rate CONTENDER: deletes; the time is the statement's, without psql's start.
 deletion_rate() {
-    sql -c '\timing on' -f "bench/contenders/sweep/$1.sql" 2>/dev/null |
+    sql -c '\timing on' -f "$contenders/sweep/$1.sql" 2>/dev/null |
         awk -v n="$keys" '/^Time: / {ms = $2; printf "%.0f\n", n / 2 / (ms / 1000)} END {exit !ms}'
 }
 

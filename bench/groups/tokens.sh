@@ -50,7 +50,7 @@ tokens_issued() {
         return
     fi
     redis_cli FLUSHALL >/dev/null
-    redis_rate bench/contenders/tokens/redis_issue.txt fresh
+    redis_rate "$contenders/tokens/redis_issue.txt" fresh
     [ "$(redis_cli DBSIZE)" -eq "$(redis_requests)" ] || die 'Redis does not have a token per request'
 }
 
@@ -68,13 +68,13 @@ tokens_redeemed() {
     local table=idem_tokens call="idem_token_redeem(token, 'session 4711')"
     if [ "$1" = idem_claim ]; then table=idem_keys call='idem_claim(key)'; fi
     sql -c "TRUNCATE $table" -c "SELECT count($call) FROM prepared_tokens WHERE id > $rows" >/dev/null
-    pgbench_tps bench/keys/row.sql "bench/contenders/tokens/$1.sql"
+    pgbench_tps bench/keys/row.sql "$contenders/tokens/$1.sql"
     expect $((prefill + $(pgbench_transactions))) "rows in $table" "SELECT count(*) FROM $table"
 }
 
 redis_redeemed() {
     redis_cli FLUSHALL >/dev/null
-    redis_cli EVAL "$(cat bench/contenders/tokens/fill.lua)" 0 "$((rows + prefill))" >/dev/null
-    redis_rate bench/contenders/tokens/redis_redeem.txt "rows:$rows"
+    redis_cli EVAL "$(cat "$contenders/tokens/fill.lua")" 0 "$((rows + prefill))" >/dev/null
+    redis_rate "$contenders/tokens/redis_redeem.txt" "rows:$rows"
     [ "$(redis_cli DBSIZE)" -eq $((rows + prefill - $(redis_requests))) ] || die 'Redis did not redeem a token per request'
 }

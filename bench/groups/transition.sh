@@ -5,7 +5,7 @@
 run_transition() {
     local beside=(move_plain move_logged)
     if [ -n "$QUICK" ]; then beside=(move_plain); fi
-    sql -f bench/contenders/transition/schema.sql >/dev/null
+    sql -f "$contenders/transition/schema.sql" >/dev/null
     flow_at_all_loads transition 'UPDATEs that move the state/s' job_changes move_guarded "${beside[@]}"
     flow_at_all_loads transition 'UPDATEs that leave the state alone/s' job_changes touch_guarded touch_plain
     flow_at_all_loads transition 'transitions/s' job_changes idem_transition hand_written
@@ -17,6 +17,6 @@ job_changes() {
     table=$(jobs_table "$1")
     refill_jobs "$1"
     before=$(rows_updated "$table")
-    pgbench_tps bench/keys/row.sql "bench/contenders/transition/$1.sql"
+    pgbench_tps bench/keys/row.sql "$contenders/transition/$1.sql"
     expect $((before + $(pgbench_transactions))) "updated rows of $table" "SELECT $(updates_of "$table")"
 }

@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 
 run_try() {
-    local claim=bench/contenders/claim contender round p99 maximum calls
+    local claim=$contenders/claim contender round p99 maximum calls
     "$drivers/idem-bench-try" "$rounds" 8 200 \
-        "idem_try_claim=$claim/idem_claim.sql,bench/contenders/try/idem_try_claim.sql" \
+        "idem_try_claim=$claim/idem_claim.sql,$contenders/try/idem_try_claim.sql" \
         "raw_on_conflict=$claim/raw_on_conflict.sql,$claim/raw_on_conflict.sql" >"$scratch/try.tsv"
     while IFS=$'\t' read -r contender round p99 maximum calls; do
         sample 'ms until answered' p99 "$contender" "$round" "$p99"

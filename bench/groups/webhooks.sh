@@ -8,7 +8,7 @@ webhook_contenders=(idem_webhook_receive idem_consume unique_index)
 run_webhooks() {
     local load loads=('1 client, one processor' '8 clients')
     if [ -n "$QUICK" ]; then loads=('8 clients'); fi
-    sql -c 'DROP TABLE IF EXISTS received_webhooks' -f bench/contenders/webhooks/schema.sql \
+    sql -c 'DROP TABLE IF EXISTS received_webhooks' -f "$contenders/webhooks/schema.sql" \
         -c "SELECT idem_webhook_source_set('github', 'github', 'a secret of the sender')"
     for load in "${loads[@]}"; do
         place "$load"
@@ -46,11 +46,11 @@ claim_prefill() {
 
 webhooks_new() {
     receive_prefill "$1"
-    pgbench_tps bench/keys/fresh.sql "bench/contenders/webhooks/$1.sql"
+    pgbench_tps bench/keys/fresh.sql "$contenders/webhooks/$1.sql"
     expect $((prefill + $(pgbench_transactions))) "webhooks of $1" "$(received "$1")"
 }
 
 webhooks_repeated() {
-    pgbench_tps bench/keys/duplicate.sql "bench/contenders/webhooks/$1.sql"
+    pgbench_tps bench/keys/duplicate.sql "$contenders/webhooks/$1.sql"
     expect "$prefill" "webhooks of $1" "$(received "$1")"
 }

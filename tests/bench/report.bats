@@ -33,6 +33,8 @@ report() {
 
 figures() { awk -f "$root/bench/samples.awk" -f "$root/bench/figures.awk" samples.tsv; }
 
+plotted() { figures >figures.tsv && awk -f "$root/bench/targets.awk" targets.tsv figures.tsv; }
+
 compare() { awk -f "$root/bench/table.awk" -f "$root/bench/compare.awk" before.tsv now.tsv | tr -s ' -'; }
 
 has_line() { grep -qxF -- "$1" <<<"$output" || { echo "missing: $1"; echo "$output"; return 1; }; }
@@ -82,7 +84,7 @@ TSV
 
 @test "targets: for the plot more is better, and 1 is the bound" {
     sed -i '1,2d' targets.tsv
-    run report targets
+    run plotted
     has_line "$(tsv <<<'1.6667|0.7500|1.8750|reached|claim: fresh/s, 8 clients / raw')"
     has_line "$(tsv <<<'1.2500|1.2500|1.2500|reached|try: ms, p99')"
     [ "$(wc -l <<<"$output")" -eq 2 ]
@@ -108,10 +110,17 @@ TSV
         [ "$output" = '' ]
         grep -q 'duplicate/s' "$kind.svg"
     done
-    report targets >targets.plot
+    plotted >targets.plot
     run gnuplot -c "$root/bench/targets.gnuplot" targets.plot targets.svg
     [ "$output" = '' ]
     grep -q 'claim: fresh/s, 8 clients / raw' targets.svg
+}
+
+@test "plots: each that a page shows is drawn from the figures beside it" {
+    command -v gnuplot || skip 'there is no gnuplot'
+    "$root/bench/plots.sh" drawn
+    [ "$(cd drawn && LC_ALL=C ls)" = "$(cd "$root" && grep -rhoP '<!-- plot \K[\w-]+|plots/\K[\w-]+(?=\.svg\))' --include='*.md' README.md docs | sed 's/$/.svg/' | LC_ALL=C sort -u)" ]
+    [ -z "$(grep --files-without-match '<path' drawn/*.svg)" ]
 }
 
 @test "tables: of one group alone" {
@@ -196,4 +205,20 @@ TSV
 @test "lead: each line names a case and a contender that a target names, too" {
     run awk -F '\t' 'FILENAME == ARGV[1] {is_target[$1, $2, $3, $4]; next} !/^#/ && !(($1, $2, $3, $4) in is_target)' "$root/bench/targets.tsv" "$root/bench/lead.tsv"
     [ -z "$output" ]
+}
+
+@test "contenders: each section becomes a file, without the blank lines after it" {
+    mkdir list
+    printf -- '--- schema.sql\nCREATE TABLE t ();\n\nCREATE INDEX i ON t ();\n\n--- many/one.sql\nSELECT 1;\n' >list/claim.sql
+    printf -- '--- schema.sql\nSELECT 2;\n' >list/ids.sql
+    awk -v to=to -f "$root/bench/contenders.awk" list/*.sql
+    [ "$(grep -r '' to | sort)" = "$(printf '%s\n' to/claim/many/one.sql:'SELECT 1;' to/claim/schema.sql: to/claim/schema.sql:'CREATE INDEX i ON t ();' \
+        to/claim/schema.sql:'CREATE TABLE t ();' to/ids/schema.sql:'SELECT 2;' | sort)" ]
+}
+
+@test "contenders: each that a group names by its whole name is there" {
+    awk -v to=to -f "$root/bench/contenders.awk" "$root"/bench/contenders/*.sql
+    run grep -rhoE '\$contenders/[a-z0-9_/]+\.(sql|txt|lua)' "$root/bench"
+    [ "${#lines[@]}" -gt 40 ]
+    for file in "${lines[@]}"; do [ -s "to/${file#*/}" ] || { echo "$file"; return 1; }; done
 }

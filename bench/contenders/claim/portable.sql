@@ -1,1 +1,0 @@
-SELECT portable.idem_claim(:key);

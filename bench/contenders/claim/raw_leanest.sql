@@ -1,1 +1,0 @@
-INSERT INTO leanest_keys (key) VALUES (:key) ON CONFLICT (key) DO NOTHING;

@@ -1,1 +1,0 @@
-SELECT idem_hit('client ' || :name, '1 hour');

@@ -1,1 +1,0 @@
-SELECT idem_next_id();

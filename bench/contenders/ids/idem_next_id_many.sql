@@ -1,1 +1,0 @@
-SELECT count(idem_next_id()) FROM generate_series(1, 1000000);

@@ -1,1 +1,0 @@
-SELECT idem_uuid_v7();

@@ -1,5 +1,0 @@
--- Frees the lock, unless it is another's by now.
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-    return redis.call('DEL', KEYS[1])
-end
-return 0

@@ -1,1 +1,0 @@
-SELECT status_code, response FROM idem_lookup(:key);

@@ -1,1 +1,0 @@
-PERFORM idem_claim('present ' || n % 1000);

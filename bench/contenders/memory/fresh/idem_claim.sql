@@ -1,1 +1,0 @@
-PERFORM idem_claim('fresh ' || n);

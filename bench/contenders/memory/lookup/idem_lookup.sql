@@ -1,1 +1,0 @@
-PERFORM FROM idem_lookup('present ' || n % 1000);

@@ -1,3 +1,0 @@
-BEGIN;
-SELECT * FROM plain_stock WHERE id = :id FOR UPDATE;
-COMMIT;

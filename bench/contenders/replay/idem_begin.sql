@@ -1,1 +1,0 @@
-SELECT * FROM idem_begin(:key);

@@ -1,2 +1,0 @@
--- The floor: a round trip that does nothing.
-SELECT 1;

@@ -1,1 +1,0 @@
-CALL idem_sweep();

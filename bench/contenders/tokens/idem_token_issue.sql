@@ -1,1 +1,0 @@
-SELECT idem_token_issue('session 4711');

@@ -1,1 +1,0 @@
-SELECT idem_token_redeem((SELECT token FROM prepared_tokens WHERE id = :id), 'session 4711');

@@ -1,1 +1,0 @@
-UPDATE plain_jobs SET status = CASE status WHEN 'idle' THEN 'running' ELSE 'idle' END WHERE id = :id RETURNING status;

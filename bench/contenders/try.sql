@@ -1,0 +1,2 @@
+--- idem_try_claim.sql
+SELECT idem_try_claim(:key);

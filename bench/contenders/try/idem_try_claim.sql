@@ -1,1 +1,0 @@
-SELECT idem_try_claim(:key);

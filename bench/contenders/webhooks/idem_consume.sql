@@ -1,1 +1,0 @@
-SELECT idem_consume('github', :key::text);
