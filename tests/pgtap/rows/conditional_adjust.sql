@@ -1,10 +1,7 @@
 -- conditional_adjust: adds to a number within bounds, in one statement. No oversell, and the last unit can be sold.
-\ir ../include/helpers.psql
+\set schema row_adjust
 \ir ../include/row_flows.psql
 SELECT plan(58);
-SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS row_adjust CASCADE;
-CREATE SCHEMA row_adjust;
 
 \if :from_15
     \set hundreds 'numeric(5,-2)'

@@ -1,10 +1,7 @@
 -- conditional_update: compare-and-set on any columns, by the equality of their own types.
-\ir ../include/helpers.psql
+\set schema row_conditional
 \ir ../include/row_flows.psql
 SELECT plan(39);
-SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS row_conditional CASCADE;
-CREATE SCHEMA row_conditional;
 
 CREATE TABLE row_conditional.orders (id bigint PRIMARY KEY, status int NOT NULL DEFAULT 0, note text, code varchar(3),
     shout text GENERATED ALWAYS AS (upper(note)) STORED);

@@ -1,12 +1,9 @@
 -- guarded_insert: for tables that cannot have the unique index. An ordinary index, and a lock on the value.
-\ir ../include/helpers.psql
+\set schema row_guarded
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
 SELECT plan(60);
-SET client_min_messages = warning;
 SET statement_timeout = '30 s';
-DROP SCHEMA IF EXISTS row_guarded CASCADE;
-CREATE SCHEMA row_guarded;
 CREATE FUNCTION pg_temp.inserted(target text, new_row text, columns text) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
     SELECT pg_temp.answer(format('SELECT * FROM guarded_insert(''row_guarded.%s'', %L, %L)', target, new_row, columns))
 $$;

@@ -1,8 +1,6 @@
 -- The row flows on tables of every kind: odd names, types, keys, columns, and tables that change between two calls of a session.
-\ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT plan(139);
-SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_odd, row_odd_names, "row_odd ""2""; --" CASCADE;
 DROP FOREIGN DATA WRAPPER IF EXISTS row_odd CASCADE;
 DROP SERVER IF EXISTS row_odd_files CASCADE;

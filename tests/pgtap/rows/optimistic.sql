@@ -1,10 +1,7 @@
 -- The version guard: whatever client updates a guarded table, each row's version counts its changes, one by one.
-\ir ../include/helpers.psql
+\set schema row_optimistic
 \ir ../include/row_flows.psql
 SELECT plan(81);
-SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS row_optimistic CASCADE;
-CREATE SCHEMA row_optimistic;
 
 -- Enabling.
 CREATE TABLE row_optimistic.plain (id int PRIMARY KEY, a text);

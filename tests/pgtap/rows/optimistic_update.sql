@@ -1,10 +1,7 @@
 -- optimistic_update: a change to the row as the caller read it; otherwise the current row, so that the caller can merge.
-\ir ../include/helpers.psql
+\set schema row_optimistic_update
 \ir ../include/row_flows.psql
 SELECT plan(48);
-SET client_min_messages = warning;
-DROP SCHEMA IF EXISTS row_optimistic_update CASCADE;
-CREATE SCHEMA row_optimistic_update;
 
 CREATE TABLE row_optimistic_update.items (id int PRIMARY KEY, sku text NOT NULL UNIQUE, price numeric(9,2), note varchar(5),
     double_price numeric GENERATED ALWAYS AS (price * 2) STORED, CHECK (price >= 0));

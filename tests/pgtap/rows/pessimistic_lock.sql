@@ -1,13 +1,10 @@
 -- pessimistic_lock: SELECT … FOR UPDATE by key, with an answer in place of an error. A prepared transaction plays the other side:
 -- it holds on without a session.
-\ir ../include/helpers.psql
+\set schema row_lock
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
 SELECT plan(42);
-SET client_min_messages = warning;
 SET statement_timeout = '30 s';
-DROP SCHEMA IF EXISTS row_lock CASCADE;
-CREATE SCHEMA row_lock;
 CREATE TABLE row_lock.accounts (id int PRIMARY KEY, iban text NOT NULL UNIQUE, balance numeric,
     shown text GENERATED ALWAYS AS ('#' || iban) STORED);
 INSERT INTO row_lock.accounts VALUES (1, 'a', 10.5), (2, 'b', NULL), (3, 'c', 3);

@@ -1,12 +1,9 @@
 -- pessimistic_lock_many: several rows in one global order, answered in the order in which they were asked for.
-\ir ../include/helpers.psql
+\set schema row_lock_many
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
 SELECT plan(30);
-SET client_min_messages = warning;
 SET statement_timeout = '30 s';
-DROP SCHEMA IF EXISTS row_lock_many CASCADE;
-CREATE SCHEMA row_lock_many;
 CREATE TABLE row_lock_many.accounts (id int PRIMARY KEY, iban text NOT NULL UNIQUE, country text NOT NULL, number int NOT NULL,
     balance int, UNIQUE (country, number));
 INSERT INTO row_lock_many.accounts SELECT n, 'iban' || n, 'c' || n % 3, n, 100 - n FROM generate_series(1, 50) n;

@@ -1,9 +1,7 @@
 -- Injection: names, keys, values and columns are data in every argument of every row flow; and whatever lies in front in the
 -- caller's search_path is not used. The canary must sing to the end.
-\ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT plan(54);
-SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_injection, row_injection_hostile CASCADE;
 CREATE SCHEMA row_injection;
 CREATE TABLE row_injection.canary (id int PRIMARY KEY, song text);

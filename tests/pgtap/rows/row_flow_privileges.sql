@@ -1,8 +1,6 @@
 -- The row flows run as their caller: privileges on tables and columns, row-level security, read-only transactions, triggers and rules.
-\ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT plan(88);
-SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_privileges CASCADE;
 
 -- Files that grant take turns: two sessions cannot change one function's privileges at the same time.

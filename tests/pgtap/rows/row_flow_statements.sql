@@ -1,9 +1,7 @@
 -- The statements of the row flows, which each backend keeps. They find the row by the index of its key, whatever the caller has set for the planner: a scan of the table is slow, and under
 -- SERIALIZABLE it conflicts with writes of other rows. Objects of ever new shapes leave nothing behind.
-\ir ../include/helpers.psql
 \ir ../include/row_flows.psql
 SELECT plan(14);
-SET client_min_messages = warning;
 DROP SCHEMA IF EXISTS row_plans CASCADE;
 SELECT 'DROP OWNED BY tap_plans; DROP ROLE tap_plans' FROM pg_roles WHERE rolname = 'tap_plans' \gexec
 CREATE SCHEMA row_plans;

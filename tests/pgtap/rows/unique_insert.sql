@@ -1,12 +1,9 @@
 -- unique_insert: the unique index is the arbiter; the row that is there is the answer, either way.
-\ir ../include/helpers.psql
+\set schema row_unique
 \ir ../include/row_flows.psql
 SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE starts_with(gid, 'idem pgtap ') \gexec
 SELECT plan(66);
-SET client_min_messages = warning;
 SET statement_timeout = '30 s';
-DROP SCHEMA IF EXISTS row_unique CASCADE;
-CREATE SCHEMA row_unique;
 CREATE FUNCTION pg_temp.inserted(target text, new_row text, columns text = NULL) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
     SELECT pg_temp.answer(format('SELECT * FROM unique_insert(''row_unique.%s'', %L, %L)', target, new_row, columns))
 $$;
