@@ -17,7 +17,7 @@ PORTABLE_FILES = $(addsuffix .sql,$(addprefix sql/, \
     operations/sweep operations/guards operations/replication operations/in_flight operations/version operations/health operations/citus operations/privileges))
 SQL_FILES := $(wildcard $(PORTABLE_FILES))
 
-PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
+PROJECT_TARGETS := deps demo checkout portable integrations check check-all check-rest check-portable check-citus check-long matrix check-asserts check-sanitize fuzz check-valgrind chaos chaos-breaks bench psql down install-client install-command \
                    lint lint-tidy lint-english dist check-dist deb check-deb reproduce-deb image-volume check-images plots docs-site dashboard release-check help
 
 ifneq (,$(filter $(PROJECT_TARGETS),$(MAKECMDGOALS)))
@@ -54,6 +54,8 @@ check-long:  ## what takes hours: all ORMs, chaos, faults, cut points, the matri
 	@scripts/check.sh long
 matrix:      ## make check-all on PostgreSQL 15, 17 and 18, each in a Debian of its own (needs root); ONLY=bookworm,trixie,forky, or next
 	@scripts/matrix.sh $(ONLY)
+check-asserts: ## pgTAP and isolation tests on a server that checks its assertions, which is built from the source package
+	@scripts/asserts.sh
 check-sanitize: ## tests of extension and client under AddressSanitizer and UndefinedBehaviorSanitizer, the client's under ThreadSanitizer, too
 	@scripts/sanitize.sh
 fuzz:        ## throw random input at the core, the functions and the server; MINUTES=n for each target (1)

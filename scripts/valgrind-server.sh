@@ -1,32 +1,35 @@
 #!/usr/bin/env bash
 # Builds a PostgreSQL for scripts/valgrind.sh, with assertions and with what tells valgrind of memory contexts, from Debian's
-# source package (or from SOURCE, where that is unpacked) into PREFIX/pgsql.
+# source package (or from SOURCE, where that is unpacked) into PREFIX/pgsql. --asserts: for scripts/asserts.sh, without valgrind's part.
+# Exits with 69 if there is no source package.
 #
-#   valgrind-server.sh PREFIX [SOURCE]
+#   valgrind-server.sh [--asserts] PREFIX [SOURCE]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
+packages=(bison flex zlib1g-dev libicu-dev libxml2-dev libssl-dev pkg-config) options=()
+build=build/valgrind-server
+if [ "${1:-}" = --asserts ]; then shift; build=build/assert-server; else packages+=(valgrind) options=(CPPFLAGS=-DUSE_VALGRIND); fi
 [ $# -ge 1 ] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
-scripts/deps.sh valgrind bison flex zlib1g-dev libicu-dev libxml2-dev libssl-dev pkg-config
 major=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 # Debian's makefiles add a directory of its own to every path that has neither "pgsql" nor "postgres" in it.
 prefix=$(realpath --canonicalize-missing "$1")/pgsql
 source=${2:-}
-build=build/valgrind-server
 mkdir -p "$build"
 if [ -z "$source" ]; then
     scripts/deps.sh dpkg-dev
     (cd "$build" && apt-get source --quiet --quiet "postgresql-$major") || {
         echo "valgrind-server.sh: no source package; it takes a deb-src line in apt's sources, or SOURCE" >&2
-        exit 1
+        exit 69
     }
     source=$(find "$build" -maxdepth 1 -type d -name "postgresql-$major-*" | sort -V | tail -n 1)
 fi
 source=$(realpath "$source")
+scripts/deps.sh "${packages[@]}"
 cd "$build"
 "$source/configure" --quiet --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-libxml --with-openssl --without-readline \
-    CFLAGS='-O1 -fno-omit-frame-pointer' CPPFLAGS=-DUSE_VALGRIND
+    CFLAGS='-O1 -fno-omit-frame-pointer' "${options[@]}"
 make --silent --jobs="$(nproc)"
 make --silent install
 for part in src/test/isolation contrib; do make --silent --directory="$part" install; done

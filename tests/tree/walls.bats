@@ -48,3 +48,11 @@ low/e: includes low/b, from which includes lead back to it' ] || { echo "$output
         <(printf '%s\n' sql/*/*.sql sql/portable/*/*.sql | grep --invert-match '^sql/portable/[a-z]*\.sql$' | sed 's|^sql/portable/|sql/|' | sort --unique)
     [ "$status" -eq 0 ] || { echo "$output"; false; }
 }
+
+# An error longjmps past destructors. tests/tree/owning_types lists the files in which it cannot.
+@test "backend files name no type with a destructor" {
+    run diff <(sed -n -E '/^extension/s/ \| .*//p' tests/tree/owning_types) \
+        <(grep --recursive --files-with-matches --include='*.[ch]pp' --exclude-dir=core \
+            --extended-regexp 'std::(string|vector|map|set|unordered_map|unordered_set|deque|list|function|unique_ptr|shared_ptr)\b' extension/src | LC_ALL=C sort)
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+}
