@@ -44,7 +44,7 @@ run_rings() {
     sql -c 'DROP TABLE partitioned_keys, key_batches' -c 'DROP EXTENSION pg_prewarm' -c 'TRUNCATE idem_keys, raw_keys'
 }
 
-# The samples of each size, of its last run; and made from all of them, what stands between the two marks in docs/rings.md.
+# The samples of each size, of its last run; and made from all of them, what stands between the two marks in docs/rings.md and docs/performance.md.
 publish_rings() {
     local kept=docs/plots/rings.tsv
     mkdir -p "$scratch/rings"
@@ -57,9 +57,18 @@ publish_rings() {
     {
         printf '\nEach size is a run of `make bench ONLY=rings RINGS=<millions>`, the last ones of\n%s:\n\n' "$(rings_days "$kept")"
         awk -f bench/samples.awk -f bench/table.awk -f bench/rings.awk "$kept"
-        rings_targets "$kept"
         echo
     } | replace_figures docs/rings.md
+    rings_targets "$kept" | replace_figures docs/performance.md
+}
+
+# The group's, and of the sizes in docs/rings.md the targets, between two marks.
+tables_rings() {
+    tables rings
+    printf '\n<!-- figures: written by `make bench ONLY=rings RINGS=...` -->\n'
+    mkdir -p "$scratch/rings"
+    rings_targets docs/plots/rings.tsv
+    printf '<!-- end of figures -->\n'
 }
 
 # rings_targets SAMPLES: those of the sizes that are there, if there are any.
@@ -68,7 +77,7 @@ rings_targets() {
     grep '^rings' bench/targets.tsv >"$scratch/rings/targets.tsv"
     summary=$(awk -v list='' -f bench/samples.awk -f bench/table.awk -f bench/report.awk "$scratch/rings/targets.tsv" bench/reasons.tsv "$1")
     if ! grep --quiet '^| rings' <<<"$summary"; then return; fi
-    printf '\nThe targets:\n\n%s\n' "$summary" | wrap_list
+    printf '\nThe targets of the sizes that [rings.md](rings.md) shows:\n\n%s\n\n' "$summary" | wrap_list
 }
 
 # As the page around it, at 100 columns.
