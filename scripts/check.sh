@@ -178,7 +178,7 @@ docs() {
     return "$status"
 }
 
-# The examples on real parts: drivers of other languages, nginx, RabbitMQ. A cluster of its own.
+# The examples on real parts: nginx, RabbitMQ, webhooks. A cluster of its own.
 examples() { scripts/examples.sh; }
 
 # The checkout in a browser.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests of examples/, on real parts: drivers of other languages, nginx, RabbitMQ. On a private cluster that listens on
+# The tests of examples/, on real parts: nginx, RabbitMQ, webhooks. On a private cluster that listens on
 # loopback; it is gone afterwards, with all else that was started.
 #
 #   examples.sh [FILE ...]    tests/examples, or some of its files; prints TAP
