@@ -10,7 +10,6 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 kept=$PWD/build/browser
-tests=$PWD/build/tests/browser
 child='' shop=''
 
 # The browser goes when node does, however that ends. The shop ends what it has started.
@@ -26,7 +25,7 @@ scripts/deps.sh --examples >"$kept/build.log" 2>&1 || {
     tail -n 40 "$kept/build.log" >&2
     exit 1
 }
-npm_ci_for_tap tests/browser "$kept/npm.log"
+npm_ci_for_tap browser "$kept/npm.log"
 
 set -m
 if [ -z "${SHOP_URL:-}" ]; then
@@ -53,7 +52,7 @@ export SHOP_URL
 # One file after the other, as each resets the shop. The browser keeps its profiles in the directory for temporary files.
 run_tests() {
     local file failed=0
-    for file in "$tests"/*.test.js; do
+    for file in "$copy"/*.test.js; do
         TMPDIR=$kept/tmp node --test-reporter=tap "$@" "$file" || failed=1
     done
     return "$failed"

@@ -34,7 +34,7 @@ mkdir -p "$kept"
     tail -n 40 "$kept/build.log" >&2
     exit 1
 }
-npm_ci_for_tap tests/dashboard "$kept/npm.log"
+npm_ci_for_tap dashboard "$kept/npm.log"
 
 scripts/cluster.sh start "$cluster" fsync=off shared_preload_libraries=idem idem.databases=shop idem.sweep_interval=10s idem.outbox_max_attempts=3
 eval "$(scripts/cluster.sh env "$cluster")"

@@ -41,7 +41,7 @@ install() {
         scripts/deps.sh ${debian_packages[$1]} || return 69
     else
         { command -v node && command -v npm; } >/dev/null || scripts/deps.sh nodejs npm || return 69
-        npm_ci tests/drivers || return
+        npm_ci drivers || return
     fi
     case $1 in
         node-postgres | postgres.js)

@@ -102,21 +102,22 @@ SQL
         "${psql[@]}" --username=idem_owner --file="$root/build/idem--portable.sql"
 }
 
-# npm_ci DIRECTORY: a copy with what its lock file names, below build/; sets `copy`. Nothing is fetched when it is there. 69: the
-# registry cannot be reached. No package may run a script: some would download programs.
+# npm_ci NAME: a copy of tests/NAME, a workspace of tests/package.json, with what the lock file names for it, below build/npm; sets `copy`.
+# Nothing is fetched when it is there. 69: the registry cannot be reached. No package may run a script: some would download programs.
 npm_ci() {
-    local root
-    root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || return
-    copy=$root/build/$1
+    local tests home
+    tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tests" && pwd) || return
+    home=$(dirname "$tests")/build/npm/${1//\//-}
+    copy=$home/$1
     mkdir -p "$copy"
-    cp "$root/$1"/*.js* "$copy"
-    cmp --silent "$copy/package-lock.json" "$copy/installed.lock" && return
-    (cd "$copy" && npm ci --ignore-scripts --no-audit --no-fund 2>&1 && cp package-lock.json installed.lock) && return
+    (cd "$tests" && cp --parents package.json package-lock.json ./*/package.json ./*/*/package.json "$home") && cp "$tests/$1"/*.js* "$copy" || return
+    cmp --silent "$home/package-lock.json" "$home/installed.lock" && return
+    (cd "$home" && npm ci --workspace="$1" --ignore-scripts --no-audit --no-fund 2>&1 && cp package-lock.json installed.lock) && return
     npm ping --fetch-retries 0 --fetch-timeout 5000 >/dev/null 2>&1 && return 1
     return 69
 }
 
-# npm_ci_for_tap DIRECTORY LOG: the same for a script whose output is TAP, which it ends when there is nothing to run.
+# npm_ci_for_tap NAME LOG: the same for a script whose output is TAP, which it ends when there is nothing to run.
 npm_ci_for_tap() {
     local status=0
     npm_ci "$1" >"$2" || status=$?

@@ -88,12 +88,13 @@ copy_sources() {
     rm -rf "$to"
     mkdir "$to"
     # What npm fetches is fetched once, here: registries and certificates are this machine's.
-    for package in $(git ls-files '*/package-lock.json' | xargs --max-args=1 dirname); do
+    for package in $(git ls-files 'tests/*/package.json' | sed 's|^tests/||; s|/package.json$||'); do
         status=0
         npm_ci "$package" || status=$?
         if [ "$status" -eq 69 ]; then continue; fi # the tests that need it are skipped there
-        [ "$status" -eq 0 ] && mkdir -p "$to/build/$package" && cp -R "build/$package/." "$to/build/$package" || return
+        [ "$status" -eq 0 ] || return
     done
+    if [ -d build/npm ]; then mkdir -p "$to/build" && cp -R build/npm "$to/build" || return; fi
     copy_tree "$to"
 }
 

@@ -43,13 +43,13 @@ install() {
         { command -v node && command -v npm; } >/dev/null || scripts/deps.sh nodejs npm || return 69
         # What TypeORM and Prisma require.
         node --eval 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 69)' || return
-        npm_ci tests/orm || return
+        npm_ci orm || return
     fi
     case $1 in
         sqlalchemy | django) command=(/usr/bin/python3 "tests/orm/$1_test.py") ;;
         active-record) command=(/usr/bin/ruby tests/orm/active_record_test.rb) ;;
         doctrine) command=(/usr/bin/php tests/orm/doctrine_test.php) ;;
-        *) command=(node --test-reporter=tap "$root/build/tests/orm/$1.test.js") ;;
+        *) command=(node --test-reporter=tap "$copy/$1.test.js") ;;
     esac
 }
 

@@ -11,9 +11,10 @@ setup_file() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     cd "$root"
     local status=0
-    npm_ci examples/webhooks || status=$?
+    npm_ci examples || status=$?
     if [ "$status" -eq 69 ]; then skip "the npm registry cannot be reached"; fi
     [ "$status" -eq 0 ]
+    cp examples/webhooks/endpoint.js "$copy"
     cmake -S . -B build/cmake >/dev/null
     cmake --build build/cmake --target idem-webhooks >/dev/null
     make_database webhooks examples/webhooks/shop.sql

@@ -22,7 +22,7 @@ teardown() { PGDATABASE=postgres PGUSER=postgres psql -Xqc "DROP DATABASE IF EXI
 node_packages() {
     local status=0
     { command -v node && command -v npm; } >/dev/null || skip 'there is no Node.js'
-    npm_ci tests/portable/drivers >"$BATS_TEST_TMPDIR/npm.log" || status=$?
+    npm_ci portable/drivers >"$BATS_TEST_TMPDIR/npm.log" || status=$?
     [ "$status" -ne 69 ] || skip 'the npm registry cannot be reached'
     [ "$status" -eq 0 ]
     cp tests/portable/drivers/install.mjs "$copy"

@@ -117,7 +117,7 @@ test('the README says which streams are rejected, as the error does', () => {
 })
 
 test('the links of the README lead to a heading', () => {
-    const root = new URL('../../../../integrations/node/', import.meta.url) // this file runs in build/tests/integrations/node
+    const root = new URL('../../../../../integrations/node/', import.meta.url) // this file runs in build/npm/integrations-node/integrations/node
     const links = [...readme.matchAll(/\]\(([^)#\s]*)(?:#([\w-]+))?\)/g)]
     assert.ok(links.length > 20)
     for (const [link, file, heading] of links) {
@@ -145,6 +145,6 @@ test('the types fit a program, and those of the README', () => {
         const app = express(), api = express.Router()
         const idempotent = idempotency({ database: null as any, scope: (req) => req.path }), leased = idempotent\n`
     writeFileSync('readme.ts', preamble + blocks('ts').join(''))
-    execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node',
+    execFileSync(process.execPath, ['../../node_modules/typescript/bin/tsc', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node',
         '--skipLibCheck', 'types.ts', 'readme.ts'], { stdio: 'inherit' })
 })

@@ -51,7 +51,7 @@ model Order {
 }
 `)
     // Generating needs no schema engine, and would download it: a program is named in its place.
-    execFileSync(process.execPath, ['node_modules/prisma/build/index.js', 'generate', '--schema', 'prisma/schema.prisma'], { stdio: ['ignore', 'ignore', 'inherit'],
+    execFileSync(process.execPath, ['../../node_modules/prisma/build/index.js', 'generate', '--schema', 'prisma/schema.prisma'], { stdio: ['ignore', 'ignore', 'inherit'],
         env: { ...process.env, CHECKPOINT_DISABLE: '1', PRISMA_HIDE_UPDATE_MESSAGE: '1', PRISMA_SCHEMA_ENGINE_BINARY: '/bin/false' } })
     const { PrismaClient } = createRequire(import.meta.url)('./prisma/client')
     return new PrismaClient({ adapter: new PrismaPg({}) })

@@ -12,7 +12,7 @@ source scripts/lib.sh
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify koa hono nestjs nestjs-fastify)
 tests=$PWD/tests/integrations/node
-copy=$PWD/build/tests/integrations/node # as npm_ci has it
+copy=$PWD/build/npm/integrations-node/integrations/node # as npm_ci has it
 bindir=$("$PG_CONFIG" --bindir)
 cluster=$(basename "$PGHOST")
 made=() child='' pooler=''
@@ -30,12 +30,12 @@ psql_on() { "$bindir/psql" --no-psqlrc --quiet --output=/dev/null --set=ON_ERROR
 
 # What the lock file names, and the package as npm packs it. 69: the registry cannot be reached.
 install() {
-    npm_ci tests/integrations/node || return
+    npm_ci integrations/node || return
     cp -r "$tests"/*.ts "$tests"/servers "$copy" || return
     local package
     package=$(scripts/integrations.sh node) || return
     rm -rf "$copy/node_modules/idem-postgres"
-    mkdir "$copy/node_modules/idem-postgres"
+    mkdir -p "$copy/node_modules/idem-postgres"
     tar --extract --gzip --strip-components=1 --directory="$copy/node_modules/idem-postgres" --file "$package"
 }
 
