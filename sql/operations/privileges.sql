@@ -11,48 +11,52 @@ COMMENT ON FUNCTION idem_objects() IS
 'Internal, for idem_members: each object of the extension. is_new: it was created by the installation or by the last update. is_inner: a helper of the portable edition that only functions with the owner''s rights call.';
 
 -- The only list of audiences. A function that it does not name is for applications, a relation that it does not name is for the owner alone.
--- From PostgreSQL 17 on, the types of rows and arrays are members, too; they have no privileges of their own.
+-- From PostgreSQL 17 on, the types of rows and arrays are members, too; they have no privileges of their own. The query is parsed when it runs: BEGIN
+-- ATOMIC would bind it to operators that somebody has put into the schema before the installation.
 CREATE FUNCTION idem_members(OUT objid oid, OUT kind text, OUT name text, OUT audience text, OUT privilege text, OUT owner oid, OUT acl aclitem[],
                              OUT is_new boolean)
-RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE ROWS 150
-SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    WITH members AS (SELECT * FROM idem_objects())
-    SELECT objid, 'ROUTINE', objid::regprocedure::text,
-           CASE WHEN is_inner THEN 'owner'
-                -- Other helpers of the portable edition run with their callers' rights.
-                WHEN proname LIKE '\_idem\_%' AND NOT prosecdef THEN 'public'
-                WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
-                                 'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
-                                 'idem_http_key', 'idem_version') THEN 'public'
-                -- Guards are created on the callers' own tables.
-                WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%\_guard'
-                  OR proname IN ('idem_objects', 'idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
-                                 'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
-                WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', '_idem_machine_store',
-                                 'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
-                                 'idem_webhook_source_set', 'idem_webhook_source_drop',
-                                 'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
-                                 'idem_citus_colocate', 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
-                                 'idem_sweep', 'idem_sweep_status', '_idem_sweep_begin', '_idem_sweep_batch', '_idem_sweep_tell', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
-                ELSE 'application' END,
-           'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new
-      FROM members JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
-    UNION ALL
-    SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
-           CASE WHEN relname IN ('idem_stats', 'idem_guards') THEN 'application'
-                WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables', 'idem_rings') THEN 'operator'
-                WHEN relname = 'idem_transition_log' THEN 'named'
-                ELSE 'owner' END,
-           'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new
-      FROM members JOIN pg_class c ON classid = 'pg_class'::regclass AND objid = c.oid
-     WHERE relkind NOT IN ('c', 'i', 'I')
-    UNION ALL
-    SELECT objid, 'TYPE', objid::regtype::text, 'public', 'USAGE', typowner, coalesce(typacl, acldefault('T', typowner)), is_new
-      FROM members JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid
-     WHERE typelem = 0 -- no array
-       AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c');
-END;
+RETURNS SETOF record LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 150
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY EXECUTE format($query$
+        WITH members AS (SELECT * FROM %s.idem_objects())
+        SELECT objid, 'ROUTINE', objid::regprocedure::text,
+               CASE WHEN is_inner THEN 'owner'
+                    -- Other helpers of the portable edition run with their callers' rights.
+                    WHEN proname LIKE '\_idem\_%%' AND NOT prosecdef THEN 'public'
+                    WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
+                                     'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
+                                     'idem_http_key', 'idem_version') THEN 'public'
+                    -- Guards are created on the callers' own tables.
+                    WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%%\_guard'
+                      OR proname IN ('idem_objects', 'idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
+                                     'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
+                    WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', '_idem_machine_store',
+                                     'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
+                                     'idem_webhook_source_set', 'idem_webhook_source_drop',
+                                     'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
+                                     'idem_citus_colocate', 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
+                                     'idem_sweep', 'idem_sweep_status', '_idem_sweep_begin', '_idem_sweep_batch', '_idem_sweep_tell', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
+                    ELSE 'application' END,
+               'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new
+          FROM members JOIN pg_proc p ON classid = 'pg_proc'::regclass AND objid = p.oid
+        UNION ALL
+        SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
+               CASE WHEN relname IN ('idem_stats', 'idem_guards') THEN 'application'
+                    WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables', 'idem_rings') THEN 'operator'
+                    WHEN relname = 'idem_transition_log' THEN 'named'
+                    ELSE 'owner' END,
+               'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new
+          FROM members JOIN pg_class c ON classid = 'pg_class'::regclass AND objid = c.oid
+         WHERE relkind NOT IN ('c', 'i', 'I')
+        UNION ALL
+        SELECT objid, 'TYPE', objid::regtype::text, 'public', 'USAGE', typowner, coalesce(typacl, acldefault('T', typowner)), is_new
+          FROM members JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid
+         WHERE typelem = 0 -- no array
+           AND NOT EXISTS (SELECT FROM pg_class WHERE oid = typrelid AND relkind <> 'c')$query$,
+        (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem'));
+END
+$$;
 COMMENT ON FUNCTION idem_members() IS
 'Internal: each object of the extension that has privileges, and the audience of its privilege (EXECUTE, SELECT or USAGE). public: every role; application and operator: roles with idem_grant; named: roles that a GRANT names; owner: no other role. is_new: the object was created by the installation or by the last update.';
 
