@@ -9,7 +9,8 @@ setup() {
 build() { run "$portable" --tle 1.0.0 sql/room/room.sql; }
 
 @test "the schema that the C edition looks up is the one of the installation" {
-    echo "CREATE FUNCTION idem_home() RETURNS text LANGUAGE sql AS \$\$ SELECT (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem') \$\$;" >sql/room/room.sql
+    home="(SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem')"
+    echo "CREATE FUNCTION idem_home() RETURNS text LANGUAGE sql AS \$\$ SELECT $home \$\$;" >sql/room/room.sql
     build
     [ "$status" -eq 0 ]
     [[ $output == *"SELECT '@extschema@'::regnamespace"* ]]

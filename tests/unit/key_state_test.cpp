@@ -1,5 +1,12 @@
-// The state table of the contract, row by row, and what must hold whatever the row says.
+// The state table of the contract, as tests/vectors/claims.tsv has it, and what must hold whatever the row says.
 #include "core/key_state.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -8,107 +15,73 @@ namespace {
 
 constexpr Micros kNow = 1'000'000;
 
-// A key that somebody else completed long before it expires; tests change what their row of the table is about.
-KeyFacts committed(State state) {
-    KeyFacts key{};
-    key.state = state;
-    key.has_fence = true;
-    key.expires_at = kNow + 500'000;
-    key.lease_until = kNow + 100;
-    return key;
-}
-
 ClaimDecision decide(const KeyFacts &key, bool leased = true) { return decide_claim(key, {kNow, leased}); }
 
-void expect(const ClaimDecision &decision, Outcome outcome, ClaimWrite write) {
-    EXPECT_EQ(static_cast<int>(decision.outcome), static_cast<int>(outcome));
-    EXPECT_EQ(static_cast<int>(decision.write), static_cast<int>(write));
-}
+// The facts of a line of tests/vectors/claims.tsv, by their columns.
+enum Fact { over, live, own, fenced, differs, same_owner, manual, leased, facts };
 
-TEST(Claim, ExpiredKeyStartsOver) {
-    for (State state : {State::completed, State::released}) {
-        KeyFacts key = committed(state);
-        key.expires_at = kNow;
-        key.fingerprints_differ = true; // what it was for is over
-        expect(decide(key), Outcome::acquired, ClaimWrite::restart);
+struct ClaimLine {
+    std::string state, outcome, write;
+    std::string wanted[facts]; // yes, no, or * for either
+};
+
+// The lines about a row.
+std::vector<ClaimLine> claim_lines() {
+    std::ifstream file(IDEM_VECTORS "/claims.tsv");
+    std::vector<ClaimLine> lines;
+    for (std::string text; std::getline(file, text);) {
+        std::istringstream words(text);
+        ClaimLine line;
+        words >> line.state;
+        for (std::string &fact : line.wanted)
+            words >> fact;
+        words >> line.outcome >> line.write;
+        if (line.state.size() == 1 && line.state.find_first_of("pcrd") != std::string::npos)
+            lines.push_back(line);
     }
+    return lines;
 }
 
-TEST(Claim, RetentionThatEndsUnderALiveLeaseDoesNotExpireTheKey) {
-    KeyFacts key = committed(State::in_progress);
-    key.expires_at = kNow - 1;
-    expect(decide(key), Outcome::in_flight, ClaimWrite::none);
-    key.lease_until = kNow;
-    expect(decide(key), Outcome::acquired, ClaimWrite::restart);
+bool fits(const ClaimLine &line, State state, unsigned bits) {
+    bool fitting = line.state[0] == static_cast<char>(state);
+    for (int fact = 0; fact < facts; fact++)
+        fitting = fitting && (line.wanted[fact] == "*" || (line.wanted[fact] == "yes") == ((bits >> fact & 1) != 0));
+    return fitting;
 }
 
-TEST(Claim, InDoubtNeverExpires) {
-    KeyFacts key = committed(State::in_doubt);
-    key.expires_at = kNow - 1;
-    expect(decide(key), Outcome::in_doubt, ClaimWrite::none);
-    key = committed(State::in_progress);
-    key.expires_at = key.lease_until = kNow - 1;
-    key.manual_policy = true;
-    expect(decide(key), Outcome::in_doubt, ClaimWrite::mark_in_doubt);
+// Retention and lease end `margin` before now, or after it. A time that is now is over.
+KeyFacts row_with(State state, unsigned bits, Micros margin) {
+    const auto has = [bits](Fact fact) { return (bits >> fact & 1) != 0; };
+    return KeyFacts{state,
+                    has(own),
+                    has(fenced),
+                    has(over) ? kNow - margin : kNow + 1 + margin,
+                    has(live) ? kNow + 1 + margin : kNow - margin,
+                    has(differs),
+                    has(same_owner),
+                    has(manual)};
 }
 
-TEST(Claim, OwnTransactionalClaimIsCompletedWhateverTheFingerprint) {
-    KeyFacts key = committed(State::completed);
-    key.own_transaction = true;
-    key.has_fence = false;
-    key.fingerprints_differ = true;
-    expect(decide(key, false), Outcome::completed, ClaimWrite::none);
-}
-
-TEST(Claim, OwnLeasedClaimIsInFlightForAnotherOwner) {
-    KeyFacts key = committed(State::in_progress);
-    key.own_transaction = true;
-    expect(decide(key), Outcome::in_flight, ClaimWrite::none);
-    key.lease_until = kNow - 1;
-    expect(decide(key), Outcome::in_flight, ClaimWrite::none);
-    key.same_owner = true;
-    expect(decide(key), Outcome::acquired, ClaimWrite::renew);
-}
-
-TEST(Claim, DifferentFingerprintIsAMismatchInEveryLiveState) {
-    for (State state : {State::in_progress, State::completed, State::released, State::in_doubt}) {
-        KeyFacts key = committed(state);
-        key.fingerprints_differ = true;
-        key.same_owner = true;
-        expect(decide(key), Outcome::mismatch, ClaimWrite::none);
-    }
-}
-
-TEST(Claim, SameOwnerGetsItsClaimBackAlsoWhenTheLeaseRanOut) {
-    for (Micros lease_until : {kNow + 1, kNow, kNow - 1}) {
-        KeyFacts key = committed(State::in_progress);
-        key.lease_until = lease_until;
-        key.same_owner = true;
-        key.manual_policy = true;
-        expect(decide(key), Outcome::acquired, ClaimWrite::renew);
-        expect(decide(key, false), lease_until > kNow ? Outcome::in_flight : Outcome::in_doubt,
-               lease_until > kNow ? ClaimWrite::none : ClaimWrite::mark_in_doubt);
-    }
-}
-
-TEST(Claim, LiveLeaseIsInFlight) { expect(decide(committed(State::in_progress)), Outcome::in_flight, ClaimWrite::none); }
-
-TEST(Claim, LapsedLeaseIsTakenOverOrInDoubtByPolicy) {
-    KeyFacts key = committed(State::in_progress);
-    key.lease_until = kNow; // over at that very microsecond
-    expect(decide(key), Outcome::taken_over, ClaimWrite::next_attempt);
-    expect(decide(key, false), Outcome::taken_over, ClaimWrite::next_attempt);
-    key.manual_policy = true;
-    expect(decide(key), Outcome::in_doubt, ClaimWrite::mark_in_doubt);
-}
-
-TEST(Claim, CompletedIsReplayed) {
-    expect(decide(committed(State::completed)), Outcome::completed, ClaimWrite::none);
-    expect(decide(committed(State::completed), false), Outcome::completed, ClaimWrite::none);
-}
-
-TEST(Claim, ReleasedIsAnotherAttempt) {
-    expect(decide(committed(State::released)), Outcome::acquired, ClaimWrite::next_attempt);
+TEST(Claim, IsDecidedByTheFirstLineOfTheTableThatFits) {
+    constexpr const char *kOutcomeNames[] = {"acquired", "taken_over", "in_flight", "completed", "mismatch", "in_doubt"};
+    constexpr const char *kWriteNames[] = {"none", "restart", "next_attempt", "renew", "mark_in_doubt"};
+    const std::vector<ClaimLine> lines = claim_lines();
+    std::set<const ClaimLine *> used;
+    for (State state : {State::in_progress, State::completed, State::released, State::in_doubt})
+        for (unsigned bits = 0; bits < 1U << facts; bits++) {
+            const auto line =
+                std::find_if(lines.begin(), lines.end(), [&](const ClaimLine &l) { return fits(l, state, bits); });
+            ASSERT_NE(line, lines.end()) << static_cast<char>(state) << " " << bits;
+            used.insert(&*line);
+            for (Micros margin : {0, 1, 100}) {
+                const ClaimDecision decision = decide(row_with(state, bits, margin), (bits >> leased & 1) != 0);
+                EXPECT_EQ(kOutcomeNames[static_cast<int>(decision.outcome)], line->outcome)
+                    << static_cast<char>(state) << " " << bits;
+                EXPECT_EQ(kWriteNames[static_cast<int>(decision.write)], line->write)
+                    << static_cast<char>(state) << " " << bits;
+            }
+        }
+    EXPECT_EQ(used.size(), lines.size()); // no line is hidden by those before it
 }
 
 // Every combination of facts: only a completed key is called completed, and nothing is granted while another's lease lives.

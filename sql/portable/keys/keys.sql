@@ -28,6 +28,45 @@ CREATE FUNCTION _idem_differs(stored bytea, given bytea) RETURNS boolean LANGUAG
                                              AND get_byte(given, 0) <= 15 AND get_byte(stored, 0) <> get_byte(given, 0)), false)
 $$;
 
+-- The state table of a key, as decide_claim in the C edition: the outcome of a claim that finds this row, and what it writes (none, restart, next_attempt,
+-- renew, mark_in_doubt). is_own: this transaction has written the row. tests/vectors/claims.tsv has the table.
+CREATE FUNCTION _idem_key_state(stored idem_keys, now timestamptz, is_own boolean, given bytea, caller text, is_manual boolean, is_leased boolean,
+                                OUT outcome idem_outcome, OUT write text) LANGUAGE plpgsql IMMUTABLE INNER AS $$
+DECLARE
+    is_mine CONSTANT boolean := is_leased AND coalesce(stored.owner = caller COLLATE "C", false);
+BEGIN
+    write := 'none';
+    IF _idem_is_expired(stored, now, is_manual) THEN
+        outcome := 'acquired';
+        write := 'restart';
+    ELSIF is_own AND stored.state = 'c' AND stored.fence IS NULL THEN
+        outcome := 'completed';
+    ELSIF is_own AND stored.state = 'p' AND NOT is_mine THEN
+        outcome := 'in_flight';
+    ELSIF _idem_differs(stored.fingerprint, given) THEN
+        outcome := 'mismatch';
+    ELSIF stored.state = 'c' THEN
+        outcome := 'completed';
+    ELSIF stored.state = 'r' THEN
+        outcome := 'acquired';
+        write := 'next_attempt';
+    ELSIF stored.state = 'd' THEN
+        outcome := 'in_doubt';
+    ELSIF is_mine THEN
+        outcome := 'acquired';
+        write := 'renew';
+    ELSIF stored.lease_until > now THEN
+        outcome := 'in_flight';
+    ELSIF is_manual THEN
+        outcome := 'in_doubt';
+        write := 'mark_in_doubt';
+    ELSE
+        outcome := 'taken_over';
+        write := 'next_attempt';
+    END IF;
+END
+$$;
+
 -- Whether the present row of a key was written by this transaction.
 CREATE FUNCTION _idem_wrote(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
@@ -221,6 +260,45 @@ BEGIN
 END
 $$;
 
+-- Writes what _idem_key_state says to the row, which is locked, and returns it. ttl, lease: as in _idem_claim.
+CREATE FUNCTION _idem_write_claim(stored idem_keys, write text, now timestamptz, ttl interval, lease interval, given bytea, caller text)
+RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    IF write = 'mark_in_doubt' THEN
+        stored.state := 'd';
+    ELSE
+        IF write = 'restart' THEN
+            stored.attempt := 0;
+            stored.status_code := NULL;
+            stored.response := NULL;
+            stored.response_omitted := NULL;
+            stored.steps := NULL;
+            stored.fingerprint := NULL;
+        END IF;
+        IF write <> 'renew' THEN
+            stored.created_at := now;
+            stored.expires_at := _idem_deadline(now, ttl, 'ttl');
+            stored.attempt := stored.attempt + 1;
+            stored.fence := CASE WHEN lease IS NOT NULL THEN _idem_next_fence(stored.fence) END;
+            stored.completed_at := NULL;
+            stored.fingerprint := coalesce(given, stored.fingerprint);
+        END IF;
+        stored.state := CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END;
+        stored.lease_until := CASE WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END;
+        stored.owner := caller;
+        stored.fingerprint := coalesce(stored.fingerprint, given);
+    END IF;
+    UPDATE ONLY idem_keys k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = stored.state,
+        lease_until = stored.lease_until, fence = stored.fence, completed_at = stored.completed_at, status_code = stored.status_code, response = stored.response,
+        response_omitted = stored.response_omitted, steps = stored.steps, owner = stored.owner, fingerprint = stored.fingerprint
+     WHERE k.scope = stored.scope COLLATE "C" AND k.key = stored.key COLLATE "C";
+    IF _idem_is_distributed() THEN
+        PERFORM _idem_note(8103, stored.scope, ARRAY[stored.key]);
+    END IF;
+    RETURN stored;
+END
+$$;
+
 -- Claims a key. ttl: NULL never expires; lease: NULL is for this transaction; waits: for an uncommitted holder without end; wait_until: for any
 -- holder until then; NULL: not at all.
 CREATE FUNCTION _idem_claim(function text, wanted_scope text, wanted_key text, given bytea, caller text, ttl interval, lease interval, is_manual boolean,
@@ -230,11 +308,9 @@ DECLARE
     stored    idem_keys;
     claimed   _idem_claimed;
     now       timestamptz;
-    fresh     boolean := false; -- whether to start over with the first attempt
+    decided   record;
     is_locked boolean := false; -- the row, so that it stays as it was read
     is_own    boolean;
-    is_live   boolean;
-    is_mine   boolean;
     pause     float8 := 0.005;
     looks     integer := 0;
 BEGIN
@@ -275,23 +351,10 @@ BEGIN
             CONTINUE;
         END IF;
 
-        fresh := _idem_is_expired(stored, now, is_manual);
-        is_live := stored.state = 'p' AND stored.lease_until > now;
-        is_mine := lease IS NOT NULL AND coalesce(stored.owner = caller COLLATE "C", false);
-        is_own := NOT fresh AND (stored.state = 'p' AND NOT is_mine OR stored.state = 'c' AND stored.fence IS NULL AND _idem_differs(stored.fingerprint, given))
-                  AND _idem_wrote(wanted_scope, wanted_key);
-        claimed := ROW(CASE
-            WHEN fresh THEN 'acquired'
-            WHEN is_own THEN CASE stored.state WHEN 'c' THEN 'completed' ELSE 'in_flight' END
-            WHEN _idem_differs(stored.fingerprint, given) THEN 'mismatch'
-            WHEN stored.state = 'c' THEN 'completed'
-            WHEN stored.state = 'r' THEN 'acquired'
-            WHEN stored.state = 'd' THEN 'in_doubt'
-            WHEN is_mine THEN 'acquired'
-            WHEN is_live THEN 'in_flight'
-            WHEN is_manual THEN 'in_doubt'
-            ELSE 'taken_over' END::idem_outcome, now, stored)::_idem_claimed;
-        IF claimed.outcome IN ('completed', 'mismatch') OR is_own THEN
+        is_own := stored.state IN ('p', 'c') AND NOT _idem_is_expired(stored, now, is_manual) AND _idem_wrote(wanted_scope, wanted_key);
+        decided := _idem_key_state(stored, now, is_own, given, caller, is_manual, lease IS NOT NULL);
+        claimed := ROW(decided.outcome, now, stored)::_idem_claimed;
+        IF claimed.outcome IN ('completed', 'mismatch') OR claimed.outcome = 'in_flight' AND is_own THEN
             RETURN claimed;
         END IF;
         IF claimed.outcome IN ('in_flight', 'in_doubt') AND waits AND NOT is_locked AND NOT current_setting('transaction_read_only')::boolean THEN
@@ -316,7 +379,7 @@ BEGIN
             pause := least(pause * 2, 0.1);
             CONTINUE;
         END IF;
-        IF claimed.outcome = 'in_doubt' AND (stored.state = 'd' OR waits OR current_setting('transaction_read_only')::boolean) THEN
+        IF claimed.outcome = 'in_doubt' AND (decided.write = 'none' OR waits OR current_setting('transaction_read_only')::boolean) THEN
             RETURN claimed;
         END IF;
 
@@ -343,38 +406,7 @@ BEGIN
             CONTINUE;
         END IF;
 
-        IF claimed.outcome = 'in_doubt' THEN
-            stored.state := 'd';
-        ELSE
-            IF fresh THEN
-                stored.attempt := 0;
-                stored.status_code := NULL;
-                stored.response := NULL;
-                stored.response_omitted := NULL;
-                stored.steps := NULL;
-                stored.fingerprint := NULL;
-            END IF;
-            IF NOT (is_mine AND stored.state = 'p') OR fresh THEN
-                stored.created_at := now;
-                stored.expires_at := _idem_deadline(now, ttl, 'ttl');
-                stored.attempt := stored.attempt + 1;
-                stored.fence := CASE WHEN lease IS NOT NULL THEN _idem_next_fence(stored.fence) END;
-                stored.completed_at := NULL;
-                stored.fingerprint := coalesce(given, stored.fingerprint);
-            END IF;
-            stored.state := CASE WHEN lease IS NULL THEN 'c' ELSE 'p' END;
-            stored.lease_until := CASE WHEN lease IS NOT NULL THEN _idem_deadline(now, lease, 'lease') END;
-            stored.owner := caller;
-            stored.fingerprint := coalesce(stored.fingerprint, given);
-        END IF;
-        UPDATE ONLY idem_keys k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = stored.state,
-            lease_until = stored.lease_until, fence = stored.fence, completed_at = stored.completed_at, status_code = stored.status_code, response = stored.response,
-            response_omitted = stored.response_omitted, steps = stored.steps, owner = stored.owner, fingerprint = stored.fingerprint
-         WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
-        IF _idem_is_distributed() THEN
-            PERFORM _idem_note(8103, wanted_scope, ARRAY[wanted_key]);
-        END IF;
-        claimed.stored := stored;
+        claimed.stored := _idem_write_claim(stored, decided.write, now, ttl, lease, given, caller);
         RETURN claimed;
     END LOOP;
 END
