@@ -223,7 +223,7 @@ recovery_chosen() { prove_recovery recovery_chosen "${chosen[@]}"; }
 
 # prove_recovery NAME PATTERN ...: these tests make clusters of their own, as the user that may run a server, who need not be able to
 # read the checkout. All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows
-# docs/operations.md.
+# docs/operations.md. A session in the background may last for PG_TEST_TIMEOUT_DEFAULT seconds in all, which are 180 by default: too few on a busy machine.
 prove_recovery() {
     local name=$1 work=$PGHOST/$1 status=0
     shift
@@ -233,7 +233,7 @@ prove_recovery() {
         # shellcheck disable=SC2086,SC2068 # patterns of the tests' directory
         cd "$work" && as_server env PATH="$bindir:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 TMPDIR="$work/tmp" \
             TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
-            PG_REGRESS="$pgxs/test/regress/pg_regress" \
+            PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-900}" PG_REGRESS="$pgxs/test/regress/pg_regress" \
             ${IDEM_KILLS:+IDEM_KILLS="$IDEM_KILLS"} ${IDEM_FAULTS:+IDEM_FAULTS="$IDEM_FAULTS"} ${IDEM_SEED:+IDEM_SEED="$IDEM_SEED"} \
             ${IDEM_ALTERATIONS:+IDEM_ALTERATIONS="$IDEM_ALTERATIONS"} ${IDEM_COMBINATIONS:+IDEM_COMBINATIONS="$IDEM_COMBINATIONS"} \
             ${LEAK_CALLS:+LEAK_CALLS="$LEAK_CALLS"} ${LEAK_ONLY:+LEAK_ONLY="$LEAK_ONLY"} \
