@@ -140,7 +140,7 @@ struct AdvisoryLock final : Raw {
     }
 };
 
-// The claim and the response in Redis, the order in PostgreSQL; duplicates look again and again.
+// The claim and the response in Redis, the order in PostgreSQL; duplicates poll.
 struct RedisPolling final : Requester {
     pqxx::connection connection;
     pqxx::nontransaction autocommit{connection};

@@ -24,7 +24,7 @@ END
 $$;
 
 --- advisory_lock.sql
--- Callers of one key queue up before they look. Two keys of one hash wait for each other, and that is all.
+-- Callers of one key queue up before they read. Two keys of one hash wait for each other, and that is all.
 SELECT claim_under_lock(:key);
 
 --- idem_claim.sql

@@ -1,6 +1,6 @@
 # One key claimed in one call, by all over loopback TCP. Fresh keys are random; a duplicate is one of those that are there. The careful
 # ways of doing without idem: `raw_on_conflict`, an INSERT ON CONFLICT DO NOTHING; `plpgsql`, the same in a function of one's own;
-# `advisory_lock`, a lock on a hash of the key, a look, an INSERT; `merge`, PostgreSQL's MERGE, which raises 23505 where two claim at once; `redis`, SET NX EX, with appendfsync=always beside
+# `advisory_lock`, a lock on a hash of the key, a SELECT, an INSERT; `merge`, PostgreSQL's MERGE, which raises 23505 where two claim at once; `redis`, SET NX EX, with appendfsync=always beside
 # synchronous_commit=on, everysec beside off. `raw_leanest` has neither scope nor retention. `select_1` is the floor: a round trip that does
 # nothing. For "one processor" see `place` in `bench/lib.sh`; it holds for Redis too.
 # shellcheck shell=bash

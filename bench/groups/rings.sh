@@ -1,5 +1,5 @@
 # A ring whose sealed windows hold so many keys (`RINGS=1,50`: 1 and 50 million), beside a ring that has only the keys of these calls
-# (`empty_ring`), idem without a ring, raw ON CONFLICT, and raw ON CONFLICT on a table that is partitioned by day, with a look into each partition.
+# (`empty_ring`), idem without a ring, raw ON CONFLICT, and raw ON CONFLICT on a table that is partitioned by day, with a search of each partition.
 # The ring has 8 windows and the table 8 partitions: seven are full, one takes new keys. The other tables hold the same keys. A key is the hash of a
 # number, as a UUID's 36 characters; the clients make it in their statement. Fresh claims begin when the last window has just been opened. Later it is
 # filled to half of what the others hold, which is its mean. synchronous_commit is off, except where a window is emptied. The filter's cost is that

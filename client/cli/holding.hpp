@@ -22,9 +22,9 @@ struct interrupted {
     int signal;
 };
 
-/// Calls `attempt(patience)` with slices of the wait, and checks for signals in between, until it no longer throws in_flight or
-/// busy, or the wait is over. Throws interrupted.
-template <typename F> auto wait_in_slices(const patience &wait, signal_queue &signals, F &&attempt) {
+/// Calls `attempt(wait_limit)` with slices of the wait, and checks for signals in between, until it no longer throws in_flight
+/// or busy, or the wait is over. Throws interrupted.
+template <typename F> auto wait_in_slices(const wait_limit &wait, signal_queue &signals, F &&attempt) {
     using clock = std::chrono::steady_clock;
     constexpr duration kSlice{500};
     const clock::time_point start = clock::now();
@@ -34,7 +34,7 @@ template <typename F> auto wait_in_slices(const patience &wait, signal_queue &si
         if (const int signal = signals.take_request())
             throw interrupted{signal};
         try {
-            return attempt(patience(std::min(left, kSlice)));
+            return attempt(wait_limit(std::min(left, kSlice)));
         } catch (const in_flight &) {
             if (left <= kSlice)
                 throw;

@@ -38,7 +38,7 @@ int run_locked(context &c) {
     bool started = false;
     terms.retry = minute_of_retries(signals, [&started] { return started; });
     try {
-        held_lock held = wait_in_slices(given.wait, signals, [&](const patience &slice) {
+        held_lock held = wait_in_slices(given.wait, signals, [&](const wait_limit &slice) {
             terms.wait = slice;
             return idem::lock(c.db, given.key, terms);
         });

@@ -46,10 +46,12 @@ CLI::Option *add_duration(CLI::App *app, const char *name, duration &to, const c
         ->type_name("DURATION");
 }
 
-void add_wait(CLI::App *app, patience &to) {
+void add_wait(CLI::App *app, wait_limit &to) {
     app->add_option_function<std::string>(
            "--wait",
-           [&to](const std::string &text) { to = text == "forever" ? patience::forever() : patience(parse_duration(text)); },
+           [&to](const std::string &text) {
+               to = text == "forever" ? wait_limit::forever() : wait_limit(parse_duration(text));
+           },
            "How long to wait for another holder, or \"forever\" (default: not at all)")
         ->type_name("DURATION");
 }

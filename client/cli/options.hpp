@@ -36,7 +36,7 @@ struct settings {
     std::string key; ///< also the name of a lock, a step or a machine, the token, the table
     std::string scope;
     std::optional<duration> ttl, lease;
-    patience wait;
+    wait_limit wait;
     std::vector<std::string> command;
     bool store_output = false;
     std::size_t max_output = 256 * 1024;

@@ -91,7 +91,7 @@ int run_once(context &c) {
     leased_options terms;
     terms.retry = minute_of_retries(signals, [&ran] { return ran.has_value(); });
     try {
-        const answer result = wait_in_slices(given.wait, signals, [&](const patience &slice) {
+        const answer result = wait_in_slices(given.wait, signals, [&](const wait_limit &slice) {
             about.wait(slice);
             try {
                 return leased(c.db, about, terms, work);

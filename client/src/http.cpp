@@ -62,7 +62,7 @@ const char *name(http_action action) noexcept { return detail::word_of(kActions,
 
 namespace detail {
 
-command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait) {
+command http_begin_step(const http_request &request, const std::optional<duration> &lease, const wait_limit &wait) {
     parameter key = request.idempotency_key;
     if (key)
         key = printable(*std::move(key));

@@ -50,7 +50,7 @@ parameter fingerprint_of(const request &about) {
 
 } // namespace
 
-command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait) {
+command begin_command(const request &about, const parameter &lease, const std::string &owner, const wait_limit &wait) {
     return {&begin_statement,
             {about.key(), fingerprint_of(about), about.json(), about.text(), interval_text(about.ttl()), lease, owner,
              wait_text(wait), about.scope()},

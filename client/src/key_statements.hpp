@@ -31,7 +31,7 @@ struct ticket {
 ticket ticket_of(const rows &answer);
 
 /// idem_begin for this request. `lease` NULL: transactional mode. `wait` overrides the request's.
-command begin_command(const request &about, const parameter &lease, const std::string &owner, const patience &wait);
+command begin_command(const request &about, const parameter &lease, const std::string &owner, const wait_limit &wait);
 /// idem_execute for this request. The answer is a ticket.
 command execute_command(const request &about, const std::string &statement, const parameters &arguments);
 /// idem_complete. The answer is the response as the server stores it.

@@ -103,7 +103,7 @@ ticket lease_state::claim(granted_lease &lease) {
     std::optional<steady_clock::time_point> lost_at;
     for (;;) {
         ticket claimed = repeat(detail::state_of(client_), retry_, [&](session &on) {
-            patience wait = left_of(about_.wait(), began);
+            wait_limit wait = left_of(about_.wait(), began);
             if (lost_at && wait.bound)
                 wait.bound = std::max(*wait.bound, kRecoveryStep);
             lease.begin = lease_clock::now();

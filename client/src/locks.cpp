@@ -51,7 +51,7 @@ struct held_lock::state {
 
 // Null: another caller holds it.
 std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::string &name, const lock_options &options,
-                                                     const patience &wait) {
+                                                     const wait_limit &wait) {
     auto taken = std::make_unique<state>(db);
     taken->retry_ = options.retry ? *options.retry : db.options().retry;
     granted_lease lease;
@@ -64,7 +64,7 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
     bool lost = false;
     for (bool begin_is_known = false; !begin_is_known;) {
         const parameter fence = repeat(detail::state_of(db), taken->retry_, [&](session &on) {
-            patience left = left_of(wait, began);
+            wait_limit left = left_of(wait, began);
             if (lost && left.bound)
                 left.bound = std::max(*left.bound, kRecoveryWait);
             lease.begin = lease_clock::now();

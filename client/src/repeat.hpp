@@ -38,7 +38,7 @@ inline constexpr statement lock_timeout_statement{"idem_lock_timeout", "SELECT p
 inline command lock_timeout_command(duration timeout) { return {&lock_timeout_statement, {std::to_string(timeout.count())}}; }
 
 /// The rest of a wait that began at `began`.
-inline patience left_of(const patience &wait, std::chrono::steady_clock::time_point began) {
+inline wait_limit left_of(const wait_limit &wait, std::chrono::steady_clock::time_point began) {
     if (!wait.bound)
         return wait;
     const auto spent = std::chrono::duration_cast<duration>(std::chrono::steady_clock::now() - began);

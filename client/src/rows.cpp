@@ -88,7 +88,7 @@ command conditional_step(const std::string &table, const row &key, const row &ex
     return {&conditional_update_statement, {table, key.json(), expected.json(), changes.json()}, {key.json()}};
 }
 
-command lock_step(const std::string &table, const row &key, const patience &wait) {
+command lock_step(const std::string &table, const row &key, const wait_limit &wait) {
     return {&lock_statement, {table, key.json(), interval_text(wait.bound)}, {key.json()}};
 }
 
@@ -160,12 +160,12 @@ adjust_result conditional_adjust(const target &at, const std::string &table, con
     return {done.outcome, std::move(done.row)};
 }
 
-row_result pessimistic_lock(const target &at, const std::string &table, const row &key, const patience &wait) {
+row_result pessimistic_lock(const target &at, const std::string &table, const row &key, const wait_limit &wait) {
     return detail::row_of(detail::call(at, detail::lock_step(table, key, wait)));
 }
 
 std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
-                                              const patience &wait) {
+                                              const wait_limit &wait) {
     std::vector<detail::parameter> objects;
     for (const row &each : keys)
         objects.push_back(each.json());

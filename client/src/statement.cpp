@@ -14,7 +14,7 @@ parameter interval_text(const std::optional<std::chrono::milliseconds> &duration
     return std::to_string(duration->count()) + " milliseconds";
 }
 
-parameter wait_text(const patience &wait) { return interval_text(wait.bound.value_or(kLongestDuration)); }
+parameter wait_text(const wait_limit &wait) { return interval_text(wait.bound.value_or(kLongestDuration)); }
 
 std::string array_text(const std::vector<parameter> &elements) {
     std::string text = "{";

@@ -73,7 +73,7 @@ bool flow::wait_for_lost_transaction() {
     return true;
 }
 
-patience flow::wait(patience asked) const {
+wait_limit flow::wait(wait_limit asked) const {
     if (connection_lost_ && asked.bound) {
         asked.bound = std::max(*asked.bound, options_.recovery_wait);
         if (const auto left = loop_.time_left())

@@ -6,7 +6,7 @@ import { chromium } from 'playwright-core';
 export const shop = process.env.SHOP_URL;
 export const initialStock = 20;
 // The machine may be busy with other things; what has to wait, waits for an event, and no longer than this.
-const patience = 60_000;
+const waitLimit = 60_000;
 
 let browser;
 
@@ -24,7 +24,7 @@ export async function visit(scheme, { origin = shop, query = '', ...options } = 
     const reset = await fetch(`${shop}/api/reset?stock=${initialStock}`, { method: 'POST' });
     assert.equal(reset.status, 204);
     const context = await browser.newContext({ locale: 'en', ...options });
-    context.setDefaultTimeout(patience);
+    context.setDefaultTimeout(waitLimit);
     const page = await context.newPage();
     await page.goto(`${origin}/${scheme}?lang=en${query}`);
     return page;
@@ -76,10 +76,10 @@ export async function totals(scheme) {
 }
 
 export async function eventually(what, check) {
-    const deadline = Date.now() + patience;
+    const deadline = Date.now() + waitLimit;
     for (;;) {
         if (await check()) return;
-        assert.ok(Date.now() < deadline, `in vain: ${what}`);
+        assert.ok(Date.now() < deadline, `timed out: ${what}`);
         await new Promise((resolve) => setTimeout(resolve, 100));
     }
 }

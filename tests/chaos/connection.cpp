@@ -60,7 +60,7 @@ void Connection::close() {
     connection_ = nullptr;
 }
 
-// False: in vain.
+// False: it failed.
 bool Connection::wait_for_input(Nanoseconds until) {
     for (;;) {
         const Nanoseconds left = until - now();

@@ -12,7 +12,8 @@ namespace chaos {
 namespace {
 
 constexpr std::uint64_t kStream = 1'000'005;
-// For the clients that come late. The longest is shorter than the sweep's patience for a map that a paused session has locked.
+// For the clients that come late. The longest is shorter than the sweep's wait_limit for a map that a paused session has
+// locked.
 constexpr Nanoseconds kPause = 8 * kMillisecond, kLongestPause = 40 * kMillisecond;
 // What the opening needs before its rush: the updates that make it due, and the list of sessions.
 constexpr Nanoseconds kNotice = 10 * kMillisecond;

@@ -108,7 +108,7 @@ TEST(CutPoints, OnceBesideAnotherCaller) {
     observer eyes;
     idem::client beside = test::make_client();
     const auto call = [](idem::client &db, const std::string &key) {
-        return idem::once(db, idem::request{key}.wait(idem::patience::forever()), swift_once(), [&](idem::transaction &tx) {
+        return idem::once(db, idem::request{key}.wait(idem::wait_limit::forever()), swift_once(), [&](idem::transaction &tx) {
             test::leave_effect(tx, key);
             return idem::response{201, "{\"by\": \"" + test::unique_key() + "\"}"};
         });

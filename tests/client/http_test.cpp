@@ -137,7 +137,7 @@ TEST_F(Http, RequestInOtherHandsIsToldAtOnceOrWaits) {
         EXPECT_EQ(header(told, "Retry-After"), "1");
         second = std::thread([&] {
             idem::http_request patient = post();
-            patient.wait = idem::patience::forever();
+            patient.wait = idem::wait_limit::forever();
             waited = handle(patient);
         });
         EXPECT_TRUE(test::eventually([&] {
@@ -232,7 +232,7 @@ TEST_F(Http, EightRequestsOneEffect) {
         clients.emplace_back([&, i] {
             idem::http_request request = post();
             if (i % 2)
-                request.wait = idem::patience::forever();
+                request.wait = idem::wait_limit::forever();
             const idem::http_response response = handle(request);
             ++(response.status == 409 ? busy : header(response, "Idempotent-Replayed") == "true" ? replayed : fresh);
         });

@@ -144,7 +144,7 @@ TEST(Leased, InFlightWaitsByOption) {
     });
     ASSERT_TRUE(begun.wait());
     auto waiter = std::async(std::launch::async, [&] {
-        return idem::leased(db, idem::request{key}.lease(60s).wait(idem::patience::forever()),
+        return idem::leased(db, idem::request{key}.lease(60s).wait(idem::wait_limit::forever()),
                             [](idem::lease &) { ADD_FAILURE() << "ran twice"; });
     });
     EXPECT_TRUE(eventually([] {
@@ -163,7 +163,7 @@ TEST(Leased, LeaseBeginsWhenTheWaitEnds) {
     std::atomic<steady_clock::time_point> freed{steady_clock::time_point::max()};
     auto waiter = std::async(std::launch::async, [&] {
         idem::leased(
-            db, idem::request{key}.lease(test::kRenewedLease).wait(idem::patience::forever()), [&](idem::lease &lease) {
+            db, idem::request{key}.lease(test::kRenewedLease).wait(idem::wait_limit::forever()), [&](idem::lease &lease) {
                 const auto left = lease.time_left();
                 EXPECT_GE(steady_clock::now() + left + 2ms, freed.load() + test::kRenewedLease); // in whole milliseconds
                 EXPECT_FALSE(lease.lost());

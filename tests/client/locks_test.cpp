@@ -26,7 +26,7 @@ using test::eventually;
 using test::leave_effect;
 using test::unique_key;
 
-idem::lock_options leased_for(idem::duration lease, idem::patience wait = idem::patience::forever()) {
+idem::lock_options leased_for(idem::duration lease, idem::wait_limit wait = idem::wait_limit::forever()) {
     idem::lock_options options;
     options.ttl = lease;
     options.wait = wait;

@@ -47,14 +47,14 @@ TEST_F(Machine, FlowRunsTheWorkOnlyWhenTheRowMoved) {
     EXPECT_EQ(pay(kOne, std::nullopt, "new").outcome, transition_outcome::not_allowed);
     EXPECT_EQ(pay(kNine, std::nullopt, "paid").outcome, transition_outcome::not_found);
     EXPECT_EQ(effects(key_), 1);
-    EXPECT_EQ(rows_.look("state", 1), "paid");
+    EXPECT_EQ(rows_.value_of("state", 1), "paid");
 }
 
 TEST_F(Machine, ErrorInTheWorkLeavesTheRowWhereItWas) {
     struct own_error {};
     EXPECT_THROW(transition(db_, rows_.table(), kOne, "new", "paid", [&](idem::transaction &) { throw own_error(); }),
                  own_error);
-    EXPECT_EQ(rows_.look("state", 1), "new");
+    EXPECT_EQ(rows_.value_of("state", 1), "new");
 }
 
 TEST_F(Machine, ComposesInsideOnce) {
@@ -65,7 +65,7 @@ TEST_F(Machine, ComposesInsideOnce) {
                                 throw own_error();
                             }),
                  own_error);
-    EXPECT_EQ(rows_.look("state", 1), "new");
+    EXPECT_EQ(rows_.value_of("state", 1), "new");
 }
 
 TEST_F(Machine, GuardsErrorIsNotAllowed) {

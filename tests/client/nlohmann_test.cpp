@@ -40,7 +40,7 @@ TEST(Nlohmann, RowsAndChanges) {
         return idem::json_text(json{{"quantity", idem::parsed(row).at("quantity").get<int>() + 1}}.dump());
     });
     EXPECT_EQ(idem::parsed(done.row).at("quantity"), 2);
-    EXPECT_EQ(rows.look("quantity", 1), "2");
+    EXPECT_EQ(rows.value_of("quantity", 1), "2");
 }
 
 } // namespace

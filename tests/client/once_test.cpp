@@ -178,7 +178,7 @@ TEST(Once, WaitsForAHolderThatRollsBack) {
     }());
     auto other = std::make_unique<holder>(key);
     auto waiting = std::async(std::launch::async, [&] {
-        return idem::once(db, idem::request{key}.wait(idem::patience::forever()),
+        return idem::once(db, idem::request{key}.wait(idem::wait_limit::forever()),
                           [&](idem::transaction &tx) { leave_effect(tx, key); });
     });
     ASSERT_TRUE(test::eventually([&] { return somebody_waits_for(key); }));
@@ -983,7 +983,7 @@ TEST(OnceStatement, MismatchAndInFlight) {
     EXPECT_THROW(idem::once_statement(db, idem::request{held}.wait(50ms), kInsert, {held}), idem::in_flight);
     EXPECT_GE(std::chrono::steady_clock::now() - start, 50ms);
     auto waiting = std::async(std::launch::async, [&] {
-        return idem::once_statement(db, idem::request{held}.wait(idem::patience::forever()), kInsert, {held});
+        return idem::once_statement(db, idem::request{held}.wait(idem::wait_limit::forever()), kInsert, {held});
     });
     other.commit();
     EXPECT_TRUE(waiting.get().replayed);

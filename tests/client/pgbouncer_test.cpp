@@ -124,7 +124,7 @@ TEST_F(Pgbouncer, OnceGoesOnWithoutPreparedStatements) {
                 try {
                     const std::string mine = key + "-" + std::to_string(j % 2 == 0 ? i : kThreads) + "-" + std::to_string(j);
                     const idem::answer told =
-                        idem::once(db, idem::request{mine}.wait(idem::patience::forever()), [&](idem::transaction &tx) {
+                        idem::once(db, idem::request{mine}.wait(idem::wait_limit::forever()), [&](idem::transaction &tx) {
                             test::leave_effect(tx, key);
                             return "[\"" + mine + "\"]";
                         });

@@ -113,7 +113,7 @@ TEST(Pool, ManyThreadsShareFewConnections) {
                     const bool shared = j % 2 == 0;
                     const std::string mine = key + "-" + (shared ? "all" : std::to_string(i)) + "-" + std::to_string(j);
                     const idem::answer told =
-                        idem::once(db, idem::request{mine}.wait(idem::patience::forever()), [&](idem::transaction &tx) {
+                        idem::once(db, idem::request{mine}.wait(idem::wait_limit::forever()), [&](idem::transaction &tx) {
                             test::leave_effect(tx, key);
                             return "[\"" + mine + "\"]";
                         });
@@ -271,7 +271,7 @@ TEST(Pool, AConnectionThatTheWorkClosedIsNotUsedAgain) {
     const std::string key = unique_key();
     EXPECT_ANY_THROW(idem::once(db, key, [](idem::transaction &tx) { idem::detail::close_connection(tx.conn()); }));
     // The old backend may not have noticed yet, and holds the key until it does.
-    const idem::request again = idem::request{key}.wait(idem::patience::forever());
+    const idem::request again = idem::request{key}.wait(idem::wait_limit::forever());
     EXPECT_FALSE(idem::once(db, again, [](idem::transaction &tx) { tx.exec("SELECT 1"); }).replayed);
 }
 

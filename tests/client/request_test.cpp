@@ -25,7 +25,7 @@ TEST(Request, SettersOfATemporaryReturnNoReference) {
     EXPECT_TRUE(cannot_dangle(SETTER(with_fingerprint("00"))));
     EXPECT_TRUE(cannot_dangle(SETTER(ttl(idem::duration(1)))));
     EXPECT_TRUE(cannot_dangle(SETTER(lease(idem::duration(1)))));
-    EXPECT_TRUE(cannot_dangle(SETTER(wait(idem::patience::forever()))));
+    EXPECT_TRUE(cannot_dangle(SETTER(wait(idem::wait_limit::forever()))));
 }
 
 TEST(Request, SettersKeepWhatWasSet) {

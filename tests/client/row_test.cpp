@@ -58,7 +58,7 @@ TEST(Row, TextAndNamesAreEscaped) {
     idem::client db = test::make_client();
     EXPECT_THROW(conditional_update(db, rows.table(), {{"id", 1}}, {}, {{"kind", std::string("a\0b", 3)}}), idem::bad_input);
     EXPECT_THROW(conditional_update(db, rows.table(), {{"id", 1}}, {}, {{"kind", "\xff"}}), idem::bad_input);
-    EXPECT_EQ(rows.look("kind", 1), "thing");
+    EXPECT_EQ(rows.value_of("kind", 1), "thing");
 }
 
 TEST(Row, WhatJsonCannotRepresentIsRejected) {
@@ -89,7 +89,7 @@ TEST(Row, IsTheKeyTheConditionAndTheChange) {
     idem::client db = test::make_client();
     EXPECT_TRUE(conditional_update(db, rows.table(), {{"id", 1}}, {{kOdd, nullptr}}, {{kOdd, "x"}}));
     EXPECT_TRUE(conditional_update(db, rows.table(), {{"sku", "A-1"}}, {{kOdd, "x"}}, {{kOdd, std::nullopt}}));
-    EXPECT_EQ(rows.look(std::string(test::kOddColumn) + " IS NULL", 1), "t");
+    EXPECT_EQ(rows.value_of(std::string(test::kOddColumn) + " IS NULL", 1), "t");
     EXPECT_TRUE(transition(db, rows.table(), {{"id", 1}}, "new", "paid"));
     EXPECT_TRUE(idem::optimistic(db, rows.table(), {{"id", 1}},
                                  [](const std::string &) { return idem::json_text(R"({"kind": "text"})"); }));
@@ -98,7 +98,7 @@ TEST(Row, IsTheKeyTheConditionAndTheChange) {
     }));
     EXPECT_EQ(idem::optimistic(db, rows.table(), {{"id", 1}}, [](const std::string &) { return std::nullopt; }).outcome,
               idem::row_outcome::unchanged);
-    EXPECT_EQ(rows.look("kind", 1), "row");
+    EXPECT_EQ(rows.value_of("kind", 1), "row");
 }
 
 } // namespace

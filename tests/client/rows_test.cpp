@@ -55,7 +55,7 @@ TEST_F(Rows, OptimisticUpdate) {
     EXPECT_EQ(done.outcome, row_outcome::updated);
     EXPECT_EQ(done.version, 2);
     EXPECT_TRUE(contains(done.row, "A-1"));
-    EXPECT_EQ(rows_.look(kOddColumn, 1), kAwkwardText);
+    EXPECT_EQ(rows_.value_of(kOddColumn, 1), kAwkwardText);
     const idem::row_result late = optimistic_update(db_, table_, kOne, 1, {{"kind", "lost"}});
     EXPECT_FALSE(late);
     EXPECT_EQ(late.outcome, row_outcome::conflict);
@@ -73,7 +73,7 @@ TEST_F(Rows, ConditionalUpdate) {
     EXPECT_TRUE(contains(late.row, "thing"));
     EXPECT_TRUE(conditional_update(db_, table_, kOne, awkward(), {{"kind", "found"}}));
     EXPECT_EQ(conditional_update(db_, table_, kNine, awkward(), {{"kind", "x"}}).outcome, row_outcome::not_found);
-    EXPECT_EQ(rows_.look("kind", 1), "found");
+    EXPECT_EQ(rows_.value_of("kind", 1), "found");
 }
 
 TEST_F(Rows, LastUnitIsSoldOnce) {
@@ -89,7 +89,7 @@ TEST_F(Rows, LastUnitIsSoldOnce) {
         each.join();
     EXPECT_EQ(sold, 1);
     EXPECT_EQ(refused, 7);
-    EXPECT_EQ(rows_.look("quantity", 1), "0");
+    EXPECT_EQ(rows_.value_of("quantity", 1), "0");
 }
 
 TEST_F(Rows, AdjustIsExactAndBounded) {
@@ -123,7 +123,7 @@ TEST_F(Rows, InsertsTellNewFromDuplicate) {
     const idem::row row{{"id", 3}, {"sku", "it's \"3\"\\"}, {"it's a \"col\\umn\" n\xC3\xA9", kAwkwardText}};
     const idem::row_result fresh = unique_insert(db_, table_, row);
     EXPECT_EQ(fresh.outcome, row_outcome::inserted);
-    EXPECT_EQ(rows_.look(kOddColumn, 3), kAwkwardText);
+    EXPECT_EQ(rows_.value_of(kOddColumn, 3), kAwkwardText);
     const idem::row_result again = unique_insert(db_, table_, {{"id", 4}, {"sku", "it's \"3\"\\"}}, {"sku"});
     EXPECT_EQ(again.outcome, row_outcome::duplicate);
     EXPECT_EQ(again.row, fresh.row);
@@ -228,7 +228,7 @@ TEST_F(Rows, PessimisticQueues) {
         });
     for (std::thread &each : workers)
         each.join();
-    EXPECT_EQ(rows_.look("quantity", 2), "85");
+    EXPECT_EQ(rows_.value_of("quantity", 2), "85");
 }
 
 // Not a JSON parser, but sufficient for one number.
@@ -264,8 +264,8 @@ TEST_P(OptimisticSum, EightTimesFiftyIncrementsAreFourHundred) {
         });
     for (std::thread &each : workers)
         each.join();
-    EXPECT_EQ(rows_.look("quantity", 1), "401");
-    EXPECT_EQ(rows_.look("version", 1), "401");
+    EXPECT_EQ(rows_.value_of("quantity", 1), "401");
+    EXPECT_EQ(rows_.value_of("version", 1), "401");
     EXPECT_EQ(effects(key_), GetParam() ? 400 : 0);
     EXPECT_GT(conflicts, 0) << "there was never a conflict";
 }
@@ -285,7 +285,7 @@ TEST_F(Rows, OptimisticConflictBringsTheRowAlong) {
     EXPECT_EQ(done.version, 3);
     ASSERT_EQ(seen.size(), 2u);
     EXPECT_TRUE(contains(seen[1], "sudden"));
-    EXPECT_EQ(rows_.look(kOddColumn, 1), kAwkwardText);
+    EXPECT_EQ(rows_.value_of(kOddColumn, 1), kAwkwardText);
 }
 
 TEST_F(Rows, OptimisticConflictRollsTheWorkBack) {
@@ -299,7 +299,7 @@ TEST_F(Rows, OptimisticConflictRollsTheWorkBack) {
     EXPECT_EQ(done.outcome, row_outcome::updated);
     EXPECT_EQ(runs, 2);
     EXPECT_EQ(effects(key_), 1);
-    EXPECT_EQ(rows_.look("kind", 1), "sudden");
+    EXPECT_EQ(rows_.value_of("kind", 1), "sudden");
 }
 
 TEST_F(Rows, OptimisticRowThatVanishesKeepsNothing) {
@@ -336,7 +336,7 @@ TEST_F(Rows, OptimisticMayLeaveTheRowAlone) {
         idem::optimistic(db_, table_, kOne, [](const std::string &) { return std::optional<idem::row>(); });
     EXPECT_EQ(left.outcome, row_outcome::unchanged);
     EXPECT_EQ(left.version, 1);
-    EXPECT_EQ(rows_.look("version", 1), "1");
+    EXPECT_EQ(rows_.value_of("version", 1), "1");
     const idem::row_result unchanged = idem::optimistic(db_, table_, kOne, [&](idem::transaction &tx, const std::string &) {
         leave_effect(tx, key_);
         return std::optional<idem::row>();
@@ -380,14 +380,14 @@ TEST_F(Rows, ComposeInsideOnceAllOrNothing) {
         });
     };
     EXPECT_THROW(buy(), own_error);
-    EXPECT_EQ(rows_.look("quantity", 1), "1");
-    EXPECT_EQ(rows_.look("kind", 2), "thing");
+    EXPECT_EQ(rows_.value_of("quantity", 1), "1");
+    EXPECT_EQ(rows_.value_of("kind", 2), "thing");
     EXPECT_EQ(rows_.count(), "2");
     EXPECT_EQ(effects(key_), 0);
     fails = false;
     EXPECT_FALSE(buy().replayed);
     EXPECT_TRUE(buy().replayed);
-    EXPECT_EQ(rows_.look("quantity", 1), "0");
+    EXPECT_EQ(rows_.value_of("quantity", 1), "0");
     EXPECT_EQ(rows_.count(), "3");
     EXPECT_EQ(effects(key_), 1);
 }
@@ -399,7 +399,7 @@ TEST_F(Rows, WorkInATransactionOfLibpqxxsOwn) {
         EXPECT_TRUE(conditional_update(idem::target(db_, tx), table_, kOne, {{"kind", "thing"}}, awkward()));
         EXPECT_EQ(conditional_adjust(idem::target(db_, tx), table_, kOne, "quantity", "-1").value, "0");
     }
-    EXPECT_EQ(rows_.look("quantity", 1), "1");
+    EXPECT_EQ(rows_.value_of("quantity", 1), "1");
 }
 
 } // namespace

@@ -32,7 +32,7 @@ scratch::~scratch() {
     }
 }
 
-std::string scratch::look(const std::string &column, int id) const {
+std::string scratch::value_of(const std::string &column, int id) const {
     return ask("SELECT " + column + " FROM " + table_ + " WHERE id = " + std::to_string(id));
 }
 

@@ -24,7 +24,7 @@ class scratch {
     const std::string &table() const noexcept { return table_; }
     const std::string &machine() const noexcept { return machine_; }
     /// One column of one row, as text.
-    std::string look(const std::string &column, int id) const;
+    std::string value_of(const std::string &column, int id) const;
     std::string count() const;
     /// Restores the original rows; waits for transactions that have changed them.
     void reset(pqxx::transaction_base &in) const;

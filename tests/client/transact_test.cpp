@@ -120,7 +120,7 @@ TEST_P(EveryFlow, SerializationFailureIsRetried) {
     EXPECT_EQ(runs_, 2);
     EXPECT_EQ(told, std::vector<std::string>{"40001"});
     EXPECT_EQ(effects(key_), 1);
-    EXPECT_EQ(rows_.look("quantity", 2), "10");
+    EXPECT_EQ(rows_.value_of("quantity", 2), "10");
 }
 
 TEST_P(EveryFlow, RetriesEndWithTheError) {

@@ -57,7 +57,7 @@ await() {
         if [ "$(sql "SELECT $1")" = t ]; then return; fi
         sleep 0.05
     done
-    echo "in vain: $1" >&2
+    echo "timed out: $1" >&2
     sql "SELECT count(*) AS applied FROM ledger; SELECT count(*) AS unsent FROM idem.idem_outbox" >&2
     tail -n 5 "$IDEM_SOCKETS"/examples/{relay,consumer}-?.log >&2
     return 1

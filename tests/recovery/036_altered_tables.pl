@@ -457,7 +457,7 @@ for my $relation (grep { $_->[1] eq 'r' } @relations)
 {
     my ($name) = @$relation;
     $holder->query_safe("BEGIN; LOCK TABLE idem.$name IN ACCESS EXCLUSIVE MODE");
-    my $answer = $node->safe_psql('model', "SET battery.patience = 30; SELECT json_build_array(name, expected, answer) FROM battery.deviations('$name', 'postgres', '55P03')");
+    my $answer = $node->safe_psql('model', "SET battery.wait_limit = 30; SELECT json_build_array(name, expected, answer) FROM battery.deviations('$name', 'postgres', '55P03')");
     push @findings, [ 'locked', { name => "table $name", sql => "LOCK TABLE idem.$name" }, decode_json($_) ] for split /\n/, $answer;
     $holder->query_safe('ROLLBACK');
 }

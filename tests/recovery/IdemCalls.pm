@@ -279,7 +279,7 @@ DECLARE
     state text;
     message text;
 BEGIN
-    PERFORM pg_catalog.set_config('lock_timeout', coalesce(pg_catalog.current_setting('battery.patience', true), '300'), true);
+    PERFORM pg_catalog.set_config('lock_timeout', coalesce(pg_catalog.current_setting('battery.wait_limit', true), '300'), true);
     FOR c IN SELECT * FROM battery.call ORDER BY seq LOOP
         observed := NULL;
         BEGIN

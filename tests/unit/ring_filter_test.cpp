@@ -22,11 +22,11 @@ struct Filter {
         : shape{page_count, position_bytes_for(windows), kPageBytes},
           pages(page_count, std::vector<unsigned char>(kPageBytes)) {}
 
-    std::uint32_t look(std::uint64_t hash) const {
+    std::uint32_t windows_of(std::uint64_t hash) const {
         const FilterPlace place = place_of(shape, hash);
         return windows_at(shape, pages.at(place.page).data(), place);
     }
-    bool says_maybe(std::uint64_t hash, int window) const { return (look(hash) >> window & 1) != 0; }
+    bool says_maybe(std::uint64_t hash, int window) const { return (windows_of(hash) >> window & 1) != 0; }
 
     // Writes the window's slice in parts of `part` pages.
     void write(int window, const std::vector<std::uint64_t> &keys, std::uint32_t part) {
@@ -73,7 +73,7 @@ TEST(RingFilter, NeverSaysAbsentOfAKeyThatWasAdded) {
 TEST(RingFilter, OfAnEmptyFilterEverythingIsAbsent) {
     const Filter filter(8);
     for (const std::uint64_t key : random_keys(10'000, 1))
-        ASSERT_EQ(filter.look(key), 0U);
+        ASSERT_EQ(filter.windows_of(key), 0U);
 }
 
 TEST(RingFilter, WritingASliceLeavesTheOtherWindowsAlone) {

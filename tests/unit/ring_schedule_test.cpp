@@ -94,10 +94,10 @@ TEST(RingSchedule, WhatWasTriedInVainIsNotTriedAgain) {
 }
 
 TEST(RingSchedule, OnlyOpenAndSealedWindowsAreLookedIn) {
-    EXPECT_TRUE(is_looked_in(WindowState::open));
-    EXPECT_TRUE(is_looked_in(WindowState::sealed));
-    EXPECT_FALSE(is_looked_in(WindowState::expired));
-    EXPECT_FALSE(is_looked_in(WindowState::empty));
+    EXPECT_TRUE(is_searched(WindowState::open));
+    EXPECT_TRUE(is_searched(WindowState::sealed));
+    EXPECT_FALSE(is_searched(WindowState::expired));
+    EXPECT_FALSE(is_searched(WindowState::empty));
 }
 
 } // namespace

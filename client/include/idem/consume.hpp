@@ -16,7 +16,7 @@ struct consume_options {
     /// How long an id is kept: longer than the broker may redeliver the message. Nothing: the scope's ttl.
     std::optional<duration> ttl;
     /// `consume`: how long to wait for another worker that processes the same message. Then in_flight is thrown.
-    patience wait = patience::forever();
+    wait_limit wait = wait_limit::forever();
     flow_options flow;
     /// The ids are keys of this scope, as idem_key(consumer, message_id).
     std::string scope = "inbox";

@@ -30,7 +30,7 @@ struct http_request {
     std::optional<duration> ttl{};
     /// How long to wait while another request with this key is in flight; after that the answer is 409. The default is not to
     /// wait.
-    patience wait{};
+    wait_limit wait{};
 };
 
 struct http_response {
@@ -73,7 +73,7 @@ bool http_complete(const target &at, const http_request &request, const http_res
 
 namespace detail {
 
-command http_begin_step(const http_request &request, const std::optional<duration> &lease, const patience &wait);
+command http_begin_step(const http_request &request, const std::optional<duration> &lease, const wait_limit &wait);
 http_answer http_answer_of(const rows &answer);
 command http_complete_step(const http_request &request, const http_response &response,
                            const std::optional<std::int64_t> &fence);

@@ -23,7 +23,7 @@ struct lock_options {
     duration ttl{30'000};
     /// lock(), with_lock(): how long to wait for another holder. Waiters are served in the order of their calls; each occupies
     /// a connection of the pool.
-    patience wait = patience::forever();
+    wait_limit wait = wait_limit::forever();
     /// For the statements that acquire and free the lock. Nothing: the client's policy.
     std::optional<retry_policy> retry;
 };
@@ -73,7 +73,7 @@ class held_lock {
 
     explicit held_lock(std::unique_ptr<state> held) noexcept;
     static std::unique_ptr<state> acquire(client &db, const std::string &name, const lock_options &options,
-                                          const patience &wait);
+                                          const wait_limit &wait);
 
     std::unique_ptr<state> state_;
 };

@@ -12,14 +12,14 @@ using duration = std::chrono::milliseconds;
 
 /// How long to wait for a holder: zero never waits, `forever` waits without bound (deadlock detection, lock_timeout and cancel
 /// still apply).
-struct patience {
-    patience() : bound(duration::zero()) {}
+struct wait_limit {
+    wait_limit() : bound(duration::zero()) {}
     template <typename Rep, typename Period>
-    patience(std::chrono::duration<Rep, Period> longest) : bound(std::chrono::ceil<duration>(longest)) {}
-    static patience forever() {
-        patience p;
-        p.bound.reset();
-        return p;
+    wait_limit(std::chrono::duration<Rep, Period> longest) : bound(std::chrono::ceil<duration>(longest)) {}
+    static wait_limit forever() {
+        wait_limit unlimited;
+        unlimited.bound.reset();
+        return unlimited;
     }
 
     std::optional<duration> bound;
@@ -74,11 +74,11 @@ class request {
     }
     request lease(duration lease) && { return std::move(this->lease(lease)); }
     /// How long to wait for another holder; the default is not to wait.
-    request &wait(patience wait) & {
+    request &wait(wait_limit wait) & {
         wait_ = wait;
         return *this;
     }
-    request wait(patience wait) && { return std::move(this->wait(wait)); }
+    request wait(wait_limit wait) && { return std::move(this->wait(wait)); }
 
     const std::string &key() const noexcept { return key_; }
     const std::string &scope() const noexcept { return scope_; }
@@ -87,13 +87,13 @@ class request {
     const std::optional<std::string> &fingerprint() const noexcept { return fingerprint_; }
     const std::optional<duration> &ttl() const noexcept { return ttl_; }
     const std::optional<duration> &lease() const noexcept { return lease_; }
-    const patience &wait() const noexcept { return wait_; }
+    const wait_limit &wait() const noexcept { return wait_; }
 
   private:
     std::string key_, scope_;
     std::optional<std::string> json_, text_, fingerprint_;
     std::optional<duration> ttl_, lease_;
-    patience wait_;
+    wait_limit wait_;
 };
 
 } // namespace idem

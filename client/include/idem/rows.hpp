@@ -87,11 +87,11 @@ adjust_result conditional_adjust(const target &at, const std::string &table, con
 /// Locks the row until the transaction ends. locked; busy; not_found. REQUIRES: a transaction as the target; on a client the
 /// lock is released when the call returns.
 row_result pessimistic_lock(const target &at, const std::string &table, const row &key,
-                            const patience &wait = patience::forever());
+                            const wait_limit &wait = wait_limit::forever());
 /// The same for many rows, in one global order, so that two callers cannot deadlock. One result for each key, in the order of
 /// `keys`.
 std::vector<row_result> pessimistic_lock_many(const target &at, const std::string &table, const std::vector<row> &keys,
-                                              const patience &wait = patience::forever());
+                                              const wait_limit &wait = wait_limit::forever());
 /// Inserts the row unless one with the same conflict columns (empty: the primary key) exists. inserted; duplicate, with the
 /// existing row. Waits for another transaction that is inserting the same row.
 row_result unique_insert(const target &at, const std::string &table, const row &new_row,
@@ -115,7 +115,7 @@ namespace detail {
 
 command optimistic_read(const std::string &table, const row &key);
 command conditional_step(const std::string &table, const row &key, const row &expected, const row &changes);
-command lock_step(const std::string &table, const row &key, const patience &wait);
+command lock_step(const std::string &table, const row &key, const wait_limit &wait);
 command unique_step(const std::string &table, const row &new_row, const std::vector<std::string> &conflict_columns);
 command guarded_step(const std::string &table, const row &new_row, const std::vector<std::string> &match_columns);
 row_result row_of(const rows &answer);
@@ -192,19 +192,19 @@ template <typename F> row_result optimistic(client &db, const std::string &table
 ///
 /// After a lost connection the next attempt waits for at least options.recovery_wait: the lost transaction may hold the row.
 template <typename F>
-auto pessimistic(client &db, const std::string &table, const row &key, const patience &wait, const flow_options &options,
+auto pessimistic(client &db, const std::string &table, const row &key, const wait_limit &wait, const flow_options &options,
                  F &&work) {
     return detail::run_flow(db, options, [&](detail::flow &run) {
         const std::string current = detail::locked_row(run.begin(detail::lock_step(table, key, run.wait(wait))), table, key);
         return run.commit_after(work, run.tx(), current);
     });
 }
-template <typename F> auto pessimistic(client &db, const std::string &table, const row &key, const patience &wait, F &&work) {
+template <typename F> auto pessimistic(client &db, const std::string &table, const row &key, const wait_limit &wait, F &&work) {
     return pessimistic(db, table, key, wait, flow_options{}, std::forward<F>(work));
 }
 /// Waits without bound.
 template <typename F> auto pessimistic(client &db, const std::string &table, const row &key, F &&work) {
-    return pessimistic(db, table, key, patience::forever(), flow_options{}, std::forward<F>(work));
+    return pessimistic(db, table, key, wait_limit::forever(), flow_options{}, std::forward<F>(work));
 }
 
 /// Runs conditional_update and, if the row was as expected, `work(transaction &, const std::string &row)` with the changed row

@@ -48,7 +48,7 @@ rows call(const target &at, const command &command);
 /// Milliseconds as the text of an interval; std::nullopt stays NULL.
 parameter interval_text(const std::optional<std::chrono::milliseconds> &duration);
 /// The longest wait as the text of an interval; without a bound, a hundred years.
-parameter wait_text(const patience &wait);
+parameter wait_text(const wait_limit &wait);
 /// The text of an array.
 std::string array_text(const std::vector<parameter> &elements);
 /// Throws error (XX000) when the answer is not an integer.

@@ -66,7 +66,7 @@ class flow {
     /// transaction: pauses and returns true, until recovery_wait or the policy's deadline has passed. Else returns false.
     bool wait_for_lost_transaction();
     /// How long to wait for another holder where the caller would wait for `asked`.
-    patience wait(patience asked) const;
+    wait_limit wait(wait_limit asked) const;
 
   private:
     void open(const std::vector<command> &first);

@@ -70,7 +70,7 @@ function prepareForm(form) {
 // --- The Idempotency-Key page -------------------------------------------------------------------------------------------------
 
 const attemptsAtMost = 8;
-const patience = 3000;
+const waitLimit = 3000;
 const pause = ms => new Promise(done => setTimeout(done, ms));
 
 function noteAttempt(number, result) {
@@ -90,7 +90,7 @@ async function attempt(form, number) {
             method: "POST",
             headers: {"Content-Type": "application/json", "Idempotency-Key": `"${key}"`},
             body: JSON.stringify(body),
-            signal: AbortSignal.timeout(patience),
+            signal: AbortSignal.timeout(waitLimit),
         });
         const answer = await reply.json();
         noteAttempt(number, reply.status);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 30s;
+constexpr auto kWaitLimit = 30s;
 
 void prepare(pqxx::connection &connection) {
     connection.prepare("begin",
@@ -33,7 +33,7 @@ Ticket begin(pqxx::work &transaction, const Request &request) {
 
 Answer pay(Checkout &checkout) {
     const Request &request = checkout.request();
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    const auto give_up = std::chrono::steady_clock::now() + kWaitLimit;
 
     for (int in_flight = 0;; ++in_flight) {
         pqxx::work transaction{checkout.connection()};

@@ -1,5 +1,5 @@
 // With idem, optimistically: write only if nobody has written since the read; otherwise start over. Nobody waits for
-// the shop's own work of somebody else, and much of that work is done in vain when many want the same row.
+// the shop's own work of somebody else, and much of that work is lost when many want the same row.
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 30s;
+constexpr auto kWaitLimit = 30s;
 
 // Adds the column "version" and the trigger that keeps it honest.
 void guard(pqxx::work &transaction) { transaction.exec("SELECT optimistic_enable('stock')"); }
@@ -32,7 +32,7 @@ bool write(pqxx::work &transaction, std::int64_t version, int quantity) {
 }
 
 Answer buy(const Attempt &attempt) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    const auto give_up = std::chrono::steady_clock::now() + kWaitLimit;
 
     for (int retries = 0;; ++retries) {
         pqxx::work transaction{attempt.connection()};

@@ -1,7 +1,7 @@
 // The arithmetic of a ring's Bloom filter: one filter for up to 32 windows of keys, bit-sliced and blocked.
 //
 // The filter is an array of positions, and bit w of each position belongs to window w. A key has kPositionsPerKey positions,
-// all in one block of kPositionsPerBlock and so on one page: one look at a page answers for all windows at once. The filter
+// all in one block of kPositionsPerBlock and so on one page: one read of a page answers for all windows at once. The filter
 // says "maybe" of a window that has all of the key's bits, and "absent" otherwise; a key that was added is never absent.
 //
 // The number of pages is a power of two. A filter grows by doubling: page p is copied to page p + pages, since a key of page p

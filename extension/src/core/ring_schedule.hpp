@@ -2,7 +2,7 @@
 //
 //     empty -> open -> sealed -> expired -> empty
 //
-// One window is open and takes new keys. Sealed windows are looked in. An expired window is looked in no more: all of its keys
+// One window is open and takes new keys. Sealed windows are searched. An expired window is searched no more: all of its keys
 // have expired; it waits to be emptied.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace idem::core {
 enum class WindowState : char { empty, open, sealed, expired };
 
 // Whether a claim may find a key there.
-inline bool is_looked_in(WindowState state) { return state == WindowState::open || state == WindowState::sealed; }
+inline bool is_searched(WindowState state) { return state == WindowState::open || state == WindowState::sealed; }
 
 struct Window {
     WindowState state;
@@ -42,7 +42,7 @@ struct WindowUse {
     bool is_covered; // of a sealed one: by the filter
 };
 
-// The first step that is due. `open_was_tried`, `skipped` (bits of windows): what was tried in vain.
+// The first step that is due. `open_was_tried`, `skipped` (bits of windows): the steps that were attempted and failed.
 RingDue due_step(const Window *windows, const WindowUse *uses, int count, Micros retention, Micros now, bool open_was_tried,
                  std::uint32_t skipped);
 

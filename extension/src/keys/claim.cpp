@@ -2,7 +2,7 @@
 
 #include "keys/key_row.hpp"
 #include "keys/key_types.hpp"
-#include "keys/patience.hpp"
+#include "keys/wait_limit.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
 #include "server/pause.hpp"
@@ -20,64 +20,64 @@ using core::ClaimWrite;
 using core::Outcome;
 using core::State;
 
-// One claim of one key. Each try either sets the outcome or requests another try.
+// One claim of one key. Each attempt either sets the outcome or requests another attempt.
 class Claim {
   public:
-    Claim(const KeyTable &table, const ClaimRequest &request) : table_(table), request_(request), patience_(request) {}
+    Claim(const KeyTable &table, const ClaimRequest &request) : table_(table), request_(request), wait_limit_(request) {}
 
     Claimed run() {
-        bool at_a_glance = !request_.wants_row; // most claims find no row, or one whose work is done
-        while (!try_once(at_a_glance)) {
-            at_a_glance = false;
+        bool classify_first = !request_.wants_row; // most claims find no row, or one whose work is done
+        while (!try_once(classify_first)) {
+            classify_first = false;
             check_for_interrupts();
         }
-        patience_.end();
+        wait_limit_.end();
         return claimed_;
     }
 
   private:
-    // What the key's row shows. `found` has the row of a key that is neither absent nor seen to be done, and the time.
-    Glance look(bool at_a_glance, Probe *found) const {
-        const Glance seen = at_a_glance ? glance(table_, request_.scope, request_.key, &found->at) : Glance::other;
-        if (seen != Glance::other)
-            return seen;
-        *found = probe(table_, request_.scope, request_.key);
-        pause_at("claim probed");
-        return found->presence == Presence::absent ? Glance::absent : Glance::other;
+    // What the key's row shows. `found` has the row of a key that is neither absent nor done, and the time.
+    KeyClass read_key(bool classify_first, FoundRow *found) const {
+        const KeyClass shown = classify_first ? classify(table_, request_.scope, request_.key, &found->at) : KeyClass::other;
+        if (shown != KeyClass::other)
+            return shown;
+        *found = find_row(table_, request_.scope, request_.key);
+        pause_at("claim found row");
+        return found->presence == Presence::absent ? KeyClass::absent : KeyClass::other;
     }
 
     // True: the outcome is known.
-    bool try_once(bool at_a_glance) {
-        begin_look(table_);
-        Probe found;
-        const Glance seen = look(at_a_glance, &found);
-        if (seen != Glance::other) {
-            const bool is_decided = seen == Glance::absent ? insert(found.at) : decide(Outcome::completed, found.at);
-            end_look(table_);
+    bool try_once(bool classify_first) {
+        hold_placement(table_);
+        FoundRow found;
+        const KeyClass shown = read_key(classify_first, &found);
+        if (shown != KeyClass::other) {
+            const bool is_decided = shown == KeyClass::absent ? insert(found.at) : decide(Outcome::completed, found.at);
+            release_placement(table_);
             return is_decided;
         }
         if (found.presence == Presence::busy) {
-            end_look(table_);
-            return !patience_.wait_for_commit(table_, found) && decide(Outcome::in_flight, found.at);
+            release_placement(table_);
+            return !wait_limit_.wait_for_commit(table_, found) && decide(Outcome::in_flight, found.at);
         }
         const KeyRow stored = read_row(table_, found);
         const core::KeyFacts facts = claim_facts(request_, found, stored);
         const core::ClaimDecision decision = decide_at(facts, found.at);
-        // A new retention is written in the look that found the window open.
+        // A new retention is written while the placement is held under which the window was found open.
         if (is_in_ring(found.version) && decision.write == ClaimWrite::restart) {
             require_in_snapshot(table_, found);
             const Write write = write_over(stored, facts, found.version, found.at, false);
-            end_look(table_);
-            if (write == Write::busy && patience_.blocks_on_rows())
+            release_placement(table_);
+            if (write == Write::busy && wait_limit_.blocks_on_rows())
                 return wait_for_locker(found.version);
             return write == Write::done ||
-                   (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, found.at));
+                   (write == Write::busy && !wait_limit_.wait_for_row() && decide(Outcome::in_flight, found.at));
         }
-        end_look(table_);
+        release_placement(table_);
         if (decision.outcome == Outcome::in_flight) {
             // A wait for the own transaction would never end, and neither would one on a standby, whose snapshot stays.
             const bool may_wait = !found.own_transaction && !RecoveryInProgress();
-            return !(may_wait && patience_.wait_for_lease(facts.lease_until - found.at)) &&
+            return !(may_wait && wait_limit_.wait_for_lease(facts.lease_until - found.at)) &&
                    decide(decision.outcome, stored, found.version, found.at);
         }
         require_in_snapshot(table_, found);
@@ -139,20 +139,20 @@ class Claim {
         return write != ClaimWrite::none && (write != ClaimWrite::mark_in_doubt || (request_.records_doubt && !XactReadOnly));
     }
 
-    bool change(const Probe &found, const KeyRow &stored, const core::KeyFacts &facts, ClaimWrite change) {
+    bool change(const FoundRow &found, const KeyRow &stored, const core::KeyFacts &facts, ClaimWrite change) {
         prevent_unless_writable(request_.function);
         KeyVersion version = found.version;
         core::Micros now = found.at;
-        bool blocks = patience_.blocks_on_rows();
+        bool blocks = wait_limit_.blocks_on_rows();
         Write write = Write::done;
         if (is_takeover_asserted(stored, change)) {
-            write = patience_.wait_for_asserters(table_, &version);
+            write = wait_limit_.wait_for_asserters(table_, &version);
             now = Max(now, clock_now());
             blocks = true; // the row lock is held, so nothing is left to wait for
         }
         if (write == Write::done)
             write = write_over(stored, facts, version, now, blocks);
-        return write == Write::done || (write == Write::busy && !patience_.wait_for_row() && decide(Outcome::in_flight, now));
+        return write == Write::done || (write == Write::busy && !wait_limit_.wait_for_row() && decide(Outcome::in_flight, now));
     }
 
     bool is_takeover_asserted(const KeyRow &stored, ClaimWrite write) const {
@@ -161,7 +161,7 @@ class Claim {
 
     const KeyTable &table_;
     const ClaimRequest &request_;
-    Patience patience_;
+    WaitLimit wait_limit_;
     Claimed claimed_{};
 };
 static_assert(std::is_trivially_destructible_v<Claim>);

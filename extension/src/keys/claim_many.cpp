@@ -1,5 +1,5 @@
-// idem_claim_many: claims many keys and returns the new ones. The sorted keys are looked at and inserted in chunks, so that the
-// leaves of the index that a chunk was looked for on are still in the processor's cache when its entries are made. A key that
+// idem_claim_many: claims many keys and returns the new ones. The sorted keys are classified and inserted in chunks, so that
+// the leaves of the index that a chunk was searched on are still in the processor's cache when its entries are made. A key that
 // is neither absent nor completed is claimed singly.
 #include "keys/claim.hpp"
 #include "keys/key_row.hpp"
@@ -72,12 +72,12 @@ int sort_unique(Candidate *candidates, int count) {
     return static_cast<int>(end - candidates);
 }
 
-// Keys that were looked at together: those that are absent, up to the first that must be claimed singly.
+// Keys that were classified together: those that are absent, up to the first that must be claimed singly.
 struct Chunk {
     const Candidate *absent[kMaxInsertedKeys];
     int count;
-    int seen;             // candidates, the one that must be claimed singly included
-    const Candidate *odd; // that one, or nullptr
+    int classified;          // candidates, the one that must be claimed singly included
+    const Candidate *single; // that one, or nullptr
 };
 
 // Claims the candidates in order and marks the new ones by position.
@@ -118,22 +118,22 @@ class BatchClaim {
             if (!is_new_[candidates[i].position])
                 continue;
             const MemoryContext outer = MemoryContextSwitchTo(memory_);
-            begin_look(table_);
-            Probe found = probe(table_, request_.scope, candidates[i].key);
+            hold_placement(table_);
+            FoundRow found = find_row(table_, request_.scope, candidates[i].key);
             KeyRow row = read_row(table_, found);
             row.set(KeyColumn::created_at, TimestampTzGetDatum(now));
             row.set(KeyColumn::expires_at, TimestampTzGetDatum(deadline_after(now, request_.ttl, "ttl")));
             if (replace_key(table_, &found.version, row, true) != Write::done)
                 elog(ERROR, "a key that was just claimed was changed by another transaction");
-            end_look(table_);
+            release_placement(table_);
             MemoryContextSwitchTo(outer);
             MemoryContextReset(memory_);
         }
     }
 
     // Below kMinRun, single insertions are cheaper than a subtransaction. A run is a subtransaction: it is what a key costs
-    // that another transaction inserts between the look and the insertion. A key that must be claimed singly ends a run. A call
-    // makes only some tens of runs, because each beyond 64 slows the snapshots of other sessions.
+    // that another transaction inserts between the search and the insertion. A key that must be claimed singly ends a run. A
+    // call makes only some tens of runs, because each beyond 64 slows the snapshots of other sessions.
     static constexpr int kMinRun = 8;
     static constexpr int kMaxRuns = 32;
     static constexpr int kMostRuns = 48;
@@ -146,27 +146,27 @@ class BatchClaim {
 
     void claim_in_chunks(const Candidate *candidates, int count) {
         for (int next = 0; next < count;) {
-            Chunk chunk = look_at(candidates + next, count - next);
-            next += chunk.seen;
+            Chunk chunk = next_chunk(candidates + next, count - next);
+            next += chunk.classified;
             if (chunk.count > 0)
                 prevent_unless_writable(request_.function);
             if (chunk.count >= kMinRun && runs_ < kMostRuns) {
                 next += insert_run(&chunk, candidates + next, count - next);
             } else {
-                end_look(table_);
+                release_placement(table_);
                 claim_singly(chunk.absent, chunk.count);
             }
-            if (chunk.odd != nullptr)
-                claim_one(*chunk.odd, true);
+            if (chunk.single != nullptr)
+                claim_one(*chunk.single, true);
         }
     }
 
-    // `was_glanced_at`: another glance would show nothing new.
-    void claim_one(const Candidate &candidate, bool was_glanced_at) {
+    // `was_classified`: another classification would show nothing new.
+    void claim_one(const Candidate &candidate, bool was_classified) {
         CHECK_FOR_INTERRUPTS();
         ClaimRequest request = request_;
         request.key = candidate.key;
-        request.wants_row = was_glanced_at;
+        request.wants_row = was_classified;
         const MemoryContext outer = MemoryContextSwitchTo(memory_);
         const Claimed claimed = claim_key(table_, request);
         MemoryContextSwitchTo(outer);
@@ -184,53 +184,53 @@ class BatchClaim {
             claim_one(*candidates[i], false);
     }
 
-    // Looks at the next keys, until a chunk of them is absent, or one must be claimed singly: those before it are claimed
-    // before any wait for it. Begins a look, which the caller ends.
-    Chunk look_at(const Candidate *candidates, int count) {
+    // Classifies the next keys, until a chunk of them is absent, or one must be claimed singly: those before it are claimed
+    // before any wait for it. Holds the placement, which the caller releases.
+    Chunk next_chunk(const Candidate *candidates, int count) {
         Chunk chunk;
-        chunk.count = chunk.seen = 0;
-        chunk.odd = nullptr;
-        begin_look(table_);
+        chunk.count = chunk.classified = 0;
+        chunk.single = nullptr;
+        hold_placement(table_);
         if (table_.places != nullptr)
-            group_ = nullptr; // it was looked at during the last look
-        uint64 look = look_number(table_);
-        Prober prober;
-        prober.table = nullptr;
-        while (chunk.seen < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.odd == nullptr) {
+            group_ = nullptr; // it was classified when the placement was held before
+        uint64 placement = placement_number(table_);
+        RowFinder finder;
+        finder.table = nullptr;
+        while (chunk.classified < count && chunk.count + kKeysPerGroup <= kMaxInsertedKeys && chunk.single == nullptr) {
             CHECK_FOR_INTERRUPTS();
-            const Candidate *next = candidates + chunk.seen;
+            const Candidate *next = candidates + chunk.classified;
             if (group_ == nullptr || next >= group_ + group_size_)
-                glance_at(&prober, next, Min(count - chunk.seen, kKeysPerGroup));
-            if (look_number(table_) != look) { // begin again: what was absent may be there now
-                look = look_number(table_);
+                classify_candidates(&finder, next, Min(count - chunk.classified, kKeysPerGroup));
+            if (placement_number(table_) != placement) { // begin again: what was absent may be there now
+                placement = placement_number(table_);
                 chunk = {};
                 group_ = nullptr;
                 continue;
             }
             add_group(next, &chunk);
         }
-        end_probing(&prober);
+        close_finder(&finder);
         return chunk;
     }
 
-    void glance_at(Prober *prober, const Candidate *candidates, int count) {
+    void classify_candidates(RowFinder *finder, const Candidate *candidates, int count) {
         const text *keys[kKeysPerGroup];
         for (int i = 0; i < count; i++)
             keys[i] = candidates[i].key;
-        glance_at_group(prober, table_, request_.scope, keys, count, glances_);
+        classify_group(finder, table_, request_.scope, keys, count, classes_);
         group_ = candidates;
         group_size_ = count;
     }
 
     // Adds the rest of the group, from `next` on. What is behind a key that must be claimed singly waits for the next chunk.
     void add_group(const Candidate *next, Chunk *chunk) {
-        for (; next < group_ + group_size_ && chunk->odd == nullptr; next++) {
-            chunk->seen++;
-            const Glance seen = glances_[next - group_];
-            if (seen == Glance::absent)
+        for (; next < group_ + group_size_ && chunk->single == nullptr; next++) {
+            chunk->classified++;
+            const KeyClass shown = classes_[next - group_];
+            if (shown == KeyClass::absent)
                 chunk->absent[chunk->count++] = next;
-            else if (seen == Glance::other)
-                chunk->odd = next;
+            else if (shown == KeyClass::other)
+                chunk->single = next;
         }
     }
 
@@ -251,11 +251,11 @@ class BatchClaim {
                 std::copy_n(chunk->absent, chunk->count, run_ + run_length);
                 run_length += chunk->count;
                 all_new = insert(*chunk);
-                end_look(table_);
-                if (!all_new || chunk->odd != nullptr || next == count || run_length >= max_run_)
+                release_placement(table_);
+                if (!all_new || chunk->single != nullptr || next == count || run_length >= max_run_)
                     return all_new;
-                *chunk = look_at(candidates + next, count - next);
-                next += chunk->seen;
+                *chunk = next_chunk(candidates + next, count - next);
+                next += chunk->classified;
             }
         });
         if (!all_new) {
@@ -288,9 +288,9 @@ class BatchClaim {
     const int max_run_;
     const Candidate **run_;            // the absent keys of the run
     const MemoryContext memory_;       // of a single claim
-    const Candidate *group_ = nullptr; // those that were looked at last
+    const Candidate *group_ = nullptr; // those that were classified last
     int group_size_ = 0;
-    Glance glances_[kKeysPerGroup];
+    KeyClass classes_[kKeysPerGroup];
     KeyInserter inserter_{}; // from the first run on
     int runs_ = 0;
     int granted_ = 0;

@@ -32,7 +32,7 @@ int64 one_more(int64 hits) {
 }
 
 // Returns the counter with one more hit. A stored counter counts until its window ends.
-Counter next_counter(const KeyTable &table, const Probe &found, Micros window, Micros now) {
+Counter next_counter(const KeyTable &table, const FoundRow &found, Micros window, Micros now) {
     if (found.presence == Presence::found) {
         const Micros expires_at = DatumGetTimestampTz(value_of(table, found, CounterColumn::expires_at));
         if (expires_at > now)
@@ -43,7 +43,7 @@ Counter next_counter(const KeyTable &table, const Probe &found, Micros window, M
 
 int64 count_hit(const KeyTable &table, const text *scope, const text *key, Micros window) {
     for (;; check_for_interrupts()) {
-        const Probe found = probe_waiting(table, scope, key, kFunction);
+        const FoundRow found = find_row_waiting(table, scope, key, kFunction);
         Counter counter;
         const auto compose = [&](Micros at) {
             counter = next_counter(table, found, window, at);
@@ -85,7 +85,7 @@ SQL_FUNCTION(idem_hits) {
     (void)scope_policy(scope);
     const AnswerRows rows = begin_answer_rows(fcinfo, kTypes);
     const KeyTable table = open_keys(Access::read, KeySpace::counters, nullptr);
-    const Probe found = probe_snapshot(table, scope, key);
+    const FoundRow found = find_visible_row(table, scope, key);
     if (found.presence == Presence::found) {
         const Datum expires_at = value_of(table, found, CounterColumn::expires_at);
         const Datum values[] = {value_of(table, found, CounterColumn::hits), expires_at};

@@ -45,7 +45,7 @@ bool equal_response(const KeyRow &row, const Response &response, int max_size) {
     return compareJsonbContainers(&stored->root, const_cast<JsonbContainer *>(&response.body->root)) == 0;
 }
 
-core::HolderFacts facts_of(const Probe &found, const KeyRow &row, const HolderCall &call) {
+core::HolderFacts facts_of(const FoundRow &found, const KeyRow &row, const HolderCall &call) {
     core::HolderFacts facts{};
     facts.state = state_of(row);
     facts.own_transaction = found.own_transaction;
@@ -111,7 +111,7 @@ ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_
     const KeyTable table = open_keys(Access::write, call.space, call.scope);
     ChangeDecision decision;
     for (;; check_for_interrupts()) {
-        Probe found = probe_waiting(table, call.scope, call.key, call.function);
+        FoundRow found = find_row_waiting(table, call.scope, call.key, call.function);
         if (found.presence == Presence::absent) {
             decision = ChangeDecision::stale;
             break;

@@ -38,8 +38,8 @@ bool change_as_holder(const HolderCall &call, core::Micros *lease_until = nullpt
 void complete_claim(const KeyTable &table, const ClaimRequest &request, const ScopePolicy &policy, const Claimed &claimed,
                     const Jsonb *response);
 
-// The arguments that such a function has besides the change itself: the key comes first. Raises 22004 for a fence that is null,
-// unless the change is `complete`.
+// The arguments that such a function has in addition to the change itself: the key comes first. Raises 22004 for a fence that
+// is null, unless the change is `complete`.
 HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Change change, int fence_arg, int scope_arg);
 
 // The optional arguments `response` and `status_code`.

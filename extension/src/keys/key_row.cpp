@@ -28,7 +28,7 @@ bool fingerprints_differ(Datum stored, const bytea *given) {
 
 } // namespace
 
-core::KeyFacts claim_facts(const ClaimRequest &request, const Probe &found, const KeyRow &row) {
+core::KeyFacts claim_facts(const ClaimRequest &request, const FoundRow &found, const KeyRow &row) {
     core::KeyFacts facts = facts_of(row, found.own_transaction, request.manual_policy);
     facts.fingerprints_differ = request.fingerprint != nullptr && !row.is_null(KeyColumn::fingerprint) &&
                                 fingerprints_differ(row.get(KeyColumn::fingerprint), request.fingerprint);

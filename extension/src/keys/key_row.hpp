@@ -7,7 +7,7 @@
 namespace idem {
 
 // The facts for the state table, from a stored row and the request for its key.
-core::KeyFacts claim_facts(const ClaimRequest &request, const Probe &found, const KeyRow &row);
+core::KeyFacts claim_facts(const ClaimRequest &request, const FoundRow &found, const KeyRow &row);
 
 // The row of a key that has none, or whose last row no longer counts. In the second case `fence_floor` is the last row's fence.
 KeyRow new_key_row(const ClaimRequest &request, core::Micros now, int64 fence_floor = 0);

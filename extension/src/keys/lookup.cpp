@@ -54,7 +54,7 @@ void put_info(const AnswerRows &rows, const KeyRow &row) {
 
 // Finds the live key that the snapshot sees. Returns false if there is none.
 bool find_live(const KeyTable &table, const text *scope, const text *key, const ScopePolicy &policy, KeyRow *row) {
-    const Probe found = probe_snapshot(table, scope, key);
+    const FoundRow found = find_visible_row(table, scope, key);
     if (found.presence != Presence::found)
         return false;
     *row = read_row(table, found);

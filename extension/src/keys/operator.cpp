@@ -19,7 +19,7 @@ bool forget(const text *scope, const text *key, const ScopePolicy &policy) {
     const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     bool was_live;
     for (;; check_for_interrupts()) {
-        Probe found = probe_waiting(table, scope, key, "idem_forget()");
+        FoundRow found = find_row_waiting(table, scope, key, "idem_forget()");
         was_live = false;
         if (found.presence == Presence::absent)
             break;
@@ -68,7 +68,7 @@ void require_abandoned(const KeyRow &row, const text *key, Micros now) {
 void resolve(const text *scope, const text *key, const ScopePolicy &policy, Resolution resolution, const Response &response) {
     const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     for (;; check_for_interrupts()) {
-        Probe found = probe_waiting(table, scope, key, "idem_resolve()");
+        FoundRow found = find_row_waiting(table, scope, key, "idem_resolve()");
         if (found.presence == Presence::absent)
             ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                             errmsg("there is no key \"%s\"", text_to_cstring(key))));
@@ -97,7 +97,7 @@ bool redact(const text *scope, const text *key) {
     const KeyTable table = open_keys(Access::write, KeySpace::keys, scope);
     bool removed = false;
     for (; !removed; check_for_interrupts()) {
-        Probe found = probe_waiting(table, scope, key, "idem_redact()");
+        FoundRow found = find_row_waiting(table, scope, key, "idem_redact()");
         if (found.presence == Presence::absent || !has_response(RelationGetDescr(table.relation), found.row))
             break;
         prevent_unless_writable("idem_redact()");

@@ -3,7 +3,7 @@
 #include "server/arguments.hpp"
 #include "server/bytes.hpp"
 #include "server/compat.hpp"
-#include "server/lock_patience.hpp"
+#include "server/lock_wait_limit.hpp"
 #include "server/value_lock.hpp"
 
 namespace idem {
@@ -44,7 +44,7 @@ bool enter_queue(const LOCKTAG &waiters, core::Micros until) {
     if (until == core::kForever)
         return acquire(waiters, ExclusiveLock, true);
     const core::Micros left = time_left(until);
-    return left > 0 && within_patience(left, [&] { (void)acquire(waiters, ExclusiveLock, true); });
+    return left > 0 && within_wait_limit(left, [&] { (void)acquire(waiters, ExclusiveLock, true); });
 }
 
 void leave_queue(const LOCKTAG &waiters) { release(waiters, ExclusiveLock); }

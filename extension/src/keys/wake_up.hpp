@@ -4,11 +4,11 @@
 // lock manager for these waiters, and sets their latches. That needs no shared memory of idem's own, and therefore no preload.
 // The lock also ends with the waiter's transaction.
 //
-// No wake-up is lost: a waiter acquires that lock before it probes the row, and a change is written before its writer asks for
+// No wake-up is lost: a waiter acquires that lock before it reads the row, and a change is written before its writer asks for
 // waiters. A waiter is woken before the change commits. It then finds an uncommitted change, and waits for that transaction as
 // any caller does. Deadlocks, PREPARE TRANSACTION and rolled-back savepoints therefore need no code here.
 //
-// Waiters for a key share the lock, and all are woken. Waiters for a lock acquire it exclusively: the first probes the row, the
+// Waiters for a key share the lock, and all are woken. Waiters for a lock acquire it exclusively: the first reads the row, the
 // others queue in the lock manager.
 #pragma once
 
@@ -38,7 +38,7 @@ void stop_waiting(const LOCKTAG &waiters);
 // Sleeps for at most `at_most` microseconds. May wake earlier without a reason. Can be cancelled.
 void sleep_until_woken(core::Micros at_most);
 
-// Makes the waiters probe again. REQUIRES: the change that they must see is written.
+// Makes the waiters read the row again. REQUIRES: the change that they must see is written.
 void wake_waiters(KeySpace space, const text *scope, const text *key);
 
 } // namespace idem

@@ -49,7 +49,7 @@ bool is_held_with(const KeyRow &row, int64 fence) {
 bool reenter(const KeyTable &table, ClaimRequest request, Claimed *claimed) {
     if (request.owner == nullptr)
         return false;
-    const Probe found = probe(table, request.scope, request.key);
+    const FoundRow found = find_row(table, request.scope, request.key);
     if (found.presence != Presence::found || !is_held_by(read_row(table, found), request.owner))
         return false;
     request.wait_until = 0;
@@ -75,7 +75,7 @@ Claimed acquire_in_turn(const KeyTable &table, ClaimRequest request) {
 void assert_fence(const text *scope, const text *name, int64 fence) {
     const KeyTable table = open_keys(Access::write, KeySpace::locks, nullptr);
     for (;; check_for_interrupts()) {
-        Probe found = probe_waiting(table, scope, name, "idem_assert_fence()");
+        FoundRow found = find_row_waiting(table, scope, name, "idem_assert_fence()");
         if (found.presence != Presence::found || !is_held_with(read_row(table, found), fence)) {
             stats::count(scope, stats::Counter::stale_fences);
             ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),

@@ -131,7 +131,7 @@ struct Argument {
     enum { target, state_column_name, machine, wants_log, wants_validation };
 };
 
-struct Wishes {
+struct AttachOptions {
     bool log, validate;
 };
 
@@ -188,25 +188,25 @@ char *free_trigger_name(Relation table, const char *column) {
 
 // The trigger has no WHEN clause: the server would prepare it again in every UPDATE of the table, which costs more than the
 // guard's own comparison of the states.
-char *guard_statement(Relation table, const char *column, const char *machine_name, Wishes wishes) {
+char *guard_statement(Relation table, const char *column, const char *machine_name, AttachOptions options) {
     // The server moves a row to another partition by a deletion and an insertion.
     const char *deletion = table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? " OR DELETE" : "";
     return psprintf("CREATE TRIGGER %s AFTER INSERT OR UPDATE%s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%s, %s, %s, %s)",
                     quote_identifier(free_trigger_name(table, column)), deletion, target_name(table),
                     qualified_name("idem_state_guard"), quote_literal_cstr(machine_name), quote_literal_cstr(column),
-                    quote_literal_cstr(wishes.log ? kLogArgument : kNoLogArgument),
-                    quote_literal_cstr(wishes.validate ? kValidArgument : kNotValidArgument));
+                    quote_literal_cstr(options.log ? kLogArgument : kNoLogArgument),
+                    quote_literal_cstr(options.validate ? kValidArgument : kNotValidArgument));
 }
 
-void check_attachable(Relation table, const StateColumn &column, const char *machine_name, Wishes wishes) {
+void check_attachable(Relation table, const StateColumn &column, const char *machine_name, AttachOptions options) {
     check_not_attached(table, column_name(table, column.number)); // locks the partitions
     check_state_column(table, column);
     refuse_foreign_partitions(table);
-    if (wishes.log)
+    if (options.log)
         check_has_key(table);
     const StateNames states = state_names(machine_graph(machine_name));
     check_labels(table, column, machine_name, states);
-    if (wishes.validate)
+    if (options.validate)
         check_rows(table, column, machine_name, states, may_read(table, column.number));
 }
 
@@ -231,7 +231,7 @@ List *drop_statements(Relation table, const char *column) {
     pg_unreachable();
 }
 
-// 55000: rows could change past a guard that does not fire, while they are looked at.
+// 55000: rows could change past a guard that does not fire, while they are read.
 void require_enabled(Relation table, const char *column) {
     any_guard(table, [&](const Trigger &trigger) {
         if (guards_column(trigger, column) && trigger.tgenabled != TRIGGER_FIRES_ON_ORIGIN &&
@@ -313,8 +313,8 @@ SQL_FUNCTION(idem_machine_attach) {
     using namespace idem;
     check_may_attach(fcinfo);
     const char *machine_name = machine_argument(fcinfo, Argument::machine);
-    const Wishes wishes{!PG_ARGISNULL(Argument::wants_log) && PG_GETARG_BOOL(Argument::wants_log),
-                        PG_ARGISNULL(Argument::wants_validation) || PG_GETARG_BOOL(Argument::wants_validation)};
+    const AttachOptions options{!PG_ARGISNULL(Argument::wants_log) && PG_GETARG_BOOL(Argument::wants_log),
+                                PG_ARGISNULL(Argument::wants_validation) || PG_GETARG_BOOL(Argument::wants_validation)};
     prevent_unless_writable("idem_machine_attach()");
     lock_machines();
     Relation table = open_target(fcinfo, Argument::target, ShareRowExclusiveLock);
@@ -322,16 +322,16 @@ SQL_FUNCTION(idem_machine_attach) {
     if (PG_ARGISNULL(Argument::state_column_name))
         raise_null_argument("state_column");
     const StateColumn column = state_column(table, NameStr(*PG_GETARG_NAME(Argument::state_column_name)));
-    check_attachable(table, column, machine_name, wishes);
+    check_attachable(table, column, machine_name, options);
     warn_of_children(table, "idem_machine_attach");
-    const char *statement = guard_statement(table, column_name(table, column.number), machine_name, wishes);
+    const char *statement = guard_statement(table, column_name(table, column.number), machine_name, options);
     table_close(table, NoLock);
     run_as_caller(statement);
     PG_RETURN_VOID();
 }
 
 // The rows that are there are compared with the machine as it is. The lock on machines keeps idem_machine_define from
-// redefining it meanwhile: it does not look at the rows of a guard that is not valid.
+// redefining it meanwhile: it does not read the rows of a guard that is not valid.
 SQL_FUNCTION(idem_machine_validate) {
     using namespace idem;
     check_may_attach(fcinfo);

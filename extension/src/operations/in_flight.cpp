@@ -164,7 +164,7 @@ void put_in_flight(const AnswerRows &result, Member &member) {
 // The result is not a snapshot: a row that moves during the scan may be returned twice or not at all.
 void put_all_in_flight(const AnswerRows &result) {
     put_in_flight(result, table_of(KeySpace::keys));
-    for_each_window_looked_in([&](RingWindow &window) { put_in_flight(result, window.table); });
+    for_each_searched_window([&](RingWindow &window) { put_in_flight(result, window.table); });
 }
 
 } // namespace

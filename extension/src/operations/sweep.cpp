@@ -180,11 +180,11 @@ List *ring_ids(MemoryContext memory) {
 
 // Takes a ring's next step in a transaction of its own. A ring that is not as it was created, or whose tables are locked, keeps
 // nothing else from being swept. False: there is none.
-bool take_step(Sweep *sweep, int ring, RingTries *tries) {
+bool take_step(Sweep *sweep, int ring, RingAttempts *attempts) {
     return in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory, [&] {
         bool is_taken = false;
         ErrorData *error = try_in_subtransaction([&] {
-            is_taken = take_ring_step(ring, tries);
+            is_taken = take_ring_step(ring, attempts);
             return true;
         });
         if (error == nullptr)
@@ -210,8 +210,8 @@ bool work_on_rings(Sweep *sweep) {
     });
     ListCell *cell;
     foreach (cell, rings) {
-        RingTries tries{};
-        for (int steps = 0; steps < kMaxRingSteps && take_step(sweep, lfirst_int(cell), &tries); steps++)
+        RingAttempts attempts{};
+        for (int steps = 0; steps < kMaxRingSteps && take_step(sweep, lfirst_int(cell), &attempts); steps++)
             if (callbacks.must_stop())
                 return false;
     }
@@ -248,7 +248,7 @@ List *windows_with_responses(Sweep *sweep) {
     (void)in_transaction_of_its_own(sweep->callbacks, sweep->batch_memory, [&] {
         if (shortest_response_ttl() == core::kForever)
             return false;
-        for_each_window_looked_in([&](RingWindow &window) {
+        for_each_searched_window([&](RingWindow &window) {
             const MemoryContext own = MemoryContextSwitchTo(sweep->memory);
             windows = lappend(windows, &window.table);
             MemoryContextSwitchTo(own);

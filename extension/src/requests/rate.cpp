@@ -79,14 +79,14 @@ struct RateRow {
                  Int64GetDatum(state.full_at), PointerGetDatum(request.scope), PointerGetDatum(request.name)} {}
 };
 
-BucketState bucket_state(const KeyTable &table, const Probe &found) {
+BucketState bucket_state(const KeyTable &table, const FoundRow &found) {
     return {DatumGetInt64(value_of(table, found, RateColumn::full_at)),
             DatumGetTimestampTz(value_of(table, found, RateColumn::as_of))};
 }
 
 Admission admit(const KeyTable &table, const Request &request) {
     for (;; check_for_interrupts()) {
-        const Probe found = probe_waiting(table, request.scope, request.name, kFunction);
+        const FoundRow found = find_row_waiting(table, request.scope, request.name, kFunction);
         const bool is_new = found.presence == Presence::absent;
         Micros now = found.at;
         const auto admit_at = [&](Micros at) {

@@ -1,7 +1,7 @@
 // The trigger on the windows of rings, for rows that come other than by a claim.
 //
 // It fires before the row is there. If the window is in the filter, or is about to be, it is taken out first, and no claim
-// looks until this transaction has ended: a claim that still believed in the filter would not find the row.
+// searches until this transaction has ended: a claim that still believed in the filter would not find the row.
 #include "server/arguments.hpp"
 #include "server/extension.hpp"
 #include "storage/internal_sql.hpp"
@@ -12,10 +12,10 @@ namespace {
 
 using namespace idem;
 
-// Until this transaction ends, no session looks into the ring's windows, and the sweeper neither fills one nor lets one expire.
+// Until this transaction ends, no session searches the ring's windows, and the sweeper neither fills one nor lets one expire.
 // Each transaction tells the other sessions, whether the window is in the filter or not: one that was rolled back may have
 // taken it out and told nobody.
-void stop_looks(Oid map) {
+void stop_searches(Oid map) {
     LockRelationOid(map, ExclusiveLock);
     CacheInvalidateRelcacheByRelid(map);
 }
@@ -26,7 +26,7 @@ void take_out_of_filter(int ring, int window, Oid map) {
         return;
     Relation filter = index_open(index, AccessShareLock);
     if (is_slice_in_use(filter, window)) {
-        stop_looks(map);
+        stop_searches(map);
         drop_slice(filter, window);
     }
     index_close(filter, NoLock);
@@ -35,7 +35,7 @@ void take_out_of_filter(int ring, int window, Oid map) {
 // The window as the map has it now.
 core::Window window_in_use(int id, int number, const char *name) {
     const Ring &ring = ring_now(id);
-    if (number >= ring.windows || !core::is_looked_in(ring.window[number].state.state))
+    if (number >= ring.windows || !core::is_searched(ring.window[number].state.state))
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("window \"%s\" is not in use", name),
                         errdetail("No claim would find a row that is inserted there.")));
     return ring.window[number].state;
@@ -62,16 +62,16 @@ SQL_FUNCTION(idem_ring_row_arrived) {
         raise_not_as_installed(name, "It is not a window of a ring.");
     const Datum row = PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(call->tg_event) ? call->tg_newtuple : call->tg_trigtuple);
     const Oid map = get_relname_relid(map_name(id), extension().schema);
-    if (!is_registered(id)) { // a restore that has not come to the registry yet; no claim looks here before it has
+    if (!is_registered(id)) { // a restore that has not come to the registry yet; no claim searches here before it has
         if (OidIsValid(map)) {
-            stop_looks(map);
+            stop_searches(map);
             take_out_of_filter(id, number, map);
         }
         return row;
     }
     // The executor's lock on the window keeps an open one from being filled; a sealed one may expire until the map is locked.
     if (window_in_use(id, number, name).state == core::WindowState::sealed) {
-        stop_looks(map);
+        stop_searches(map);
         if (window_in_use(id, number, name).has_until())
             forget_until(id, number);
     }

@@ -123,7 +123,7 @@ float4 write_slices(Relation filter, Relation table, const FilterShape &shape, u
 } // namespace
 
 bool may_be_in_filter(const Ring &ring, int window) {
-    return OidIsValid(ring.filter) && (!ring.filter_is_intact || ring.window[window].tells_of_arrivals);
+    return OidIsValid(ring.filter) && (!ring.filter_is_intact || ring.window[window].reports_arrivals);
 }
 
 Filled fill_filter(const Ring &ring, int window) {

@@ -3,7 +3,7 @@
 #include "rings/ring_filling.hpp"
 #include "server/arguments.hpp"
 #include "server/extension.hpp"
-#include "server/lock_patience.hpp"
+#include "server/lock_wait_limit.hpp"
 #include "server/own_settings.hpp"
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
@@ -21,7 +21,7 @@ using core::RingDue;
 using core::RingStep;
 using core::WindowState;
 
-constexpr Micros kMapPatience = 100 * 1000; // the longest wait for the map's lock, as claims queue behind it
+constexpr Micros kMapWaitLimit = 100 * 1000; // the longest wait for the map's lock, as claims queue behind it
 
 SqlArgument number_of(int window) { return {INT2OID, Int16GetDatum(static_cast<int16>(window)), false}; }
 SqlArgument time_of(Micros time) { return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false}; }
@@ -44,7 +44,7 @@ bool has_keys(RingWindow &window) {
     return has_blocks;
 }
 
-RingDue due_of(Ring &ring, const RingTries &tries) {
+RingDue due_of(Ring &ring, const RingAttempts &attempts) {
     core::Window windows[kMaxWindows];
     core::WindowUse uses[kMaxWindows] = {};
     for (int i = 0; i < ring.windows; i++) {
@@ -52,13 +52,14 @@ RingDue due_of(Ring &ring, const RingTries &tries) {
         uses[i].is_covered = ring.window[i].is_covered || (!may_be_in_filter(ring, i) && !ring.window[i].is_filled);
     }
     uses[ring.open].has_keys = has_keys(ring.window[ring.open]);
-    return core::due_step(windows, uses, ring.windows, ring.retention, clock_now(), tries.open, tries.windows);
+    return core::due_step(windows, uses, ring.windows, ring.retention, clock_now(), attempts.open, attempts.windows);
 }
 
 bool lock_map(int ring) {
     bool is_locked = false;
     // A shorter lock_timeout of the caller's is as good a reason to try again later.
-    return without_waiting([&] { is_locked = within_patience(kMapPatience, [&] { (void)lock_ring(ring, ExclusiveLock); }); }) &&
+    return without_waiting(
+               [&] { is_locked = within_wait_limit(kMapWaitLimit, [&] { (void)lock_ring(ring, ExclusiveLock); }); }) &&
            is_locked;
 }
 
@@ -95,7 +96,7 @@ bool expire(const Ring &ring, int window) {
     return true;
 }
 
-// Claims look in the window no more. A transaction that has claimed or read a key in it still has it locked, and a move of a
+// Claims search the window no more. A transaction that has claimed or read a key in it still has it locked, and a move of a
 // scope the map. Neither is waited for, so that nothing waits for the window meanwhile.
 bool empty(const Ring &ring, int window) {
     const Oid table = ring.window[window].table.relation;
@@ -167,18 +168,18 @@ bool lock_for_work(Oid map) {
 
 } // namespace
 
-bool take_ring_step(int id, RingTries *tries) {
+bool take_ring_step(int id, RingAttempts *attempts) {
     const Oid map = map_of(id);
     if (!OidIsValid(map) || !lock_for_work(map) || map_of(id) != map)
         return false; // another session works on the ring, or has dropped it
     Ring &ring = ring_now(id);
-    const RingDue due = due_of(ring, *tries);
+    const RingDue due = due_of(ring, *attempts);
     if (due.step == RingStep::none)
         return false;
     if (!take(ring, due)) {
-        tries->open |= due.step == RingStep::open;
+        attempts->open |= due.step == RingStep::open;
         if (due.step != RingStep::open)
-            tries->windows |= uint32{1} << due.window;
+            attempts->windows |= uint32{1} << due.window;
     }
     return true;
 }
@@ -322,7 +323,7 @@ SQL_FUNCTION(idem_ring_rebuild_filter) {
         (void)empty_filter(ring);
         PG_RETURN_VOID();
     }
-    for (int i = 0; i < ring.looked_in_count; i++)
-        (void)fill(ring, ring.looked_in[i]);
+    for (int i = 0; i < ring.searched_count; i++)
+        (void)fill(ring, ring.searched[i]);
     PG_RETURN_VOID();
 }

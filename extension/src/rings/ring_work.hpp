@@ -7,14 +7,14 @@
 
 namespace idem {
 
-// What was tried in vain on a ring during one sweep: a lock could not be had at once.
-struct RingTries {
+// The steps of a ring that were attempted during one sweep and failed: a lock was not available at once.
+struct RingAttempts {
     bool open;
     uint32 windows;
 };
 
-// Takes the step that is due, in the current transaction; the caller commits. False: nothing is due that was not tried.
-bool take_ring_step(int ring, RingTries *tries);
+// Takes the step that is due, in the current transaction; the caller commits. False: nothing is due that was not attempted.
+bool take_ring_step(int ring, RingAttempts *attempts);
 
 // Removes the rows of idem_scope_places that name a place where no key of the scope is left.
 void forget_left_places();

@@ -5,14 +5,14 @@ namespace idem {
 namespace {
 
 struct Plan {
-    enum { update, look, lock };
+    enum { update, read, lock };
 };
 struct Control {
     enum { is_expected, reported, count };
 };
 
 // SELECT … WHERE key
-StringInfoData look_statement(const RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
+StringInfoData read_statement(const RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
     StringInfoData sql;
     initStringInfo(&sql);
     appendStringInfo(&sql, "SELECT (%s) IS TRUE, %s", flow.expected.data, flow.control.data);
@@ -54,8 +54,8 @@ CompareAndSet begin_compare_and_set(const RowStatement *statement, const RowCall
 void prepare_compare_and_set(RowStatement *statement, const RowCall &call, const CompareAndSet &flow) {
     statement->controls = Control::count;
     prepare_plan(statement, Plan::update, update_statement(statement, call, flow));
-    StringInfoData sql = look_statement(statement, call, flow);
-    prepare_plan(statement, Plan::look, sql);
+    StringInfoData sql = read_statement(statement, call, flow);
+    prepare_plan(statement, Plan::read, sql);
     appendStringInfoString(&sql, " FOR UPDATE");
     prepare_plan(statement, Plan::lock, sql);
 }
@@ -113,7 +113,7 @@ Changed compare_and_set(const RowRun &run, const RowCall &call, Row row) {
 
 Changed compare_only(const RowRun &run, Row row) {
     RowResult result{};
-    if (!run_plan(run, Plan::look, &result, row))
+    if (!run_plan(run, Plan::read, &result, row))
         return {Compared::missing, false, Datum{0}, nullptr};
     return answer(DatumGetBool(result.control[Control::is_expected]) ? Compared::changed : Compared::differs, result);
 }

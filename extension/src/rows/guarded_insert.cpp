@@ -129,59 +129,59 @@ void require_in_snapshot(bool is_seen) {
                     errhint("The transaction might succeed if retried.")));
 }
 
-enum class Duplicate { none, seen, hidden };
+enum class Duplicate { none, visible, hidden };
 
 struct Attempt {
     const RowRun &run;
     const RowCall &call;
     RowResult *result;
-    bool has_looked; // the values are locked, and `duplicate` is known
+    bool has_searched; // the values are locked, and `duplicate` is known
     Duplicate duplicate;
 };
 
 const Guard &guard_of(const Attempt &attempt) { return *static_cast<const Guard *>(attempt.run.statement->extra); }
 
-// Locks the values, then looks for a row that has them.
-void look_for_duplicate(Attempt *attempt) {
+// Locks the values, then searches for a row that has them.
+void find_duplicate(Attempt *attempt) {
     require_values(attempt->run, attempt->call, guard_of(*attempt));
     lock_values(attempt->run, attempt->call, guard_of(*attempt));
     attempt->duplicate = Duplicate::none;
     if (find_duplicate(attempt->run, attempt->result, GetLatestSnapshot()))
-        attempt->duplicate = Duplicate::seen;
+        attempt->duplicate = Duplicate::visible;
     else if (is_hidden_duplicate(attempt->run, attempt->call, GetLatestSnapshot()))
         attempt->duplicate = Duplicate::hidden;
-    attempt->has_looked = true;
+    attempt->has_searched = true;
 }
 
-// Ends the INSERT of a duplicate by an error. Values that have been locked before are looked at again if a trigger of a
+// Ends the INSERT of a duplicate by an error. Values that have been locked before are searched for again if a trigger of a
 // partition has changed them; there may be no subtransaction that an error could end.
-void look_within_insert(void *argument, TupleTableSlot *row) {
+void find_duplicate_within_insert(void *argument, TupleTableSlot *row) {
     auto *attempt = static_cast<Attempt *>(argument);
     const bool is_changed = set_shown_key(attempt->run, attempt->call, *guard_of(*attempt).match, row);
-    const bool is_second_look = attempt->has_looked;
-    if (is_second_look && !is_changed)
+    const bool is_second_search = attempt->has_searched;
+    if (is_second_search && !is_changed)
         return;
     SPI_connect();
-    look_for_duplicate(attempt);
+    find_duplicate(attempt);
     SPI_finish();
-    if (is_second_look && attempt->duplicate != Duplicate::none)
+    if (is_second_search && attempt->duplicate != Duplicate::none)
         raise_suppressed(attempt->call.table, "INSERT");
-    if (attempt->duplicate == Duplicate::seen)
+    if (attempt->duplicate == Duplicate::visible)
         ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg_internal("row is a duplicate")));
 }
 
 void insert_guarded_row(Attempt *attempt) {
-    const bool is_inserted = insert_row(attempt->run, attempt->result, {look_within_insert, attempt});
-    if (is_inserted && !attempt->has_looked)
+    const bool is_inserted = insert_row(attempt->run, attempt->result, {find_duplicate_within_insert, attempt});
+    if (is_inserted && !attempt->has_searched)
         elog(ERROR, "row of table \"%s\" was inserted unguarded", RelationGetRelationName(attempt->call.table));
     if (is_inserted)
         return;
     // A trigger or rule has kept the row out. A duplicate may exist all the same.
-    if (!attempt->has_looked && guard_of(*attempt).match->is_given) {
+    if (!attempt->has_searched && guard_of(*attempt).match->is_given) {
         set_given_key(attempt->run, *guard_of(*attempt).match);
-        look_for_duplicate(attempt);
+        find_duplicate(attempt);
     }
-    if (attempt->duplicate != Duplicate::seen)
+    if (attempt->duplicate != Duplicate::visible)
         raise_suppressed(attempt->call.table, "INSERT");
 }
 
@@ -192,7 +192,7 @@ void insert_unless_duplicate(Attempt *attempt) {
         insert_guarded_row(attempt);
         return attempt->duplicate == Duplicate::none;
     });
-    if (error != nullptr && attempt->duplicate != Duplicate::seen)
+    if (error != nullptr && attempt->duplicate != Duplicate::visible)
         ReThrowError(error);
 }
 
@@ -201,7 +201,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     require_insert_or_find(run);
     if (guard_of(attempt).is_known) {
         set_given_key(run, *guard_of(attempt).match);
-        look_for_duplicate(&attempt);
+        find_duplicate(&attempt);
     }
     if (!guard_of(attempt).is_known || attempt.duplicate == Duplicate::hidden)
         insert_unless_duplicate(&attempt);
@@ -210,7 +210,7 @@ bool insert_or_find(const RowRun &run, const RowCall &call, RowResult *result) {
     switch (attempt.duplicate) {
     case Duplicate::none:
         return true;
-    case Duplicate::seen:
+    case Duplicate::visible:
         require_in_snapshot(!IsolationUsesXactSnapshot() || find_duplicate(run, result));
         return false;
     case Duplicate::hidden:

@@ -111,7 +111,7 @@ const MainOrder &order_of(const WantedRow &wanted) { return *static_cast<const M
 // Sets the main key of the row among the parameters.
 bool find_row(WantedRow *wanted) {
     RowResult result{};
-    if (!look_at_row(wanted->run, &result))
+    if (!read_unlocked(wanted->run, &result))
         return false;
     const MainOrder &order = order_of(*wanted);
     for (int i = 0; i < order.main.count; i++)

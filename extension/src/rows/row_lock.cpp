@@ -1,14 +1,14 @@
 #include "rows/row_lock.hpp"
 
 #include "server/arguments.hpp"
-#include "server/lock_patience.hpp"
+#include "server/lock_wait_limit.hpp"
 
 namespace idem {
 
 namespace {
 
 struct Plan {
-    enum { look, lock, lock_if_free, lock_or_fail };
+    enum { read, lock, lock_if_free, lock_or_fail };
 };
 
 void prepare_select(RowStatement *statement, int plan, const RowCall &call, const char *columns, const char *condition,
@@ -27,7 +27,7 @@ void prepare_select(RowStatement *statement, int plan, const RowCall &call, cons
 
 void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *columns, const char *found_by,
                       const char *locked_by) {
-    prepare_select(statement, Plan::look, call, columns, found_by, "");
+    prepare_select(statement, Plan::read, call, columns, found_by, "");
     prepare_select(statement, Plan::lock, call, columns, locked_by, " FOR UPDATE");
     prepare_select(statement, Plan::lock_if_free, call, columns, locked_by, " FOR UPDATE SKIP LOCKED");
     prepare_select(statement, Plan::lock_or_fail, call, columns, locked_by, " FOR UPDATE NOWAIT");
@@ -38,21 +38,21 @@ Relation open_target_within(FunctionCallInfo fcinfo, int arg, core::Micros wait_
         const Oid oid = PG_GETARG_OID(arg);
         if (!ConditionalLockRelationOid(oid, RowShareLock)) {
             const core::Micros left = time_left(wait_until);
-            if (left <= 0 || !within_patience(left, [&] { LockRelationOid(oid, RowShareLock); }))
+            if (left <= 0 || !within_wait_limit(left, [&] { LockRelationOid(oid, RowShareLock); }))
                 return nullptr;
         }
     }
     return open_target(fcinfo, arg, RowShareLock);
 }
 
-bool look_at_row(const RowRun &run, RowResult *result) { return run_plan(run, Plan::look, result, Row::unwanted); }
+bool read_unlocked(const RowRun &run, RowResult *result) { return run_plan(run, Plan::read, result, Row::unwanted); }
 
 namespace {
 
 Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_until, RowResult *result) {
     if (run_plan(run, wait_until == core::kForever ? Plan::lock : Plan::lock_if_free, result, Row::wanted))
         return Locked::locked;
-    if (!run_plan(run, Plan::look, result, Row::unwanted))
+    if (!run_plan(run, Plan::read, result, Row::unwanted))
         return Locked::missing;
     if (wait_until == core::kForever)
         return Locked::moved;
@@ -63,7 +63,7 @@ Locked lock_row_once(const RowRun &run, const RowCall &call, core::Micros wait_u
     // raises.
     bool locked = false;
     const auto attempt = [&](int plan) { return [&, plan] { locked = run_plan(run, plan, result, Row::wanted); }; };
-    if (left <= 0 ? !without_waiting(attempt(Plan::lock_or_fail)) : !within_patience(left, attempt(Plan::lock)))
+    if (left <= 0 ? !without_waiting(attempt(Plan::lock_or_fail)) : !within_wait_limit(left, attempt(Plan::lock)))
         return Locked::busy;
     return locked ? Locked::locked : Locked::moved;
 }

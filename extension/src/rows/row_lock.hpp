@@ -17,7 +17,7 @@ void prepare_row_lock(RowStatement *statement, const RowCall &call, const char *
                       const char *locked_by);
 
 // Reads the row without locking it. False when there is no such row.
-bool look_at_row(const RowRun &run, RowResult *result);
+bool read_unlocked(const RowRun &run, RowResult *result);
 
 enum class Locked {
     locked,

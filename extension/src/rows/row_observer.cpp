@@ -8,7 +8,7 @@ constexpr char kName[] = "idem";
 
 void show_row(ExprState *, ExprEvalStep *step, ExprContext *context) {
     const auto *observer = static_cast<const RowObserver *>(step->d.cparam.paramarg);
-    observer->look(observer->argument, context->ecxt_scantuple);
+    observer->observe(observer->argument, context->ecxt_scantuple);
     *step->resvalue = BoolGetDatum(true);
     *step->resnull = false;
 }

@@ -9,9 +9,9 @@
 
 namespace idem {
 
-// An error in `look` ends the INSERT. It may run row flows of its own between SPI_connect and SPI_finish.
+// An error in `observe` ends the INSERT. It may run row flows of its own between SPI_connect and SPI_finish.
 struct RowObserver {
-    void (*look)(void *argument, TupleTableSlot *row);
+    void (*observe)(void *argument, TupleTableSlot *row);
     void *argument;
 };
 

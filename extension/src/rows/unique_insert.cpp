@@ -12,7 +12,7 @@ struct Argument {
     enum { target, new_row, conflict_columns };
 };
 
-// A duplicate may be gone when it is looked for. After so many attempts the caller has to retry.
+// A duplicate may be gone when it is searched for. After so many attempts the caller has to retry.
 constexpr int kMaxAttempts = 100;
 
 UniqueKey conflict_key(const RowCall &call) {

@@ -27,7 +27,7 @@ struct HttpPolicy {
     const char *keyed_methods;
     const char *unstored_statuses; // patterns such as "5xx"
     const char *documentation_url; // nullptr: none
-    const char *stored_fields;     // besides core::kAlwaysStoredFields
+    const char *stored_fields;     // in addition to core::kAlwaysStoredFields
 };
 HttpPolicy http_policy(const text *scope);
 

@@ -4,7 +4,7 @@
 // longjmp and frees memory by contexts. Neither may cross the other's frames. `call_core` therefore runs core code, copies any
 // exception into a plain value, leaves the handler, and only then raises the server's error.
 //
-// REQUIRES: the callable makes no call that can ereport; palloc can. Its result is trivially destructible.
+// REQUIRES: the callable makes no call that can ereport, including palloc. Its result is trivially destructible.
 #pragma once
 
 #include "server/pg.hpp"

@@ -1,8 +1,8 @@
 // A generator whose values never repeat, stored on the page of a sequence relation.
 //
 // The page holds the last value (last_value) and the number of values reserved after it (log_cnt). The buffer's content lock
-// guards both. A reservation is written to WAL and flushed before any of its values is used. Whoever uses one before the
-// synchronous standbys have that WAL waits for them at commit.
+// guards both. A reservation is written to WAL and flushed before any of its values is used. A caller that uses one before
+// the synchronous standbys have that WAL waits for them at commit.
 //
 // In the WAL record, and therefore on every replica and every recovered page, last_value is the reserved mark. A server that
 // starts from such a page begins beyond all issued values. A page that was not logged since the last checkpoint's redo point is

@@ -9,18 +9,18 @@ namespace idem {
 
 namespace {
 
-Glance glance_of(Seen seen) {
-    if (seen == Seen::absent || seen == Seen::gone)
-        return Glance::absent; // the index decides when the key is inserted
-    return seen == Seen::done ? Glance::done : Glance::other;
+KeyClass class_of(IndexedState state) {
+    if (state == IndexedState::absent || state == IndexedState::gone)
+        return KeyClass::absent; // the index decides when the key is inserted
+    return state == IndexedState::done ? KeyClass::done : KeyClass::other;
 }
 
-// As glance_of, for a table that takes no new keys, so that its index decides nothing. An expired key is as good as absent
+// As class_of, for a table that takes no new keys, so that its index decides nothing. An expired key is as good as absent
 // there.
-Glance glance_elsewhere(const HeapTable &table, const text *scope, const text *key, Seen seen) {
-    if (seen == Seen::expired)
-        return Glance::absent;
-    return seen == Seen::gone && !is_settled_absent(table, scope, key) ? Glance::other : glance_of(seen);
+KeyClass class_elsewhere(const HeapTable &table, const text *scope, const text *key, IndexedState state) {
+    if (state == IndexedState::expired)
+        return KeyClass::absent;
+    return state == IndexedState::gone && !is_settled_absent(table, scope, key) ? KeyClass::other : class_of(state);
 }
 
 // The keys of a group that were not found yet.
@@ -30,30 +30,30 @@ struct Remaining {
     int count;
 };
 
-// Looks at the remaining keys in one table.
-void look_at_remaining(Prober *prober, const text *scope, const Remaining &keys, bool takes_new_keys, core::Micros now,
-                       Glance *glances) {
+// Classifies the remaining keys by one table.
+void classify_remaining(RowFinder *finder, const text *scope, const Remaining &keys, bool takes_new_keys, core::Micros now,
+                        KeyClass *classes) {
     const int count = keys.count;
-    Seen seen[kKeysPerGroup];
+    IndexedState states[kKeysPerGroup];
     if (count == 1)
-        seen[0] = look_at(prober, scope, keys.keys[0], now);
+        states[0] = read_indexed_state(finder, scope, keys.keys[0], now);
     else if (count > 1)
-        look_at_group(prober, scope, keys.keys, count, now, seen);
+        read_indexed_states(finder, scope, keys.keys, count, now, states);
     for (int i = 0; i < count; i++)
-        glances[keys.indexes[i]] =
-            takes_new_keys ? glance_of(seen[i]) : glance_elsewhere(*prober->table, scope, keys.keys[i], seen[i]);
+        classes[keys.indexes[i]] =
+            takes_new_keys ? class_of(states[i]) : class_elsewhere(*finder->table, scope, keys.keys[i], states[i]);
 }
 
-// As glance_at_group, for a scope that has a ring. `prober` stays at the table that takes new keys. False: begin again.
-bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                          core::Micros now, Glance *glances) {
+// As classify_group, for a scope that has a ring. `finder` stays at the table that takes new keys. False: begin again.
+bool try_classify_in_places(RowFinder *finder, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                            core::Micros now, KeyClass *classes) {
     Candidates candidates[kKeysPerGroup];
     for (int i = 0; i < count; i++) {
         candidates[i] = candidates_for(*table.places, scope, keys[i]);
-        glances[i] = Glance::absent;
+        classes[i] = KeyClass::absent;
     }
     const auto remains = [&](int i, int place, int window) {
-        return glances[i] == Glance::absent && (window < 0 || candidates[i].contain(place, window));
+        return classes[i] == KeyClass::absent && (window < 0 || candidates[i].contain(place, window));
     };
     const auto may_be_in = [&](int place, int window) {
         for (int i = 0; i < count; i++)
@@ -61,7 +61,7 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
                 return true;
         return false;
     };
-    const auto any_remains = [&] { return std::find(glances, glances + count, Glance::absent) != glances + count; };
+    const auto any_remains = [&] { return std::find(classes, classes + count, KeyClass::absent) != classes + count; };
     return visit_places(table.places, table, may_be_in, [&](const HeapTable &heap, const Visited &visited) {
         Remaining remaining;
         remaining.count = 0;
@@ -72,88 +72,88 @@ bool try_glance_at_places(Prober *prober, const KeyTable &table, const text *sco
             remaining.indexes[remaining.count++] = i;
         }
         if (visited.takes_new_keys) {
-            if (prober->table != &heap) {
-                end_probing(prober);
-                begin_probing(prober, heap);
+            if (finder->table != &heap) {
+                close_finder(finder);
+                open_finder(finder, heap);
             }
-            look_at_remaining(prober, scope, remaining, true, now, glances);
+            classify_remaining(finder, scope, remaining, true, now, classes);
         } else {
-            Prober other;
-            begin_probing(&other, heap);
-            look_at_remaining(&other, scope, remaining, false, now, glances);
-            end_probing(&other);
+            RowFinder other;
+            open_finder(&other, heap);
+            classify_remaining(&other, scope, remaining, false, now, classes);
+            close_finder(&other);
         }
         return any_remains();
     });
 }
 
-// Returns the time of the look.
-core::Micros glance_at_places(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                              Glance *glances) {
+// Returns the time of the reading.
+core::Micros classify_in_places(RowFinder *finder, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                                KeyClass *classes) {
     for (;;) {
         const core::Micros now = clock_now();
-        if (try_glance_at_places(prober, table, scope, keys, count, now, glances))
+        if (try_classify_in_places(finder, table, scope, keys, count, now, classes))
             return now;
-        end_probing(prober);
+        close_finder(finder);
         await_window(table.places);
     }
 }
 
 } // namespace
 
-Glance glance(const KeyTable &table, const text *scope, const text *key, core::Micros *at) {
+KeyClass classify(const KeyTable &table, const text *scope, const text *key, core::Micros *at) {
     if (RecoveryInProgress())
-        return Glance::other;
-    Prober prober;
-    prober.table = nullptr;
-    Glance result;
+        return KeyClass::other;
+    RowFinder finder;
+    finder.table = nullptr;
+    KeyClass result;
     if (table.places != nullptr) {
-        *at = glance_at_places(&prober, table, scope, &key, 1, &result);
+        *at = classify_in_places(&finder, table, scope, &key, 1, &result);
     } else {
-        begin_probing(&prober, table);
+        open_finder(&finder, table);
         *at = clock_now();
-        result = glance_of(look_at(&prober, scope, key, *at));
+        result = class_of(read_indexed_state(&finder, scope, key, *at));
     }
-    end_probing(&prober);
+    close_finder(&finder);
     return result;
 }
 
-void glance_at_group(Prober *prober, const KeyTable &table, const text *scope, const text *const *keys, int count,
-                     Glance *glances) {
+void classify_group(RowFinder *finder, const KeyTable &table, const text *scope, const text *const *keys, int count,
+                    KeyClass *classes) {
     if (table.places != nullptr)
-        return (void)glance_at_places(prober, table, scope, keys, count, glances);
-    if (prober->table == nullptr)
-        begin_probing(prober, table);
-    Seen seen[kKeysPerGroup];
-    look_at_group(prober, scope, keys, count, clock_now(), seen);
+        return (void)classify_in_places(finder, table, scope, keys, count, classes);
+    if (finder->table == nullptr)
+        open_finder(finder, table);
+    IndexedState states[kKeysPerGroup];
+    read_indexed_states(finder, scope, keys, count, clock_now(), states);
     for (int i = 0; i < count; i++)
-        glances[i] = glance_of(seen[i]);
+        classes[i] = class_of(states[i]);
 }
 
 namespace {
 
-using ProbeOne = Probe (*)(const HeapTable &table, const text *scope, const text *key);
+using FindOne = FoundRow (*)(const HeapTable &table, const text *scope, const text *key);
 
 // Whether the row decides what becomes of the key, wherever it is. A row in idem_keys that is not completed may be in doubt.
-bool decides(const HeapTable &heap, const Probe &probe, core::Micros now) {
-    return probe.presence == Presence::busy || probe.own_transaction || expires_at(heap, probe) > now ||
-           (!is_in_ring(probe.version) && !is_completed(heap, probe));
+bool decides(const HeapTable &heap, const FoundRow &found, core::Micros now) {
+    return found.presence == Presence::busy || found.own_transaction || expires_at(heap, found) > now ||
+           (!is_in_ring(found.version) && !is_completed(heap, found));
 }
 
 // False: begin again. An expired row counts only where new keys go, and only if no other place has one that decides.
-bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key, Probe *result) {
-    *result = Probe{};
+bool try_find_in_places(const KeyTable &table, FindOne find_one, const text *scope, const text *key, FoundRow *result) {
+    *result = FoundRow{};
     const core::Micros now = clock_now();
     const Candidates candidates = candidates_for(*table.places, scope, key);
     bool has_moved = false, has_decisive = false;
     const bool is_over = visit_places(
         table.places, table, [&](int place, int window) { return candidates.contain(place, window); },
         [&](const HeapTable &heap, const Visited &visited) {
-            Probe found = probe_one(heap, scope, key);
+            FoundRow found = find_one(heap, scope, key);
             if (found.presence == Presence::absent) {
                 // Where the key is not inserted, no index finds out that its row was only moving.
                 has_moved =
-                    has_moved || (!visited.takes_new_keys && probe_one == probe_dirty && !is_settled_absent(heap, scope, key));
+                    has_moved || (!visited.takes_new_keys && find_one == find_dirty && !is_settled_absent(heap, scope, key));
                 return !has_moved;
             }
             found.version.table = visited.number;
@@ -169,42 +169,42 @@ bool try_probe_places(const KeyTable &table, ProbeOne probe_one, const text *sco
     return is_over && !has_moved;
 }
 
-Probe probe_places(const KeyTable &table, ProbeOne probe_one, const text *scope, const text *key) {
-    Probe result;
+FoundRow find_in_places(const KeyTable &table, FindOne find_one, const text *scope, const text *key) {
+    FoundRow result;
     if (table.places == nullptr) {
-        result = probe_one(table, scope, key);
+        result = find_one(table, scope, key);
         result.at = clock_now();
         return result;
     }
-    begin_look(table);
-    while (!try_probe_places(table, probe_one, scope, key, &result)) {
+    hold_placement(table);
+    while (!try_find_in_places(table, find_one, scope, key, &result)) {
         check_for_interrupts();
         if (table.places->awaited != nullptr)
             await_window(table.places);
     }
-    end_look(table);
+    release_placement(table);
     return result;
 }
 
 } // namespace
 
-Probe probe(const KeyTable &table, const text *scope, const text *key) {
+FoundRow find_row(const KeyTable &table, const text *scope, const text *key) {
     // A standby cannot tell which transactions are in progress, and cannot wait for them. Only the snapshot counts there.
-    return RecoveryInProgress() ? probe_snapshot(table, scope, key) : probe_places(table, probe_dirty, scope, key);
+    return RecoveryInProgress() ? find_visible_row(table, scope, key) : find_in_places(table, find_dirty, scope, key);
 }
 
-Probe probe_snapshot(const KeyTable &table, const text *scope, const text *key) {
-    return probe_places(table, probe_visible, scope, key);
+FoundRow find_visible_row(const KeyTable &table, const text *scope, const text *key) {
+    return find_in_places(table, find_visible, scope, key);
 }
 
-Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
+FoundRow find_row_settled(const KeyTable &table, const text *scope, const text *key) {
     for (;;) {
-        const Probe hint = probe(table, scope, key);
+        const FoundRow hint = find_row(table, scope, key);
         if (hint.presence != Presence::absent || RecoveryInProgress())
             return hint;
         // An MVCC scan cannot miss a committed row: the version that its snapshot sees stays in place during the scan.
         PushActiveSnapshot(GetLatestSnapshot());
-        const Probe settled = probe_snapshot(table, scope, key);
+        const FoundRow settled = find_visible_row(table, scope, key);
         PopActiveSnapshot();
         if (settled.presence == Presence::absent)
             return settled;
@@ -212,7 +212,7 @@ Probe probe_settled(const KeyTable &table, const text *scope, const text *key) {
     }
 }
 
-void require_in_snapshot(const KeyTable &table, const Probe &found) {
+void require_in_snapshot(const KeyTable &table, const FoundRow &found) {
     static constexpr const char *kNouns[lengthof(kKeySpaces)] = {"an idempotency key", "a token", "a lock", "a rate",
                                                                  "a counter"};
     if (!found.in_snapshot)
@@ -221,7 +221,7 @@ void require_in_snapshot(const KeyTable &table, const Probe &found) {
                         errhint("The transaction might succeed if retried.")));
 }
 
-KeyRow read_row(const KeyTable &table, const Probe &found) {
+KeyRow read_row(const KeyTable &table, const FoundRow &found) {
     KeyRow row;
     heap_deform_tuple(found.row, RelationGetDescr(table.relation), row.values, row.nulls);
     return row;

@@ -86,13 +86,13 @@ void close_places(KeyPlaces *places) {
     });
 }
 
-void begin_look(KeyPlaces *places) {
-    if (places->looks++ == 0)
+void hold_placement(KeyPlaces *places) {
+    if (places->holds++ == 0)
         as_opener(*places, [&] { lock_maps(places); });
 }
 
-void end_look(KeyPlaces *places) {
-    if (--places->looks == 0)
+void release_placement(KeyPlaces *places) {
+    if (--places->holds == 0)
         as_opener(*places, [&] { unlock_maps(places); });
 }
 
@@ -170,7 +170,7 @@ Candidates candidates_for(const KeyPlaces &places, const text *scope, const text
     Candidates candidates{};
     for (int i = 0; i < places.of_scope.count; i++)
         if (places.rings[i] != nullptr && !is_left_behind(places, i))
-            candidates.windows[i] = windows_to_look_in(*places.rings[i], scope, key);
+            candidates.windows[i] = windows_to_search(*places.rings[i], scope, key);
     return candidates;
 }
 

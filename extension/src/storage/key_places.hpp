@@ -1,9 +1,10 @@
-// The tables in which a scope's keys are looked for, when that is not idem_keys alone: the windows of its ring, and during a
+// The tables that are searched for a scope's keys, when that is not idem_keys alone: the windows of its ring, and during a
 // move the place that it comes from. Only scopes that are or were in a ring have KeyPlaces; key_table.hpp and key_lookup.hpp
 // hide them from other files.
 //
-// A *look* is the time between begin_look and end_look. The ring's map is locked meanwhile, so the same windows stay in the
-// same states, and nothing waits. A window that another session has locked is waited for between two looks.
+// The *placement* is which window has which keys. From hold_placement to release_placement the ring's map is locked, so the
+// same windows stay in the same states, and nothing waits. To wait for a window that another session has locked, the placement
+// is released, and held again afterwards.
 //
 // Everything that is opened and locked here belongs to the resource owner of open_places, so that the rollback of a
 // subtransaction in between takes nothing away.
@@ -28,11 +29,11 @@ struct KeyPlaces {
     ScopePlaces of_scope;
     ResourceOwner owner;
     bool is_writing;
-    uint64 times_locked; // the maps: another number, another look
+    uint64 times_locked; // the maps: with another number, the placement may be another
     RingWindow *awaited; // the window that open_window could not lock
     LOCKMODE awaited_lock;
-    int looks;                      // how many are nested
-    Ring *rings[ScopePlaces::kMax]; // by place; nullptr: idem_keys. Valid during a look
+    int holds;                      // how many are nested
+    Ring *rings[ScopePlaces::kMax]; // by place; nullptr: idem_keys. Valid while the placement is held
     OpenedWindow *opened;
     int count;
     int room; // for so many
@@ -42,8 +43,8 @@ struct KeyPlaces {
 KeyPlaces *open_places(const text *scope, const ScopePlaces &of_scope, bool is_writing);
 void close_places(KeyPlaces *places);
 
-void begin_look(KeyPlaces *places);
-void end_look(KeyPlaces *places);
+void hold_placement(KeyPlaces *places);
+void release_placement(KeyPlaces *places);
 
 // The retention of the scope's keys. 0: it lives in idem_keys.
 core::Micros ring_retention(KeyPlaces *places);
@@ -52,20 +53,21 @@ core::Micros ring_retention(KeyPlaces *places);
 // pinned, and calls await_window.
 int open_window(KeyPlaces *places, const Ring &ring, int window, LOCKMODE lock);
 
-// Waits for the window that open_window could not lock. The look is over, and another one has begun.
+// Waits for the window that open_window could not lock. The placement is released meanwhile, and may be another afterwards.
 void await_window(KeyPlaces *places);
 
-// Locks a window for writing that was opened for reading. May wait. REQUIRES: no look.
+// Locks a window for writing that was opened for reading. May wait. REQUIRES: the placement is not held.
 void lock_window_for_writing(KeyPlaces *places, int number);
 
 // The number of the window that takes new keys. 0: idem_keys takes them. -1: the window was waited for, and the caller begins
-// again. REQUIRES: a look, and no pinned page.
+// again. REQUIRES: the placement is held, and no page pinned.
 int window_for_new_keys(KeyPlaces *places);
 
-// Whether the scope has left the place and has no key there any more, so that no look needs it. REQUIRES: a look.
+// Whether the scope has left the place and has no key there any more, so that no search needs it. REQUIRES: the placement is
+// held.
 bool is_left_behind(const KeyPlaces &places, int place);
 
-// For each place, the sealed windows that may have the key. REQUIRES: a look.
+// For each place, the sealed windows that may have the key. REQUIRES: the placement is held.
 struct Candidates {
     uint32 windows[ScopePlaces::kMax];
 
@@ -73,7 +75,7 @@ struct Candidates {
 };
 Candidates candidates_for(const KeyPlaces &places, const text *scope, const text *key);
 
-// A table in which keys are looked for.
+// A table that is searched.
 struct Visited {
     int number;          // KeyVersion::table
     bool takes_new_keys; // those of the scope
@@ -82,7 +84,8 @@ struct Visited {
 };
 
 // Calls `visit(heap, Visited)` for the tables that may have one of the keys, as long as it returns true. `may_be_in(place,
-// window)` says so of a sealed window. False: a window was waited for, and the caller begins again. REQUIRES: a look.
+// window)` says so of a sealed window. False: a window was waited for, and the caller begins again. REQUIRES: the placement is
+// held.
 template <typename MayBeIn, typename Visit>
 bool visit_places(KeyPlaces *places, const HeapTable &idem_keys, MayBeIn may_be_in, Visit visit) {
     bool go_on = true;
@@ -108,8 +111,8 @@ bool visit_places(KeyPlaces *places, const HeapTable &idem_keys, MayBeIn may_be_
         }
         if (is_left_behind(*places, place))
             continue;
-        for (int i = 0; i < ring->looked_in_count && go_on; i++)
-            if (!visit_window(place, ring->looked_in[i]))
+        for (int i = 0; i < ring->searched_count && go_on; i++)
+            if (!visit_window(place, ring->searched[i]))
                 return false;
         if (go_on && !visit_window(place, ring->open))
             return false;

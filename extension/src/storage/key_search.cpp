@@ -16,8 +16,8 @@ bool is_in_snapshot(HeapTuple row, Buffer buffer) {
     return visible;
 }
 
-Probe found_at(HeapTuple row, Buffer buffer) {
-    Probe found{};
+FoundRow found_at(HeapTuple row, Buffer buffer) {
+    FoundRow found{};
     found.presence = Presence::found;
     found.row = row;
     found.version.tid = row->t_self;
@@ -27,10 +27,10 @@ Probe found_at(HeapTuple row, Buffer buffer) {
 }
 
 // For a row that a dirty snapshot has just found visible: `dirty` then names the open transactions that inserted or changed it.
-Probe found_with_dirty(HeapTuple row, Buffer buffer, const SnapshotData &dirty) {
+FoundRow found_with_dirty(HeapTuple row, Buffer buffer, const SnapshotData &dirty) {
     if (!TransactionIdIsValid(dirty.xmin) && !TransactionIdIsValid(dirty.xmax))
         return found_at(row, buffer);
-    Probe busy{};
+    FoundRow busy{};
     busy.presence = Presence::busy;
     busy.holder = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     busy.speculative_token = dirty.speculativeToken;
@@ -42,10 +42,10 @@ HeapTuple row_of(TupleTableSlot *slot) { return reinterpret_cast<BufferHeapTuple
 Buffer buffer_of(TupleTableSlot *slot) { return reinterpret_cast<BufferHeapTupleTableSlot *>(slot)->buffer; }
 
 // Replaces the row by a copy in the caller's memory context.
-Probe with_copied_row(Probe probe) {
-    if (probe.presence == Presence::found)
-        probe.row = heap_copytuple(probe.row);
-    return probe;
+FoundRow with_copied_row(FoundRow found) {
+    if (found.presence == Presence::found)
+        found.row = heap_copytuple(found.row);
+    return found;
 }
 
 // An ordinary index scan for one key.
@@ -62,10 +62,10 @@ void begin_scan(Scan *scan, const HeapTable &table, Snapshot snapshot, const tex
     scan->rows = begin_indexed_rows(table, table.primary_key, snapshot, scan->keys, 2);
 }
 
-Probe probe_by_scan(const HeapTable &table, Snapshot snapshot, const text *scope, const text *key) {
+FoundRow find_by_scan(const HeapTable &table, Snapshot snapshot, const text *scope, const text *key) {
     Scan scan;
     begin_scan(&scan, table, snapshot, scope, key);
-    Probe result{};
+    FoundRow result{};
     if (TupleTableSlot *slot = next_row(scan.rows))
         result = with_copied_row(snapshot->snapshot_type == SNAPSHOT_DIRTY
                                      ? found_with_dirty(row_of(slot), buffer_of(slot), *snapshot)
@@ -75,15 +75,15 @@ Probe probe_by_scan(const HeapTable &table, Snapshot snapshot, const text *scope
 }
 
 // The key's row according to earlier commands of this transaction. False: none of them wrote the key.
-bool probe_own(const HeapTable &table, const text *scope, const text *key, Probe *own) {
+bool find_own(const HeapTable &table, const text *scope, const text *key, FoundRow *own) {
     const Snapshot active = GetActiveSnapshot();
     bool is_written = false;
-    *own = Probe{};
+    *own = FoundRow{};
     Scan scan;
     begin_scan(&scan, table, SnapshotAny, scope, key);
     TupleTableSlot *slot;
     while (own->presence == Presence::absent && (slot = next_row(scan.rows)) != nullptr) {
-        const Probe version = found_at(row_of(slot), buffer_of(slot));
+        const FoundRow version = found_at(row_of(slot), buffer_of(slot));
         if (!version.own_transaction || HeapTupleHeaderGetCmin(version.row->t_data) >= active->curcid)
             continue;
         is_written = true;
@@ -95,50 +95,50 @@ bool probe_own(const HeapTable &table, const text *scope, const text *key, Probe
 }
 
 // Finds the version in the chain at `entry` that the dirty snapshot sees. As an index scan's fetch (heapam_index_fetch_tuple).
-bool fetch_version(Prober *prober, ItemPointerData entry) {
-    Relation relation = prober->table->relation;
-    const Buffer previous = prober->heap_page;
-    prober->heap_page = ReleaseAndReadBuffer(previous, relation, ItemPointerGetBlockNumber(&entry));
-    if (prober->heap_page != previous)
-        compat_heap_page_prune_opt(relation, prober->heap_page);
-    LockBuffer(prober->heap_page, BUFFER_LOCK_SHARE);
-    const bool found = heap_hot_search_buffer(&entry, relation, prober->heap_page, &prober->dirty, &prober->row, nullptr, true);
-    LockBuffer(prober->heap_page, BUFFER_LOCK_UNLOCK);
+bool fetch_version(RowFinder *finder, ItemPointerData entry) {
+    Relation relation = finder->table->relation;
+    const Buffer previous = finder->heap_page;
+    finder->heap_page = ReleaseAndReadBuffer(previous, relation, ItemPointerGetBlockNumber(&entry));
+    if (finder->heap_page != previous)
+        compat_heap_page_prune_opt(relation, finder->heap_page);
+    LockBuffer(finder->heap_page, BUFFER_LOCK_SHARE);
+    const bool found = heap_hot_search_buffer(&entry, relation, finder->heap_page, &finder->dirty, &finder->row, nullptr, true);
+    LockBuffer(finder->heap_page, BUFFER_LOCK_UNLOCK);
     return found;
 }
 
-Probe probe_entries(Prober *prober, const IndexEntries &entries, const text *scope, const text *key) {
-    prober->has_entries = entries.overflow || entries.count > 0;
+FoundRow find_in_entries(RowFinder *finder, const IndexEntries &entries, const text *scope, const text *key) {
+    finder->has_entries = entries.overflow || entries.count > 0;
     if (entries.overflow)
-        return probe_by_scan(*prober->table, &prober->dirty, scope, key);
+        return find_by_scan(*finder->table, &finder->dirty, scope, key);
     for (int i = 0; i < entries.count; i++)
-        if (fetch_version(prober, entries.rows[i]))
-            return found_with_dirty(&prober->row, prober->heap_page, prober->dirty);
-    return Probe{};
+        if (fetch_version(finder, entries.rows[i]))
+            return found_with_dirty(&finder->row, finder->heap_page, finder->dirty);
+    return FoundRow{};
 }
 
-Probe probe_next(Prober *prober, const text *scope, const text *key) {
+FoundRow find_next(RowFinder *finder, const text *scope, const text *key) {
     IndexEntries entries;
-    find_entries(&prober->cursor, scope, key, &entries);
-    return probe_entries(prober, entries, scope, key);
+    find_entries(&finder->cursor, scope, key, &entries);
+    return find_in_entries(finder, entries, scope, key);
 }
 
 // Whether it is the row of the key that the cursor was given. The index has said so, but whatever is wrong with it must not
 // make a claim a duplicate.
-bool is_wanted_row(const Prober &prober, const Probe &found) {
+bool is_wanted_row(const RowFinder &finder, const FoundRow &found) {
     bool is_null;
-    const Datum scope = heap_getattr(found.row, KeyColumn::scope, RelationGetDescr(prober.table->relation), &is_null);
+    const Datum scope = heap_getattr(found.row, KeyColumn::scope, RelationGetDescr(finder.table->relation), &is_null);
     int order;
-    return prober.cursor.wanted.compare(reinterpret_cast<const char *>(DatumGetPointer(scope)), 2, &order) && order == 0;
+    return finder.cursor.wanted.compare(reinterpret_cast<const char *>(DatumGetPointer(scope)), 2, &order) && order == 0;
 }
 
-Seen seen_of(const Prober &prober, const Probe &found, core::Micros now) {
+IndexedState indexed_state_of(const RowFinder &finder, const FoundRow &found, core::Micros now) {
     if (found.presence == Presence::absent)
-        return prober.has_entries ? Seen::gone : Seen::absent;
-    const HeapTable &table = *prober.table;
-    if (found.presence != Presence::found || !found.in_snapshot || !is_completed(table, found) || !is_wanted_row(prober, found))
-        return Seen::other;
-    return expires_at(table, found) > now ? Seen::done : Seen::expired;
+        return finder.has_entries ? IndexedState::gone : IndexedState::absent;
+    const HeapTable &table = *finder.table;
+    if (found.presence != Presence::found || !found.in_snapshot || !is_completed(table, found) || !is_wanted_row(finder, found))
+        return IndexedState::other;
+    return expires_at(table, found) > now ? IndexedState::done : IndexedState::expired;
 }
 
 // The pages of the rows that a group of keys leads to, pinned, with the rows on their way from memory; InvalidBuffer for a key
@@ -150,7 +150,7 @@ struct GroupPages {
     ItemId item(int i) const { return PageGetItemId(BufferGetPage(pages[i]), offsets[i]); }
 };
 
-void pin_pages(const Prober &prober, const IndexEntries *entries, int count, GroupPages *group) {
+void pin_pages(const RowFinder &finder, const IndexEntries *entries, int count, GroupPages *group) {
     for (int i = 0; i < count; i++) {
         group->pages[i] = InvalidBuffer;
         if (entries[i].count == 0 || entries[i].overflow)
@@ -159,7 +159,7 @@ void pin_pages(const Prober &prober, const IndexEntries *entries, int count, Gro
         group->offsets[i] = ItemPointerGetOffsetNumber(&row);
         if (group->offsets[i] > MaxHeapTuplesPerPage)
             continue; // a damaged entry
-        group->pages[i] = ReadBuffer(prober.table->relation, ItemPointerGetBlockNumber(&row));
+        group->pages[i] = ReadBuffer(finder.table->relation, ItemPointerGetBlockNumber(&row));
         __builtin_prefetch(BufferGetPage(group->pages[i]));
         __builtin_prefetch(group->item(i));
     }
@@ -175,60 +175,61 @@ void pin_pages(const Prober &prober, const IndexEntries *entries, int count, Gro
 
 } // namespace
 
-void begin_probing(Prober *prober, const HeapTable &table) {
-    prober->table = &table;
-    open_cursor(&prober->cursor, table.relation, table.primary_key);
-    prober->heap_page = InvalidBuffer;
-    InitDirtySnapshot(prober->dirty);
+void open_finder(RowFinder *finder, const HeapTable &table) {
+    finder->table = &table;
+    open_cursor(&finder->cursor, table.relation, table.primary_key);
+    finder->heap_page = InvalidBuffer;
+    InitDirtySnapshot(finder->dirty);
 }
 
-void end_probing(Prober *prober) {
-    if (prober->table == nullptr)
+void close_finder(RowFinder *finder) {
+    if (finder->table == nullptr)
         return;
-    if (BufferIsValid(prober->heap_page))
-        ReleaseBuffer(prober->heap_page);
-    close_cursor(&prober->cursor);
-    prober->table = nullptr;
+    if (BufferIsValid(finder->heap_page))
+        ReleaseBuffer(finder->heap_page);
+    close_cursor(&finder->cursor);
+    finder->table = nullptr;
 }
 
-Seen look_at(Prober *prober, const text *scope, const text *key, core::Micros now) {
-    return seen_of(*prober, probe_next(prober, scope, key), now);
+IndexedState read_indexed_state(RowFinder *finder, const text *scope, const text *key, core::Micros now) {
+    return indexed_state_of(*finder, find_next(finder, scope, key), now);
 }
 
-void look_at_group(Prober *prober, const text *scope, const text *const *keys, int count, core::Micros now, Seen *seen) {
+void read_indexed_states(RowFinder *finder, const text *scope, const text *const *keys, int count, core::Micros now,
+                         IndexedState *states) {
     IndexEntries entries[kKeysPerGroup];
-    find_entries_of_group(&prober->cursor, scope, keys, count, entries);
+    find_entries_of_group(&finder->cursor, scope, keys, count, entries);
     GroupPages group;
-    pin_pages(*prober, entries, count, &group);
+    pin_pages(*finder, entries, count, &group);
     for (int i = 0; i < count; i++) {
         if (BufferIsValid(group.pages[i]))
             ReleaseBuffer(group.pages[i]); // a page with a second pin is never pruned
-        prober->cursor.wanted.set(scope, keys[i]);
-        seen[i] = seen_of(*prober, probe_entries(prober, entries[i], scope, keys[i]), now);
+        finder->cursor.wanted.set(scope, keys[i]);
+        states[i] = indexed_state_of(*finder, find_in_entries(finder, entries[i], scope, keys[i]), now);
     }
 }
 
-Probe probe_dirty(const HeapTable &table, const text *scope, const text *key) {
-    Prober prober;
-    begin_probing(&prober, table);
-    const Probe result = with_copied_row(probe_next(&prober, scope, key));
-    end_probing(&prober);
+FoundRow find_dirty(const HeapTable &table, const text *scope, const text *key) {
+    RowFinder finder;
+    open_finder(&finder, table);
+    const FoundRow result = with_copied_row(find_next(&finder, scope, key));
+    close_finder(&finder);
     return result;
 }
 
-Probe probe_visible(const HeapTable &table, const text *scope, const text *key) {
-    const Probe visible = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+FoundRow find_visible(const HeapTable &table, const text *scope, const text *key) {
+    const FoundRow visible = find_by_scan(table, GetActiveSnapshot(), scope, key);
     // A transaction's snapshot still sees a row that others have deleted since, even if this transaction has replaced it.
-    Probe own;
+    FoundRow own;
     if (IsolationUsesXactSnapshot() && visible.presence == Presence::found && !visible.own_transaction &&
-        may_have_been_deleted(visible) && probe_own(table, scope, key, &own))
+        may_have_been_deleted(visible) && find_own(table, scope, key, &own))
         return own;
     return visible;
 }
 
 bool is_settled_absent(const HeapTable &table, const text *scope, const text *key) {
     PushActiveSnapshot(GetLatestSnapshot());
-    const Probe settled = probe_by_scan(table, GetActiveSnapshot(), scope, key);
+    const FoundRow settled = find_by_scan(table, GetActiveSnapshot(), scope, key);
     PopActiveSnapshot();
     return settled.presence == Presence::absent;
 }

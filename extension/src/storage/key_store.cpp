@@ -24,7 +24,7 @@ Write replace_key(const KeyTable &table, KeyVersion *version, const Datum *value
     const HeapTable &heap = writable_heap_of(table, *version);
     // heap_update waits for a transaction that holds the row. A caller that may not wait first tries to acquire the row lock
     // that the update needs; the update then has nothing to wait for.
-    if (!wait || is_looking(table)) {
+    if (!wait || holds_placement(table)) {
         const Write locked = lock_row(heap, &version->tid, LockTupleNoKeyExclusive, LockWaitSkip);
         if (locked != Write::done)
             return locked;

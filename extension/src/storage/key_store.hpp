@@ -13,7 +13,7 @@
 namespace idem {
 
 // Inserts a new key; `version` receives its position. False: another row has the key or is being inserted with it; the caller
-// probes again. REQUIRES: a look, if the scope may have a ring.
+// searches again. REQUIRES: the placement is held, if the scope may have a ring.
 bool insert_key(const KeyTable &table, const Datum *values, const bool *nulls, KeyVersion *version);
 inline bool insert_key(const KeyTable &table, const KeyRow &row, KeyVersion *version) {
     return insert_key(table, row.values, row.nulls, version);
@@ -23,7 +23,8 @@ inline bool insert_key(const KeyTable &table, const KeyRow &row, KeyVersion *ver
 Write lock_key(const KeyTable &table, KeyVersion *version, LockTupleMode mode, LockWaitPolicy wait);
 
 // Replaces a version. When done, `version` is the new version's position. `wait`: whether to wait for a transaction that holds
-// the row, or else to return busy; during a look, never. REQUIRES: a look, if the row is in a ring and its retention changes.
+// the row, or else to return busy; while the placement is held, never. REQUIRES: the placement is held, if the row is in a ring
+// and its retention changes.
 Write replace_key(const KeyTable &table, KeyVersion *version, const Datum *values, const bool *nulls, bool wait);
 inline Write replace_key(const KeyTable &table, KeyVersion *version, const KeyRow &row, bool wait) {
     return replace_key(table, version, row.values, row.nulls, wait);
@@ -49,9 +50,10 @@ struct KeyTarget {
 };
 bool open_key_target(const KeyInserter &inserter, KeyTarget *target);
 
-// Inserts keys that a probe just found absent: rows like `pattern`, each with its own key. Closes the target. False: one of
-// them is not new; the caller rolls back the subtransaction. REQUIRES: a subtransaction; a look, as insert_key; keys distinct
-// and sorted bytewise. Two such callers then reach their common keys in the same order and cannot deadlock.
+// Inserts keys that were just found absent: rows like `pattern`, each with its own key. Closes the target. False: one of
+// them is not new; the caller rolls back the subtransaction. REQUIRES: a subtransaction; the placement is held, as for
+// insert_key; keys distinct and sorted bytewise. Two such callers then reach their common keys in the same order and cannot
+// deadlock.
 bool insert_keys(const KeyInserter &inserter, const KeyTarget &target, const KeyRow &pattern, const text *const *keys,
                  int count);
 

@@ -30,26 +30,26 @@ void close_keys(const KeyTable &table) {
 
 core::Micros fixed_retention(const KeyTable &table) { return table.places == nullptr ? 0 : ring_retention(table.places); }
 
-void begin_look(const KeyTable &table) {
+void hold_placement(const KeyTable &table) {
     if (table.places != nullptr)
-        begin_look(table.places);
+        hold_placement(table.places);
 }
 
-void end_look(const KeyTable &table) {
+void release_placement(const KeyTable &table) {
     if (table.places != nullptr)
-        end_look(table.places);
+        release_placement(table.places);
 }
 
-uint64 look_number(const KeyTable &table) { return table.places == nullptr ? 0 : table.places->times_locked; }
+uint64 placement_number(const KeyTable &table) { return table.places == nullptr ? 0 : table.places->times_locked; }
 
-bool is_looking(const KeyTable &table) { return table.places != nullptr && table.places->looks > 0; }
+bool holds_placement(const KeyTable &table) { return table.places != nullptr && table.places->holds > 0; }
 
 const HeapTable &window_of(const KeyTable &table, const KeyVersion &version) {
     return table.places->opened[version.table - 1].heap;
 }
 
 const HeapTable &writable_window_of(const KeyTable &table, const KeyVersion &version) {
-    if (!is_looking(table))
+    if (!holds_placement(table))
         lock_window_for_writing(table.places, version.table);
     return window_of(table, version);
 }

@@ -5,8 +5,8 @@
 // tables have no effect.
 //
 // Keys of a scope that has a ring are in the ring's windows (key_places.hpp), and in two places while the scope moves. Callers
-// do not know the layout: a row's version says itself in which table it is. Where the keys are is fixed during a look
-// (begin_look). The keys of any other scope are in one table, `places` is nullptr, and a look does nothing.
+// do not know the layout: a row's version says itself in which table it is. Where the keys are is fixed while the placement is
+// held (hold_placement). The keys of any other scope are in one table, `places` is nullptr, and hold_placement does nothing.
 #pragma once
 
 #include "core/key_state.hpp"
@@ -33,14 +33,14 @@ KeyTable keys_in(Relation table);
 // How long the keys of a scope in a ring are retained, from the claim on; 0: as long as the claim says.
 core::Micros fixed_retention(const KeyTable &table);
 
-// The scope's keys stay in their places from begin_look to end_look. The insertion of a key belongs to the look that found it
-// absent during the same look, and waits for nobody meanwhile. Looks may be nested. An error ends them.
-void begin_look(const KeyTable &table);
-void end_look(const KeyTable &table);
+// The scope's keys stay in their places from hold_placement to release_placement. A key is inserted while the placement is held
+// under which it was found absent; nothing waits meanwhile. Holds may be nested. An error releases them.
+void hold_placement(const KeyTable &table);
+void release_placement(const KeyTable &table);
 
-// Another number than before: the look has ended since, and another one begun, to wait for a window. What was found absent
+// Another number than before: the placement was released since, and held again, to wait for a window. What was found absent
 // before is a hint only.
-uint64 look_number(const KeyTable &table);
+uint64 placement_number(const KeyTable &table);
 
 // A version of a row: in which table (0: idem_keys, or the window's number in `places`), and where.
 struct KeyVersion {
@@ -63,10 +63,10 @@ inline const HeapTable &writable_heap_of(const KeyTable &table, const KeyVersion
 }
 
 // The number of the table that takes new keys, as in KeyVersion. -1: its window was waited for, and the caller begins again.
-// REQUIRES: a look, and no pinned page.
+// REQUIRES: the placement is held, and no page pinned.
 int table_for_new_keys(const KeyTable &table);
 
-// Whether a change has to come without any wait.
-bool is_looking(const KeyTable &table);
+// Whether the placement is held, so that a change must not wait.
+bool holds_placement(const KeyTable &table);
 
 } // namespace idem

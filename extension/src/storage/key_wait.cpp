@@ -1,11 +1,11 @@
 #include "storage/key_wait.hpp"
 
-#include "server/lock_patience.hpp"
+#include "server/lock_wait_limit.hpp"
 #include "server/writable.hpp"
 
 namespace idem {
 
-void wait_for_holder(const KeyTable &table, const Probe &busy) {
+void wait_for_holder(const KeyTable &table, const FoundRow &busy) {
     if (busy.speculative_token != 0)
         SpeculativeInsertionWait(busy.holder, busy.speculative_token);
     else
@@ -14,17 +14,17 @@ void wait_for_holder(const KeyTable &table, const Probe &busy) {
     CHECK_FOR_INTERRUPTS();
 }
 
-bool wait_for_holder_within(const KeyTable &table, const Probe &busy, core::Micros patience) {
+bool wait_for_holder_within(const KeyTable &table, const FoundRow &busy, core::Micros limit) {
     if (busy.speculative_token == 0)
-        return within_patience(patience, [&] { wait_for_holder(table, busy); });
+        return within_wait_limit(limit, [&] { wait_for_holder(table, busy); });
     wait_for_holder(table, busy); // a short wait, until the holder's insertion is finished
     return true;
 }
 
 namespace {
 
-Probe locked_by(TransactionId holder, const KeyVersion &version) {
-    Probe busy{};
+FoundRow locked_by(TransactionId holder, const KeyVersion &version) {
+    FoundRow busy{};
     busy.presence = Presence::busy;
     busy.holder = holder;
     busy.version = version;
@@ -37,15 +37,14 @@ void wait_for_transaction(const KeyTable &table, TransactionId holder, const Key
     wait_for_holder(table, locked_by(holder, version));
 }
 
-bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version,
-                                 core::Micros patience) {
-    return wait_for_holder_within(table, locked_by(holder, version), patience);
+bool wait_for_transaction_within(const KeyTable &table, TransactionId holder, const KeyVersion &version, core::Micros limit) {
+    return wait_for_holder_within(table, locked_by(holder, version), limit);
 }
 
-Probe probe_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {
+FoundRow find_row_waiting(const KeyTable &table, const text *scope, const text *key, const char *function) {
     PreventCommandIfParallelMode(function);
     for (;;) {
-        const Probe found = probe_settled(table, scope, key);
+        const FoundRow found = find_row_settled(table, scope, key);
         if (found.presence != Presence::busy)
             return found;
         prevent_unless_writable(function);

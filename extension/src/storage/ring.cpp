@@ -171,19 +171,19 @@ void read_map(Ring *ring, Relation map) {
 // Sets what follows from the windows' states.
 void order_windows(Ring *ring) {
     ring->open = -1;
-    ring->looked_in_count = 0;
+    ring->searched_count = 0;
     for (int i = 0; i < ring->windows; i++) {
         if (ring->window[i].state.state == WindowState::open) {
             if (ring->open >= 0)
                 raise_not_as_created(ring->id, "It has more than one open window.");
             ring->open = i;
         } else if (ring->window[i].state.state == WindowState::sealed) {
-            ring->looked_in[ring->looked_in_count++] = i;
+            ring->searched[ring->searched_count++] = i;
         }
     }
     if (ring->open < 0)
         raise_not_as_created(ring->id, "It has no open window.");
-    std::sort(ring->looked_in, ring->looked_in + ring->looked_in_count,
+    std::sort(ring->searched, ring->searched + ring->searched_count,
               [&](int left, int right) { return ring->window[left].state.generation > ring->window[right].state.generation; });
 }
 
@@ -193,26 +193,27 @@ bool is_filter(Relation index) {
            index->rd_index->indisvalid;
 }
 
-// A window that somebody has locked may be changing.
-bool tells_of_arrivals(Oid table) {
+// A window that another session has locked may be changing.
+bool reports_arrivals(Oid table) {
     if (!ConditionalLockRelationOid(table, AccessShareLock))
         return false;
     Relation relation = try_relation_open(table, NoLock);
     const TriggerDesc *triggers = relation == nullptr ? nullptr : relation->trigdesc;
     const Oid function = member_trigger_function("idem_ring_row_arrived");
-    bool tells = false;
+    bool reports = false;
     for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-        tells = tells || (triggers->triggers[i].tgfoid == function && triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS);
+        reports =
+            reports || (triggers->triggers[i].tgfoid == function && triggers->triggers[i].tgenabled == TRIGGER_FIRES_ALWAYS);
     if (relation != nullptr)
         relation_close(relation, NoLock);
     UnlockRelationOid(table, AccessShareLock);
-    return tells;
+    return reports;
 }
 
 void read_coverage(Ring *ring) {
     ring->filter_is_intact = false;
     for (int i = 0; i < ring->windows; i++)
-        ring->window[i].is_filled = ring->window[i].tells_of_arrivals = ring->window[i].is_covered = false;
+        ring->window[i].is_filled = ring->window[i].reports_arrivals = ring->window[i].is_covered = false;
     ring->filter = get_relname_relid(filter_name(ring->id), extension().schema);
     if (!OidIsValid(ring->filter))
         return;
@@ -228,8 +229,8 @@ void read_coverage(Ring *ring) {
         for (int i = 0; state.is_intact && i < Min(ring->windows, 8 * state.shape.position_bytes); i++) {
             RingWindow &window = ring->window[i];
             window.is_filled = OidIsValid(state.slices[i].file) && state.slices[i].file == window.file;
-            window.tells_of_arrivals = tells_of_arrivals(window.table.relation);
-            window.is_covered = window.is_filled && window.tells_of_arrivals;
+            window.reports_arrivals = reports_arrivals(window.table.relation);
+            window.is_covered = window.is_filled && window.reports_arrivals;
         }
     }
     relation_close(filter, NoLock);
@@ -237,8 +238,8 @@ void read_coverage(Ring *ring) {
 
 void sum_up_coverage(Ring *ring) {
     ring->covered = ring->uncovered = 0;
-    for (int i = 0; i < ring->looked_in_count; i++) {
-        const int window = ring->looked_in[i];
+    for (int i = 0; i < ring->searched_count; i++) {
+        const int window = ring->searched[i];
         (ring->window[window].is_covered ? ring->covered : ring->uncovered) |= uint32{1} << window;
     }
 }
@@ -323,14 +324,14 @@ core::Micros retention_of(int id) {
 
 bool may_have_keys_through(const Ring &ring, int64 generation) {
     for (int i = 0; i < ring.windows; i++)
-        if (core::is_looked_in(ring.window[i].state.state) && ring.window[i].state.generation <= generation)
+        if (core::is_searched(ring.window[i].state.state) && ring.window[i].state.generation <= generation)
             return true;
     return false;
 }
 
 const char *state_name(WindowState state) { return kStateNames[static_cast<int>(state)]; }
 
-uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key) {
+uint32 windows_to_search(const Ring &ring, const text *scope, const text *key) {
     if (ring.covered == 0)
         return ring.uncovered;
     Relation filter = open_locked_relation(ring.filter);

@@ -25,10 +25,10 @@ struct RingWindow {
     core::Window state; // what the map says
     Member table;
     char name[NAMEDATALEN];
-    Oid file;               // its relfilenode
-    bool is_filled;         // the filter has the keys that were in it
-    bool tells_of_arrivals; // its trigger takes it out of the filter for each row that comes other than by a claim
-    bool is_covered;        // by the filter, which claims may then believe: both of these
+    Oid file;              // its relfilenode
+    bool is_filled;        // the filter has the keys that were in it
+    bool reports_arrivals; // its trigger takes it out of the filter for each row that comes other than by a claim
+    bool is_covered;       // by the filter, which claims may then believe: both of these
 };
 
 struct Ring {
@@ -41,8 +41,8 @@ struct Ring {
     int windows;
     int open; // the number of the window that takes new keys
     RingWindow window[kMaxWindows];
-    int looked_in[kMaxWindows]; // the sealed windows, the newest first; a claim looks in them besides the open one
-    int looked_in_count;
+    int searched[kMaxWindows]; // the sealed windows, the newest first; a claim searches these and the open one
+    int searched_count;
     uint32 covered;   // of these, as bits, those that the filter covers
     uint32 uncovered; // and the others
     core::FilterShape shape;
@@ -64,7 +64,7 @@ void unlock_ring(const Ring &ring, LOCKMODE lock = RowExclusiveLock);
 Ring &ring_now(int id);
 Ring *ring_if_there(int id);
 
-// Whether a window that claims look in, and that was opened in this generation or an earlier one, may have keys.
+// Whether a window that claims search, and that was opened in this generation or an earlier one, may have keys.
 bool may_have_keys_through(const Ring &ring, int64 generation);
 
 // "empty", "open", "sealed" or "expired", as in the map.
@@ -75,7 +75,7 @@ core::Micros retention_of(int id);
 
 // The windows that may have the key, as bits: those that the filter says "maybe" of, and those that it does not cover. The open
 // window is not among them. REQUIRES: the map is locked.
-uint32 windows_to_look_in(const Ring &ring, const text *scope, const text *key);
+uint32 windows_to_search(const Ring &ring, const text *scope, const text *key);
 
 // The id of the ring of that name; 42704: there is none.
 int ring_named(const text *name);
@@ -88,13 +88,13 @@ struct RingEntry {
 };
 List *ring_entries();
 
-// Calls `visit(RingWindow &)` for each window of each ring that claims look in.
-template <typename Visit> void for_each_window_looked_in(Visit visit) {
+// Calls `visit(RingWindow &)` for each window of each ring that claims search.
+template <typename Visit> void for_each_searched_window(Visit visit) {
     ListCell *cell;
     foreach (cell, ring_entries()) {
         Ring *ring = ring_if_there(static_cast<RingEntry *>(lfirst(cell))->id);
         for (int i = 0; ring != nullptr && i < ring->windows; i++)
-            if (core::is_looked_in(ring->window[i].state.state))
+            if (core::is_searched(ring->window[i].state.state))
                 visit(ring->window[i]);
     }
 }

@@ -8,8 +8,8 @@ namespace idem {
 
 namespace {
 
-// At the start of each page, so that one look at the processor's memory has it all. `pages` and `seed`: the filter's, when the
-// page was last written. Who remembers fewer pages, or another seed, would look for a key in the wrong place. `checksums`: of
+// At the start of each page, so that one read of memory has it all. `pages` and `seed`: the filter's, when the page was last
+// written. A reader that remembers fewer pages, or another seed, would search for a key in the wrong place. `checksums`: of
 // each block of positions, CRC-32C; on page 0, of the head.
 struct PageTag {
     static constexpr int kMostBlocks = 15;
@@ -111,7 +111,7 @@ Buffer lock_page(Relation filter, BlockNumber block, BufferLockMode mode) {
     return buffer;
 }
 
-// Fetches from memory what a look at one block of positions reads.
+// Fetches from memory what a search reads of one block of positions.
 void prefetch_block(Page page, const core::FilterShape &shape, int block) {
     const int bytes = core::kPositionsPerBlock * shape.position_bytes;
     __builtin_prefetch(tag_of(page));

@@ -1,7 +1,7 @@
 // The pages of a ring's filter (core/ring_filter.hpp): those of an index of the access method idem_filter, on the ring's map.
 //
 // It is an index because everything else then treats it as it should. pg_dump writes its definition and no contents, pg_upgrade
-// and physical replication copy its pages, VACUUM and pg_amcheck pass it by, and REINDEX makes it anew, empty. An empty filter
+// and physical replication copy its pages, VACUUM and pg_amcheck pass it by, and REINDEX makes an empty one. An empty filter
 // names no window, and a window that the filter does not name is searched by its index.
 //
 // Page 0 says which windows the filter covers, each by its table's relfilenode: a table that was emptied, restored or rewritten

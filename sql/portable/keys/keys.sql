@@ -133,7 +133,7 @@ EXCEPTION -- which undoes the setting, too
 END
 $$;
 
--- Whether the hint, which the caller tried for in vain, is that of a session that claims the key. False: sessions that only wait for such a one had it.
+-- Whether the hint, which the caller could not acquire, is that of a session that claims the key. False: sessions that only wait for such a one held it.
 CREATE FUNCTION _idem_is_claimed(hash bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     is_shared boolean;
@@ -312,7 +312,7 @@ DECLARE
     is_locked boolean := false; -- the row, so that it stays as it was read
     is_own    boolean;
     pause     float8 := 0.005;
-    looks     integer := 0;
+    reads     integer := 0;
 BEGIN
     LOOP
         IF NOT is_locked THEN
@@ -325,9 +325,9 @@ BEGIN
             -- The holder of the hint may not have inserted its row yet. No call overtakes it: another one may have answered that the key is in flight.
             IF NOT pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key)) THEN
                 IF NOT waits AND (wait_until IS NULL OR now >= wait_until) THEN
-                    IF looks < 4 AND NOT _idem_is_claimed(_idem_hash(wanted_scope, wanted_key)) THEN
-                        looks := looks + 1;
-                        PERFORM pg_sleep(0.001 * looks);
+                    IF reads < 4 AND NOT _idem_is_claimed(_idem_hash(wanted_scope, wanted_key)) THEN
+                        reads := reads + 1;
+                        PERFORM pg_sleep(0.001 * reads);
                         CONTINUE;
                     END IF;
                     -- Or it has found a row that neither this snapshot nor its own shows.
@@ -428,14 +428,14 @@ END
 $$;
 
 -- What the first statement of a call asks: what holds in the scope, and the key's row, if there is one. The planner puts it into the statement: PL/pgSQL prepares
--- every expression again in each transaction, so that one long statement is cheaper than several short ones. No row: it takes a longer look.
-CREATE FUNCTION _idem_look(given_scope text, wanted_key text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, stored idem_keys)
+-- every expression again in each transaction, so that one long statement is cheaper than several short ones. No row: one statement is not enough.
+CREATE FUNCTION _idem_read_key(given_scope text, wanted_key text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, stored idem_keys)
 LANGUAGE sql STABLE AS $$
     SELECT p.scope, p.ttl, p.keep_forever, k
       FROM _idem_scope_of(given_scope) p LEFT JOIN ONLY idem_keys k ON k.scope = p.scope COLLATE "C" AND k.key = wanted_key COLLATE "C"
 $$;
 
--- Whether this call may insert the key that a look did not find: its hint is free, it is as long as it may be, and the transaction may write.
+-- Whether this call may insert the key that was not found: its hint is free, it is as long as it may be, and the transaction may write.
 CREATE FUNCTION _idem_may_insert(wanted_scope text, wanted_key text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
     SELECT octet_length(wanted_key) BETWEEN 1 AND 1024 AND NOT current_setting('transaction_read_only')::boolean
        AND pg_try_advisory_xact_lock(_idem_hash(wanted_scope, wanted_key))
@@ -456,7 +456,7 @@ DECLARE
 BEGIN
     IF NOT _idem_is_distributed() THEN -- Citus plans no such function with a parameter
         SELECT l.scope, l.ttl, l.keep_forever, clock_timestamp(), (l.stored).key IS NULL, (l.stored).state = 'c' AND (l.stored).expires_at > clock_timestamp()
-          INTO space, retention, is_kept, now, is_absent, is_done FROM _idem_look($4, $2) l;
+          INTO space, retention, is_kept, now, is_absent, is_done FROM _idem_read_key($4, $2) l;
         IF ttl IS NOT NULL THEN
             retention := _idem_retention(retention, is_kept, ttl);
         END IF;
@@ -623,7 +623,7 @@ BEGIN
                (l.stored).state = 'c' AND (l.stored).expires_at > clock_timestamp() AND ($2 IS NULL OR (l.stored).fingerprint = $2),
                (l.stored).attempt, (l.stored).status_code, (l.stored).response, (l.stored).response_omitted
           INTO space, retention, is_kept, now, is_absent, is_done, stored.attempt, stored.status_code, stored.response, stored.response_omitted
-          FROM _idem_look($7, $1) l WHERE $2 IS NULL OR octet_length($2) BETWEEN 1 AND 255;
+          FROM _idem_read_key($7, $1) l WHERE $2 IS NULL OR octet_length($2) BETWEEN 1 AND 255;
         IF ttl IS NOT NULL THEN
             retention := _idem_retention(retention, is_kept, ttl);
         END IF;

@@ -193,7 +193,7 @@ BEGIN
                              WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.owner = $3 COLLATE "C");
     END IF;
     IF is_first THEN
-        -- A row that was locked in vain is given back: its holder must be able to renew.
+        -- The lock on a row that is not acquired is released: its holder must be able to renew.
         BEGIN
             taken := _idem_try_lock(policy.scope, name, $3, length, false);
             IF taken IS NOT NULL THEN

@@ -263,7 +263,7 @@ BEGIN
 END
 $$;
 
--- Looks at the rows while writers go on: the guard watches them. Returns the statements that record that the guard is valid; they wait for the writers,
+-- Reads the rows while writers go on: the guard watches them. Returns the statements that record that the guard is valid; they wait for the writers,
 -- as a trigger cannot be changed otherwise.
 CREATE FUNCTION _idem_machine_validate_statements(target regclass, state_column name)
 RETURNS text[] LANGUAGE plpgsql VOLATILE SET row_security = off AS $$

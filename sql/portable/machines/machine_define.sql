@@ -1,4 +1,4 @@
--- Changes of machines. They look at the rows of the attached tables.
+-- Changes of machines. They read the rows of the attached tables.
 
 -- A function of another role that the server would call to plan a query on the table: an index, a constraint or statistics can make it do so. NULL: none.
 CREATE FUNCTION _idem_code_of_others(target oid) RETURNS regprocedure LANGUAGE sql STABLE AS $$
@@ -32,7 +32,7 @@ $$;
 CREATE FUNCTION _idem_check_attached(target regclass, of_column name, is_valid boolean, machine text, states text[], loses_states boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    looks CONSTANT boolean := is_valid AND loses_states;
+    reads_rows CONSTANT boolean := is_valid AND loses_states;
     entry pg_class;
     owner text;
     code  regprocedure;
@@ -45,7 +45,7 @@ BEGIN
         IF NOT _idem_lock_table(target, 'SHARE ROW EXCLUSIVE') THEN
             RETURN;
         END IF;
-    ELSIF looks THEN
+    ELSIF reads_rows THEN
         RAISE insufficient_privilege USING MESSAGE = format('permission denied for table %s', entry.relname),
             DETAIL = format('State machine "%s" is attached to column "%s" and loses states; writers of the table have to wait meanwhile.', machine, of_column),
             HINT = 'Call the function as the owner of the table, or as a role with the privileges SELECT and UPDATE on it.';
@@ -59,7 +59,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM _idem_check_labels(target, of_column, machine, states);
-    IF looks THEN
+    IF reads_rows THEN
         PERFORM _idem_require_fresh_snapshots('idem_machine_define()');
         IF NOT has_column_privilege(target, of_column::text, 'SELECT') THEN
             RAISE insufficient_privilege USING MESSAGE = format('permission denied for table %s', entry.relname),
@@ -83,7 +83,7 @@ BEGIN
 END
 $$;
 
--- For idem_machine_define, which has looked at the rows as its caller.
+-- For idem_machine_define, which has read the rows as its caller.
 CREATE FUNCTION _idem_machine_store(name text, definition jsonb) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN

@@ -68,17 +68,17 @@ $$;
 CREATE FUNCTION _idem_check_rows(target oid, state_column name, machine text, states text[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     has_foreign CONSTANT boolean := EXISTS (SELECT FROM _idem_parts(target) AS p WHERE p.kind = 'f');
-    part    record;
-    odd     record;
-    unknown text[] := '{}';
+    part     record;
+    unlisted record;
+    unknown  text[] := '{}';
 BEGIN
     FOR part IN SELECT p.part, p.kind FROM _idem_parts(target) AS p
                  WHERE CASE WHEN has_foreign THEN p.kind = 'r' ELSE p.part = target AND p.kind IN ('r', 'p') END LOOP
-        FOR odd IN EXECUTE format('SELECT CASE WHEN t.%1$I IS NOT NULL THEN concat(t.%1$I) END AS state FROM %2$s%3$s AS t'
-                                  ' WHERE t.%1$I IS NULL OR concat(t.%1$I) <> ALL ($1)',
-                                  state_column, CASE part.kind WHEN 'r' THEN 'ONLY ' END, part.part::regclass) USING states LOOP
-            IF array_position(unknown, odd.state) IS NULL THEN
-                unknown := unknown || odd.state;
+        FOR unlisted IN EXECUTE format('SELECT CASE WHEN t.%1$I IS NOT NULL THEN concat(t.%1$I) END AS state FROM %2$s%3$s AS t'
+                                       ' WHERE t.%1$I IS NULL OR concat(t.%1$I) <> ALL ($1)',
+                                       state_column, CASE part.kind WHEN 'r' THEN 'ONLY ' END, part.part::regclass) USING states LOOP
+            IF array_position(unknown, unlisted.state) IS NULL THEN
+                unknown := unknown || unlisted.state;
             END IF;
             EXIT WHEN cardinality(unknown) > 10;
         END LOOP;

@@ -1,4 +1,4 @@
--- There is no library. What claims rest on are tables that are logged and their unique indexes; the others of idem's objects are not looked at.
+-- There is no library. What claims rest on are tables that are logged and their unique indexes; the others of idem's objects are not checked.
 CREATE FUNCTION idem_health_library LANGUAGE sql AS $$
     SELECT NULL::text, NULL::text, NULL::boolean, string_agg(format('%s %s', name, trouble), '; ' ORDER BY name)
       FROM (SELECT name, CASE WHEN c.oid IS NULL THEN 'is missing'

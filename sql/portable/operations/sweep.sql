@@ -140,7 +140,7 @@ DECLARE
     deleted  bigint := 0;
     redacted bigint := 0;
     held     bigint := 0;
-    looked   bigint := 0;
+    visited  bigint := 0;
     is_full  boolean := false;
     is_complete boolean := false;
 BEGIN
@@ -203,14 +203,14 @@ BEGIN
             is_full := deleted + redacted >= rows OR clock_timestamp() >= until;
         END LOOP;
         next := CASE WHEN first <= coalesce(cardinality(due), 0) THEN (due[first]::text::point)[0]::bigint ELSE least(at + chunk, stop) END;
-        looked := looked + next - at;
+        visited := visited + next - at;
         at := next;
         is_full := is_full OR clock_timestamp() >= until;
     END LOOP;
     is_complete := at >= stop AND ((done ->> 'has_wrapped')::boolean OR (done ->> 'start')::bigint = 0);
     done := done || jsonb_build_object(
         'at', CASE WHEN at < stop THEN at ELSE 0 END, 'has_wrapped', at >= stop OR (done ->> 'has_wrapped')::boolean, 'is_complete', is_complete,
-        'blocks_done', (done ->> 'blocks_done')::bigint + looked, 'deleted', (done ->> 'deleted')::bigint + deleted,
+        'blocks_done', (done ->> 'blocks_done')::bigint + visited, 'deleted', (done ->> 'deleted')::bigint + deleted,
         'redacted', (done ->> 'redacted')::bigint + redacted, 'held', (done ->> 'held')::bigint + held,
         'batches', (done ->> 'batches')::bigint + (deleted + redacted > 0)::integer);
     -- While batches change nothing, the progress is written no more often than once a second.

@@ -3,16 +3,16 @@
 CREATE FUNCTION pessimistic_lock LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     own      CONSTANT pg_catalog.text := pg_catalog.current_setting('lock_timeout');
-    patience pg_catalog.record;
+    wait_limit pg_catalog.record;
     done     pg_catalog.record;
 BEGIN
-    patience := @extschema@._idem_row_patience(wait IS NOT NULL, @extschema@._idem_row_wait_until(ARRAY[key], wait, 'key'));
-    IF patience.lock_timeout IS NULL THEN
-        done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), patience.clause, key);
+    wait_limit := @extschema@._idem_row_wait_limit(wait IS NOT NULL, @extschema@._idem_row_wait_until(ARRAY[key], wait, 'key'));
+    IF wait_limit.lock_timeout IS NULL THEN
+        done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), wait_limit.clause, key);
     ELSE
         BEGIN
-            PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
-            done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), patience.clause, key);
+            PERFORM pg_catalog.set_config('lock_timeout', wait_limit.lock_timeout, true);
+            done := @extschema@._idem_row_lock(target, @extschema@._idem_row_lock_plan(target, key), wait_limit.clause, key);
             PERFORM pg_catalog.set_config('lock_timeout', own, true);
         EXCEPTION WHEN lock_not_available THEN -- which also undoes the setting
             outcome := 'busy';
@@ -26,7 +26,7 @@ $$;
 
 -- For each key: the statement that reads its row, with the main key in `detail`; and which key is the first one equal to it. Rows are locked in the
 -- order of the table's main key, its primary key or else its first unique one: "sorting" returns the keys' numbers in that order.
-CREATE FUNCTION _idem_row_locks_plan(target regclass, keys jsonb[], OUT looks text[], OUT firsts integer[], OUT sorting text)
+CREATE FUNCTION _idem_row_locks_plan(target regclass, keys jsonb[], OUT reads text[], OUT firsts integer[], OUT sorting text)
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t        record := _idem_row_table(target);
@@ -40,7 +40,7 @@ BEGIN
     FOR i IN 1..cardinality(firsts) LOOP
         IF firsts[i] = i THEN
             PERFORM _idem_row_members(target, t.relation, keys[i]);
-            looks[i] := _idem_row_select(t.item, row_data, _idem_row_by_key(target, t.relation, keys[i]), part);
+            reads[i] := _idem_row_select(t.item, row_data, _idem_row_by_key(target, t.relation, keys[i]), part);
         END IF;
     END LOOP;
     SELECT format('SELECT pg_catalog.array_agg(m.n ORDER BY %s) FROM pg_catalog.unnest($1) WITH ORDINALITY AS m (main, n) '
@@ -68,7 +68,7 @@ CREATE FUNCTION pessimistic_lock_many LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     own        CONSTANT pg_catalog.text := pg_catalog.current_setting('lock_timeout');
     wait_until pg_catalog.timestamptz;
-    patience   pg_catalog.record;
+    wait_limit pg_catalog.record;
     plan       pg_catalog.record;
     done       pg_catalog.record;
     wanted     pg_catalog.jsonb[] := ARRAY(SELECT pg_catalog.unnest(keys)); -- numbered from 1
@@ -79,12 +79,12 @@ DECLARE
     i          bigint;
 BEGIN
     wait_until := @extschema@._idem_row_wait_until(CASE WHEN keys IS NOT NULL THEN wanted END, wait, 'an element of keys');
-    patience := @extschema@._idem_row_patience(wait IS NOT NULL, wait_until);
-    IF patience.lock_timeout IS NULL THEN
+    wait_limit := @extschema@._idem_row_wait_limit(wait IS NOT NULL, wait_until);
+    IF wait_limit.lock_timeout IS NULL THEN
         plan := @extschema@._idem_row_locks_plan(target, wanted);
     ELSE
         BEGIN
-            PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
+            PERFORM pg_catalog.set_config('lock_timeout', wait_limit.lock_timeout, true);
             plan := @extschema@._idem_row_locks_plan(target, wanted);
             PERFORM pg_catalog.set_config('lock_timeout', own, true);
         EXCEPTION WHEN lock_not_available THEN
@@ -93,8 +93,8 @@ BEGIN
         END;
     END IF;
     FOR i IN 1..pg_catalog.cardinality(wanted) LOOP
-        IF plan.looks[i] IS NOT NULL THEN
-            done := @extschema@._idem_row_run(plan.looks[i], wanted[i], NULL, NULL);
+        IF plan.reads[i] IS NOT NULL THEN
+            done := @extschema@._idem_row_run(plan.reads[i], wanted[i], NULL, NULL);
             mains[i] := done.detail;
             outcomes[i] := 'not_found';
         END IF;
@@ -103,13 +103,13 @@ BEGIN
         EXECUTE plan.sorting INTO sorted USING mains;
     END IF;
     FOREACH i IN ARRAY coalesce(sorted, '{}') LOOP
-        patience := @extschema@._idem_row_patience(wait IS NOT NULL, wait_until);
-        IF patience.lock_timeout IS NULL THEN
-            done := @extschema@._idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
+        wait_limit := @extschema@._idem_row_wait_limit(wait IS NOT NULL, wait_until);
+        IF wait_limit.lock_timeout IS NULL THEN
+            done := @extschema@._idem_row_lock(target, plan.reads[i], wait_limit.clause, wanted[i]);
         ELSE
             BEGIN
-                PERFORM pg_catalog.set_config('lock_timeout', patience.lock_timeout, true);
-                done := @extschema@._idem_row_lock(target, plan.looks[i], patience.clause, wanted[i]);
+                PERFORM pg_catalog.set_config('lock_timeout', wait_limit.lock_timeout, true);
+                done := @extschema@._idem_row_lock(target, plan.reads[i], wait_limit.clause, wanted[i]);
                 PERFORM pg_catalog.set_config('lock_timeout', own, true);
             EXCEPTION WHEN lock_not_available THEN
                 outcomes[i] := 'busy';

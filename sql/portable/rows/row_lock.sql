@@ -19,7 +19,7 @@ END
 $$;
 
 -- The lock_timeout for the rest of a wait, and the clause that locks. NULL: the caller's own lock_timeout ends the wait first, or nothing does.
-CREATE FUNCTION _idem_row_patience(is_bounded boolean, wait_until timestamptz, OUT lock_timeout text, OUT clause text) LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION _idem_row_wait_limit(is_bounded boolean, wait_until timestamptz, OUT lock_timeout text, OUT clause text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     ms  numeric := CASE WHEN wait_until IS NOT NULL
                         THEN least(ceil((extract(epoch FROM wait_until - clock_timestamp()) * 1000)::numeric), 2147483647) ELSE 0 END;
@@ -47,7 +47,7 @@ $$;
 
 -- Locks the row that the statement reads. A row that is seen and not locked is no longer the one with the key, or row-level security does not let the
 -- caller update it.
-CREATE FUNCTION _idem_row_lock(target regclass, look text, clause text, key jsonb, OUT is_found boolean, OUT row_data jsonb, OUT detail jsonb)
+CREATE FUNCTION _idem_row_lock(target regclass, selection text, clause text, key jsonb, OUT is_found boolean, OUT row_data jsonb, OUT detail jsonb)
 LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
     done    pg_catalog.record;
@@ -55,12 +55,12 @@ DECLARE
 BEGIN
     LOOP
         attempt := attempt OPERATOR(pg_catalog.+) 1;
-        done := @extschema@._idem_row_run(pg_catalog.concat(look, clause), key, NULL, NULL);
+        done := @extschema@._idem_row_run(pg_catalog.concat(selection, clause), key, NULL, NULL);
         is_found := done.is_found;
         row_data := done.row_data;
         detail := done.detail;
         EXIT WHEN is_found;
-        done := @extschema@._idem_row_run(look, key, NULL, NULL);
+        done := @extschema@._idem_row_run(selection, key, NULL, NULL);
         EXIT WHEN NOT done.is_found OR attempt OPERATOR(pg_catalog.>=) 3 AND pg_catalog.row_security_active(target);
     END LOOP;
 END

@@ -268,7 +268,7 @@ BEGIN
 END
 $$;
 
--- The same and whether the caller may use the scope, for the planner to put into a statement. No row: the caller may not, or it takes a longer look. `given`:
+-- The same and whether the caller may use the scope, for the planner to put into a statement. No row: the caller may not, or one statement is not enough. `given`:
 -- NULL is ''. What a statement might call costs it more than what it does call, so that the common case comes with few functions.
 CREATE FUNCTION _idem_scope_of(given text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, max_response_size integer) LANGUAGE sql STABLE AS $$
     SELECT w.scope,

@@ -29,7 +29,7 @@ def run():
     same("rows: insert_once, again", insert_once(Item, {"pk": 1, "name": "other"})[1], False)
     with transaction.atomic():
         same("rows: select_for_update", select_for_update(Item, pk=1).cost, decimal.Decimal("9.90"))
-        same("rows: another connection waits in vain", _busy(RowBusy, Item), "RowBusy")
+        same("rows: another connection waits and fails", _busy(RowBusy, Item), "RowBusy")
         same("rows: select_many_for_update", [row.pk for row in select_many_for_update(Item, [{"id": 1}])], [1])
         try:
             select_for_update(Item, pk=2)

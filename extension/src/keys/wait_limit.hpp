@@ -6,15 +6,15 @@
 
 namespace idem {
 
-class Patience {
+class WaitLimit {
   public:
-    explicit Patience(const ClaimRequest &request) : request_(request) {}
+    explicit WaitLimit(const ClaimRequest &request) : request_(request) {}
 
     // Waits for an uncommitted holder. Returns false when the caller may not wait, or its time limit has passed.
-    bool wait_for_commit(const KeyTable &table, const Probe &busy);
+    bool wait_for_commit(const KeyTable &table, const FoundRow &busy);
 
-    // Sleeps until the row changes, the lease ends or a short time passes. The caller then probes again. Returns false as
-    // wait_for_commit does.
+    // Sleeps until the row changes, the lease ends or a short time passes. The caller then reads the row again. Returns false
+    // as wait_for_commit does.
     bool wait_for_lease(core::Micros lease_left);
 
     // As wait_for_lease, for a row that another transaction had locked at the moment of the write.

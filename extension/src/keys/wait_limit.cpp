@@ -1,4 +1,4 @@
-#include "keys/patience.hpp"
+#include "keys/wait_limit.hpp"
 
 #include "keys/wake_up.hpp"
 #include "server/arguments.hpp"
@@ -9,17 +9,17 @@ namespace idem {
 
 namespace {
 
-// Microseconds. Not every change of a row wakes the callers that wait for it, so a waiting caller probes again at least this
-// often. The head of a queue probes for the whole queue, so it may sleep longer.
+// Microseconds. Not every change of a row wakes the callers that wait for it, so a waiting caller reads the row again at
+// least this often. The head of a queue reads it for the whole queue, so it may sleep longer.
 constexpr core::Micros kMaxSleep = 100 * 1000;
 constexpr core::Micros kMaxSleepInQueue = 1000 * 1000;
 constexpr core::Micros kShortSleep = 1000;
 
 } // namespace
 
-core::Micros Patience::time_left() const { return idem::time_left(request_.wait_until); }
+core::Micros WaitLimit::time_left() const { return idem::time_left(request_.wait_until); }
 
-bool Patience::wait_for_commit(const KeyTable &table, const Probe &busy) {
+bool WaitLimit::wait_for_commit(const KeyTable &table, const FoundRow &busy) {
     if (busy.speculative_token != 0 || blocks_on_rows()) {
         wait_for_holder(table, busy);
         return true;
@@ -28,7 +28,7 @@ bool Patience::wait_for_commit(const KeyTable &table, const Probe &busy) {
     return left > 0 && wait_for_holder_within(table, busy, left);
 }
 
-bool Patience::wait_for_lease(core::Micros lease_left) {
+bool WaitLimit::wait_for_lease(core::Micros lease_left) {
     const core::Micros left = time_left();
     if (left <= 0)
         return false;
@@ -37,19 +37,19 @@ bool Patience::wait_for_lease(core::Micros lease_left) {
         sleep_until_woken(Min(Min(longest, left), Max(lease_left, core::Micros{1})));
         return true;
     }
-    // A change before this point does not wake this caller, so it probes once more before it sleeps.
+    // A change before this point does not wake this caller, so it reads the row once more before it sleeps.
     waiters_ = waiters_tag(request_.space, request_.scope, request_.key);
     start_waiting(waiters_);
     is_waiting_ = true;
     return true;
 }
 
-bool Patience::wait_for_row() { return wait_for_lease(kMaxSleep); }
+bool WaitLimit::wait_for_row() { return wait_for_lease(kMaxSleep); }
 
-Write Patience::wait_for_asserters(const KeyTable &table, KeyVersion *version) {
+Write WaitLimit::wait_for_asserters(const KeyTable &table, KeyVersion *version) {
     if (blocks_on_rows())
         return lock_key(table, version, LockTupleExclusive, LockWaitBlock);
-    // The asserters are waited for one by one: a wait for the row lock would allow the whole patience to each of them.
+    // The asserters are waited for one by one: a wait for the row lock would allow the whole limit to each of them.
     for (;; check_for_interrupts()) {
         const Write write = lock_key(table, version, LockTupleExclusive, LockWaitSkip);
         const core::Micros left = time_left();
@@ -63,7 +63,7 @@ Write Patience::wait_for_asserters(const KeyTable &table, KeyVersion *version) {
     }
 }
 
-void Patience::end() {
+void WaitLimit::end() {
     if (is_waiting_)
         stop_waiting(waiters_);
 }

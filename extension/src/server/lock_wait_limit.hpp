@@ -19,10 +19,10 @@ template <typename Attempt> bool without_waiting(Attempt attempt) {
     return error == nullptr;
 }
 
-// As without_waiting, but each lock wait may last `patience` microseconds. A shorter lock_timeout of the caller still raises
-// 55P03. REQUIRES: patience > 0.
-template <typename Attempt> bool within_patience(core::Micros patience, Attempt attempt) {
-    const core::Micros milliseconds = Min((patience + 999) / 1000, INT_MAX);
+// As without_waiting, but each lock wait may last `limit` microseconds. A shorter lock_timeout of the caller still raises
+// 55P03. REQUIRES: limit > 0.
+template <typename Attempt> bool within_wait_limit(core::Micros limit, Attempt attempt) {
+    const core::Micros milliseconds = Min((limit + 999) / 1000, INT_MAX);
     if (LockTimeout > 0 && LockTimeout <= milliseconds) {
         attempt();
         return true;
