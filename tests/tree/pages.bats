@@ -74,3 +74,12 @@ listed() { grep -oE '^\| [0-9A-Z, ]+ \|' docs/errors.md | grep -oE '[0-9A-Z]{5}'
     [ "$status" -eq 1 ]
     [ "$(grep -c ': write ' <<<"$output")" -eq 3 ]
 }
+
+@test "the linter for English reads the comments of sources, and not their code" {
+    printf '%s\n' '// Whoever waits,' '/* and comes' ' * through */ int besides;' 'const char *text = "anew // besides"; // `anew`' >"$BATS_TEST_TMPDIR/source.cpp"
+    printf '%s\n' 'besides = "anew # besides"  # in vain' '"""A caller besides others."""' >"$BATS_TEST_TMPDIR/source.py"
+    printf '%s\n' 'const quoted = /["`]/; // anew' 'const text = `besides // ${quoted}' 'besides`;' >"$BATS_TEST_TMPDIR/source.ts"
+    run scripts/lint-english.sh "$BATS_TEST_TMPDIR"/source.{cpp,py,ts}
+    [ "$status" -eq 1 ]
+    [ "$(sed -nE 's/^.*source\.(\w+:[0-9]+): .*/\1/p' <<<"$output" | xargs)" = 'cpp:1 cpp:2 py:1 py:2 ts:1' ] || { echo "$output"; false; }
+}
