@@ -438,7 +438,7 @@ case ${1:-quick} in
         for name in "$@"; do
             [[ -v counters[$name] ]] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; echo "Suites: ${!counters[*]}"; exit 2; } >&2
         done
-        plan=("${chosen:+recovery_chosen }$*")
+        plan=("${chosen:+recovery_chosen }$*") build=build_rest
         ;;
 esac
 if [ "$build" = build ]; then scripts/deps.sh; else scripts/deps.sh --examples; fi

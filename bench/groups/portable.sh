@@ -8,27 +8,27 @@ source bench/groups/request.sh
 
 run_portable() {
     local PGHOST=127.0.0.1 rounds=${ROUNDS:-3} run_seconds=${RUN_SECONDS:-1} load kind contender loads=('1 client, one processor' '8 clients' '16 clients')
-    local contenders=(portable raw_on_conflict plpgsql idem_claim)
+    local sides=(portable raw_on_conflict plpgsql idem_claim)
     if [ -n "$QUICK" ]; then loads=('8 clients') rounds=${ROUNDS:-2} run_seconds=${RUN_SECONDS:-0.5}; fi
     make --silent portable
     sql -c "SET idem_portable.schema = 'portable'" -f build/idem--portable.sql -f "$contenders/claim/schema.sql" >/dev/null
 
     for load in "${loads[@]}"; do
         place "$load"
-        alternate 'fresh claims/s' "$load" fresh_claims "${contenders[@]}"
+        alternate 'fresh claims/s' "$load" fresh_claims "${sides[@]}"
     done
     for contender in portable raw_on_conflict idem_claim; do refill "$contender"; done
     sql -c 'VACUUM (ANALYZE)'
     for load in "${loads[@]}"; do
         place "$load"
-        alternate 'duplicate claims/s' "$load" duplicate_claims "${contenders[@]}" select_1
+        alternate 'duplicate claims/s' "$load" duplicate_claims "${sides[@]}" select_1
     done
-    contenders=(portable_execute hand_written portable_begin_complete plpgsql idem_execute)
+    sides=(portable_execute hand_written portable_begin_complete plpgsql idem_execute)
     for kind in fresh replayed; do
         prepare_portable_requests
         load=${loads[-1]}
         place "$load"
-        alternate "$kind requests/s" "$load" requests "${contenders[@]}"
+        alternate "$kind requests/s" "$load" requests "${sides[@]}"
         place '1 client'
         portable_requests_over_network
     done
@@ -38,7 +38,7 @@ run_portable() {
 portable_requests_over_network() {
     local PGHOST=$PGHOST proxy
     start_proxy 500
-    alternate "$kind requests/s" '0.5 ms each way, 1 client' requests "${contenders[@]}"
+    alternate "$kind requests/s" '0.5 ms each way, 1 client' requests "${sides[@]}"
     stop_child "$proxy"
 }
 
