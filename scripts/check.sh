@@ -223,7 +223,8 @@ recovery_chosen() { prove_recovery recovery_chosen "${chosen[@]}"; }
 
 # prove_recovery NAME PATTERN ...: these tests make clusters of their own, as the user that may run a server, who need not be able to
 # read the checkout. All they leave is in the cluster's directory and goes with it; the servers' logs are kept. One follows
-# docs/operations.md. A session in the background may last for PG_TEST_TIMEOUT_DEFAULT seconds in all, which are 180 by default: too few on a busy machine.
+# docs/operations.md. A session in the background may last for PG_TEST_TIMEOUT_DEFAULT seconds in all, which are 180 by default: too few
+# on a busy machine.
 prove_recovery() {
     local name=$1 work=$PGHOST/$1 status=0
     shift

@@ -94,8 +94,8 @@ SELECT * FROM portable.idem_execute(:key,
     jsonb_build_array(:customer_id::int, :amount::numeric));
 
 --- redis_and_postgresql.txt
-# The pattern of the articles: a claim in Redis, the work in PostgreSQL, the response in Redis. Two systems, no common commit: whoever
-# dies after the INSERT leaves "in_flight" behind, and an order that nobody will answer for.
+# The pattern of the articles: a claim in Redis, the work in PostgreSQL, the response in Redis. The two systems have no
+# common commit: a process that dies after the INSERT leaves "in_flight" behind, and an order that nobody will answer for.
 SET {key} in_flight NX GET EX 86400 -> nil or done
 SQL INSERT INTO orders (customer_id, amount) VALUES ({customer_id}, {amount}) RETURNING id -> {order}
 SET {key} [{"id":{order}}] XX EX 86400 -> OK

@@ -64,8 +64,9 @@ BEGIN
             DETAIL = 'They could take the place of idem''s own.', HINT = format('Name another schema in idem.schema, or drop or move these: %s.', entry.objects);
     END IF;
     -- A call that began before a renaming goes on to look names up in the schema of the old name, with the owner's rights. Nobody else is to make it.
-    SELECT substring(p.prosrc FROM 'nspname = ''([^'']+)''') INTO old_name FROM pg_proc p WHERE p.pronamespace = space AND p.proname = 'idem_claim';
-    IF old_name <> named AND NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = old_name) THEN
+    SELECT o.name INTO old_name FROM pg_proc p, substring(p.prosrc FROM 'nspname = ''([^'']+)''') AS o (name)
+     WHERE p.pronamespace = space AND p.proname = 'idem_claim' AND NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = o.name);
+    IF old_name IS NOT NULL THEN
         EXECUTE format('CREATE SCHEMA %I', old_name);
         RAISE WARNING USING MESSAGE = format('schema "%s" was made, so that nobody else has the old name', old_name),
             HINT = format('When all transactions that are open now have ended: DROP SCHEMA %I.', old_name);
@@ -80,8 +81,7 @@ BEGIN
     END IF;
     FOR entry IN SELECT n.nspname AS schema, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS role
                    FROM pg_namespace n, aclexplode(n.nspacl) a -- by default privileges
-                  WHERE n.nspname IN (named, old_name) AND pg_get_userbyid(n.nspowner) = current_user AND a.privilege_type = 'CREATE'
-                    AND a.grantee <> n.nspowner LOOP
+                  WHERE n.nspname IN (named, old_name) AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner LOOP
         EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM %s CASCADE', entry.schema, entry.role);
     END LOOP;
 
