@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 source scripts/lib.sh
 
 cluster=examples-$$
-export PSQL_CLUSTER=examples-psql-$$ # of the test that follows examples/README.md
+export PSQL_CLUSTER=examples-psql-$$ # of the test of scripts/psql.sh
 kept=$PWD/build/examples
 child='' watchdog=''
 

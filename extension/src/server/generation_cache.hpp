@@ -25,7 +25,7 @@ template <typename Value> class GenerationCache {
             reset(generation);
         if (table_is_empty_)
             return missing_;
-        return is_last(scope) ? last_->value : find_or_read(scope, generation, read);
+        return last_ != nullptr && is_last(scope) ? last_->value : find_or_read(scope, generation, read);
     }
 
   private:
@@ -52,9 +52,9 @@ template <typename Value> class GenerationCache {
         table_is_empty_ = false;
     }
 
+    // REQUIRES: there was a look-up.
     bool is_last(const text *scope) const {
-        return last_ != nullptr && VARSIZE_ANY_EXHDR(scope) == last_bytes_ &&
-               memcmp(last_->scope, VARDATA_ANY(scope), last_bytes_) == 0;
+        return VARSIZE_ANY_EXHDR(scope) == last_bytes_ && memcmp(last_->scope, VARDATA_ANY(scope), last_bytes_) == 0;
     }
 
     template <typename Read> const Value &find_or_read(const text *scope, const uint64 &generation, Read read) {
