@@ -56,6 +56,25 @@ pkg_config() {
         $(pkg-config --cflags --libs idem-client) -Wl,-rpath,"$prefix/lib"
 }
 
+# What the compiler says of a callable that does not fit has a sentence with the one that does.
+misuse_is_explained() {
+    # shellcheck disable=SC2046
+    ! "$CXX" -std=c++20 -fsyntax-only tests/consumer/misuse.cpp $(pkg-config --cflags idem-client) 2>"$work/misuse" &&
+        diff tests/consumer/misuse.txt <(sed -n 's/.*error: static assertion failed: //p' "$work/misuse" | sort)
+}
+
+# A header stops an older standard before anything else is said.
+older_standard_is_refused() {
+    # shellcheck disable=SC2046
+    ! "$CXX" -std=c++14 -fsyntax-only -x c++ $(pkg-config --cflags idem-client) "$prefix/include/idem/$1" 2>"$work/older" &&
+        grep --quiet 'the client of idem needs C++17' "$work/older" && [ "$(grep --count 'error:' "$work/older")" -le 2 ]
+}
+
+all_refuse_an_older_standard() {
+    local header
+    for header in "$prefix"/include/idem/*.hpp; do older_standard_is_refused "${header##*/}" || { echo "$header"; return 1; }; done
+}
+
 # The package can be moved, and does without the shared library.
 static_elsewhere() {
     cp -R "$prefix" "$work/moved" && rm "$work/moved"/lib/*.so* || return
@@ -95,6 +114,8 @@ SQL
 
 check 'installs' install_package || exit
 check 'idem.hpp includes every header' umbrella_is_complete
+check 'a callable that does not fit is explained' misuse_is_explained
+check 'every header refuses C++14' all_refuse_an_older_standard
 # Who asks for this minor version gets it.
 version=$(sed -n "s/^default_version *= *'\([0-9]*\.[0-9]*\).*/\1/p" extension/idem.control)
 check 'builds by find_package' find_package "$work/consumer" "-DIDEM_VERSION=$version" \

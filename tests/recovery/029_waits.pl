@@ -184,7 +184,7 @@ foreach my $wait (@waits)
     {
         # Somebody who is before us in the queue: cancelled in the end.
         $head = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{SET application_name = 'head'}, '-c', $call ], '>', \my $out, '2>', \my $err);
-        $node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'head' AND wait_event_type = 'Extension'});
+        $node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'head' AND wait_event = '} . ($node->pg_version >= 17 ? 'IdemHolderRelease' : 'Extension') . q{'});
     }
     else
     {

@@ -54,6 +54,9 @@ sub is_swept
     ok($node->poll_query_until($database, q{SELECT count(*) = 0 FROM idem_keys WHERE expires_at < clock_timestamp()}), $name);
 }
 
+my $waits_as = $node->pg_version >= 17 ? 'IdemLauncherMain' : 'Extension';
+ok($node->poll_query_until('postgres', "SELECT wait_event = '$waits_as' FROM pg_stat_activity WHERE backend_type = 'idem launcher'"), 'the launcher waits under its name');
+
 my $sweepers = q{FROM pg_stat_activity WHERE backend_type = 'idem sweep'};
 
 # Its sweeps last from here on: at least 200 ms for each batch, and for each table.

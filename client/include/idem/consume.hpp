@@ -42,6 +42,7 @@ std::vector<std::string> new_message_ids(const rows &answer, const std::string &
 /// lost reply to COMMIT are handled as in `once`. Throws the same errors as `once`, except mismatch.
 template <typename F>
 bool consume(client &db, const std::string &consumer, const std::string &message_id, const consume_options &options, F &&work) {
+    static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
     const request about = detail::inbox_request(consumer, message_id, options);
     detail::once_flow flow{db, about, options.flow};
     for (;;) {
@@ -69,6 +70,8 @@ template <typename F> bool consume(client &db, const std::string &consumer, cons
 template <typename F>
 std::vector<std::string> consume_many(client &db, const std::string &consumer, const std::vector<std::string> &message_ids,
                                       const consume_options &options, F &&work) {
+    static_assert(std::is_invocable_v<F &, transaction &, const std::vector<std::string> &>,
+                  "work is called as work(idem::transaction &, const std::vector<std::string> &new_ids)");
     return detail::run_flow(
         db, options.flow,
         [&](detail::flow &run) {

@@ -32,6 +32,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <idem/standard.hpp>
+
 namespace idem {
 
 /// The key that an error concerns.

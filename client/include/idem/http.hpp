@@ -99,6 +99,8 @@ command http_complete_step(const http_request &request, const http_response &res
 ///     });
 template <typename F>
 http_response handle_http(client &db, const http_request &request, const flow_options &options, F &&handler) {
+    static_assert(std::is_invocable_r_v<http_response, F &, transaction &>,
+                  "the handler is called as handler(idem::transaction &), and returns an idem::http_response");
     return detail::run_flow(
         db, options,
         [&](detail::flow &run) {

@@ -21,6 +21,7 @@
 #include <idem/retry.hpp>
 #include <idem/row.hpp>
 #include <idem/rows.hpp>
+#include <idem/standard.hpp>
 #include <idem/statement.hpp>
 #include <idem/stop_token.hpp>
 #include <idem/target.hpp>

@@ -175,13 +175,18 @@ class leased_flow {
 
 } // namespace detail
 
-template <typename Act> std::string lease::output_of(Act &act) { return detail::respond(act).json.value_or("{}"); }
+template <typename Act> std::string lease::output_of(Act &act) {
+    static_assert(std::is_invocable_v<Act &>, "a step is called without arguments, as act()");
+    return detail::respond(act).json.value_or("{}");
+}
 
 template <typename Act> std::string lease::step(const std::string &name, Act &&act) {
     return step(name, std::forward<Act>(act), [] { return step_fate::not_done(); });
 }
 
 template <typename Act, typename Reconcile> std::string lease::step(const std::string &name, Act &&act, Reconcile &&reconcile) {
+    static_assert(std::is_invocable_r_v<step_fate, Reconcile &>,
+                  "reconcile is called without arguments, and returns an idem::step_fate");
     const step_before before = intend(name);
     if (before.output)
         return *before.output;
@@ -225,6 +230,7 @@ template <typename Act> std::string lease::step(const target &in, const std::str
 ///         return idem::response{201, gateway.charge(lease.key(), amount)};
 ///     });
 template <typename F> answer leased(client &db, const request &about, const leased_options &options, F &&work) {
+    static_assert(std::is_invocable_v<F &, lease &>, "work is called as work(idem::lease &)");
     detail::leased_flow flow{db, about, options};
     if (std::optional<answer> known = flow.begin())
         return *std::move(known);

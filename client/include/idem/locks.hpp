@@ -90,6 +90,7 @@ held_lock lock(client &db, const std::string &name, const lock_options &options 
 ///
 ///     idem::with_lock(db, "nightly-report", [&](idem::held_lock &lock) { write_report(lock.fence(), lock.stop()); });
 template <typename F> auto with_lock(client &db, const std::string &name, const lock_options &options, F &&work) {
+    static_assert(std::is_invocable_v<F &, held_lock &>, "work is called as work(idem::held_lock &)");
     held_lock held = lock(db, name, options);
     const auto end = [&] {
         held.throw_if_lost();

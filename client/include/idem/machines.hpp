@@ -62,6 +62,7 @@ transition_result transition_of(const rows &answer);
 template <typename F>
 transition_result transition(client &db, const std::string &table, const row &key, const std::optional<std::string> &from,
                              const std::string &to, const flow_options &options, F &&work) {
+    static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
     return detail::step_flow(db, options, detail::transition_step(table, key, from, to), detail::transition_of,
                              [&](transaction &tx, const transition_result &) { work(tx); });
 }

@@ -93,6 +93,7 @@ template <typename F, typename... Arguments> response respond(F &work, Arguments
 ///         return idem::response{201, R"({"status": "paid"})"};
 ///     });
 template <typename F> answer once(client &db, const request &about, const once_options &options, F &&work) {
+    static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
     detail::once_flow flow{db, about, options};
     for (;;) {
         try {
@@ -115,6 +116,7 @@ template <typename F> answer once(client &db, const request &about, F &&work) {
 ///     if (paid.outcome == idem::key_outcome::in_flight)
 ///         return reply(409, paid.retry_after);
 template <typename F> once_result try_once(client &db, const request &about, const once_options &options, F &&work) {
+    static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
     detail::once_flow flow{db, about, options};
     for (;;) {
         try {

@@ -1,6 +1,8 @@
 // The only file that distinguishes libpqxx's versions: 6.4 (Debian 12), 7.10, 8.0. It gives their differences one spelling.
 #pragma once
 
+#include <idem/standard.hpp>
+
 #include <optional>
 #include <pqxx/pqxx>
 #include <pqxx/version>

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <idem/standard.hpp>
+
 namespace idem {
 
 using duration = std::chrono::milliseconds;

@@ -3,7 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+
+#include <idem/standard.hpp>
 
 namespace idem {
 
@@ -21,6 +24,10 @@ struct response {
 
 /// Converts the result of a callable to a response. Specialised for other types (idem/nlohmann.hpp).
 template <typename T> struct response_from {
+    static_assert(
+        std::is_constructible_v<response, T>,
+        "the callable returns an idem::response, JSON text, nothing, or a type that idem::response_from is specialised "
+        "for, such as nlohmann::json by idem/nlohmann.hpp");
     static response make(T body) { return response(std::move(body)); }
 };
 

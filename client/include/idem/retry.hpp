@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include <idem/standard.hpp>
+
 namespace idem {
 
 /// Passed to on_retry before each new attempt. `sqlstate` is 08006 for a connection that broke without an error message.

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <idem/standard.hpp>
+
 namespace idem {
 
 /// Text that is JSON already, for example from a JSON library. The server checks it: it throws bad_input if it is not JSON.

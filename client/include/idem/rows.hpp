@@ -129,6 +129,8 @@ row_result optimistic_without_transaction(client &db, const std::string &table, 
                                           const flow_options &options);
 
 template <typename F> row_result row_flow(client &db, const command &step, F &work, const flow_options &options) {
+    static_assert(std::is_invocable_v<F &, transaction &, const std::string &>,
+                  "work is called as work(idem::transaction &, const std::string &row)");
     return step_flow(db, options, step, row_of, [&](transaction &tx, const row_result &done) {
         const std::string now = done.row.value_or("{}");
         work(tx, now);
@@ -155,6 +157,10 @@ template <typename F> row_result row_flow(client &db, const command &step, F &wo
 ///     });
 template <typename F>
 row_result optimistic(client &db, const std::string &table, const row &key, const flow_options &options, F &&change) {
+    static_assert(std::is_invocable_r_v<std::optional<row>, F &, transaction &, const std::string &> ||
+                      std::is_invocable_r_v<std::optional<row>, F &, const std::string &>,
+                  "change is called as change(const std::string &row) or change(idem::transaction &, const std::string &row), "
+                  "and returns a std::optional<idem::row>");
     if constexpr (std::is_invocable_v<F &, transaction &, const std::string &>) {
         return detail::run_flow(db, options, [&](detail::flow &run) {
             for (;;) {
@@ -194,6 +200,8 @@ template <typename F> row_result optimistic(client &db, const std::string &table
 template <typename F>
 auto pessimistic(client &db, const std::string &table, const row &key, const wait_limit &wait, const flow_options &options,
                  F &&work) {
+    static_assert(std::is_invocable_v<F &, transaction &, const std::string &>,
+                  "work is called as work(idem::transaction &, const std::string &row)");
     return detail::run_flow(db, options, [&](detail::flow &run) {
         const std::string current = detail::locked_row(run.begin(detail::lock_step(table, key, run.wait(wait))), table, key);
         return run.commit_after(work, run.tx(), current);

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include <idem/standard.hpp>
+
 namespace idem {
 
 class stop_token;

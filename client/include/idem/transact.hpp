@@ -83,6 +83,8 @@ class flow {
     bool commit_unknown_ = false;
 };
 
+template <typename F> constexpr bool is_work = std::is_invocable_v<F &, transaction &>;
+
 /// Runs `attempt(flow &)` until it returns, or fails with an error that is not retried.
 template <typename F> auto run_flow(client &db, const flow_options &options, F &&attempt, bool can_verify_commit = false) {
     flow run(db, options);
@@ -131,6 +133,7 @@ auto step_flow(client &db, const flow_options &options, const command &step, Rea
 ///         return std::string(tx.exec("SELECT …")[0][0].c_str());
 ///     });
 template <typename F> auto transact(client &db, const flow_options &options, F &&work) {
+    static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
     return detail::run_flow(db, options, [&](detail::flow &run) {
         run.begin();
         return run.commit_after(work, run.tx());

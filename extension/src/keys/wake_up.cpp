@@ -50,9 +50,10 @@ bool enter_queue(const LOCKTAG &waiters, core::Micros until) {
 void leave_queue(const LOCKTAG &waiters) { release(waiters, ExclusiveLock); }
 
 void sleep_until_woken(core::Micros at_most) {
+    static uint32 wait_event = 0;
     const core::Micros milliseconds = Min((at_most + 999) / 1000, core::Micros{INT_MAX});
     (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(1, static_cast<long>(milliseconds)),
-                    PG_WAIT_EXTENSION);
+                    compat_wait_event(&wait_event, "IdemHolderRelease"));
     ResetLatch(MyLatch);
     CHECK_FOR_INTERRUPTS();
 }

@@ -5,6 +5,7 @@
 #include "rings/ring_work.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
+#include "server/compat.hpp"
 #include "server/settings.hpp"
 #include "server/subtransaction.hpp"
 #include "server/writable.hpp"
@@ -144,6 +145,7 @@ void report_completion(const SweepCallbacks &callbacks, const Pass &pass) {
 
 // False: must_stop returned true.
 bool sleep_for(const SweepCallbacks &callbacks, Micros pause) {
+    static uint32 wait_event = 0;
     const Micros until = monotonic_now() + pause;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
@@ -153,7 +155,8 @@ bool sleep_for(const SweepCallbacks &callbacks, Micros pause) {
         if (left <= 0)
             return true;
         (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-                        static_cast<long>((Min(left, kMaxSleep) + 999) / 1000), PG_WAIT_EXTENSION);
+                        static_cast<long>((Min(left, kMaxSleep) + 999) / 1000),
+                        compat_wait_event(&wait_event, "IdemSweepPause"));
         ResetLatch(MyLatch);
     }
 }

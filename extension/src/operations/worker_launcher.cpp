@@ -4,6 +4,7 @@
 
 #include "operations/sweep.hpp"
 #include "server/arguments.hpp"
+#include "server/compat.hpp"
 #include "server/settings.hpp"
 
 namespace {
@@ -295,13 +296,14 @@ Micros start_due_sweeps() {
 }
 
 void sleep_until(Micros when) {
+    static uint32 wait_event = 0;
     long timeout = -1;
     int events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
     if (when != core::kForever) {
         timeout = static_cast<long>(Max(Min((when - monotonic_now() + 999) / 1000, Micros{INT_MAX}), Micros{0}));
         events |= WL_TIMEOUT;
     }
-    (void)WaitLatch(MyLatch, events, timeout, PG_WAIT_EXTENSION);
+    (void)WaitLatch(MyLatch, events, timeout, compat_wait_event(&wait_event, "IdemLauncherMain"));
     ResetLatch(MyLatch);
     CHECK_FOR_INTERRUPTS();
 }

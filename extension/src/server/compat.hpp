@@ -208,6 +208,18 @@ inline bool compat_search_path_matches(const CachedPlanSource *source) {
 #endif
 }
 
+// The wait event `name`, a literal, of type Extension. `event`: where the session keeps it, 0 before the first call. 17 added
+// names.
+inline uint32 compat_wait_event([[maybe_unused]] uint32 *event, [[maybe_unused]] const char *name) {
+#if PG_VERSION_NUM >= 170000
+    if (*event == 0)
+        *event = WaitEventExtensionNew(name);
+    return *event;
+#else
+    return PG_WAIT_EXTENSION;
+#endif
+}
+
 // Returns the size, or -1 when `out` is too small. 18 changed the type of the bytes.
 inline int compat_b64_encode(const uint8 *bytes, int size, char *out, int capacity) {
 #if PG_VERSION_NUM >= 180000
