@@ -17,7 +17,7 @@ END {
     line("the same, the open window half full", "WAL bytes per fresh key after a checkpoint, open window half full", 0, "%.0f")
     line("bytes of disk a key", "bytes per key, tables, indexes and filter", 0, "%.0f")
     line("bytes of filter a key", "bytes per key, filter", 0, "%.1f")
-    line("vain looks in a sealed window, %", "share of false positives in a sealed window", -100, "%.2f")
+    line("false positives in a sealed window, %", "share of false positives in a sealed window", -100, "%.2f")
     line("s to empty a window", "s until a full window is empty", 0, "%.2f")
     flush()
 }
