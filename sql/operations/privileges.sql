@@ -146,6 +146,10 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE oid = role) THEN
         RAISE undefined_object USING MESSAGE = format('role with OID %s does not exist', role::oid);
     END IF;
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'idem_revoke() needs the isolation level READ COMMITTED' USING ERRCODE = 'invalid_transaction_state',
+            DETAIL = 'It would leave privileges that were granted after the transaction''s snapshot.';
+    END IF;
     -- Two calls at once would change the same row of a catalog. Another installation's would not.
     PERFORM pg_advisory_xact_lock(hashtextextended('idem_grant', home::oid::bigint));
     FOR member IN EXECUTE
@@ -158,6 +162,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION idem_revoke(regrole) IS
-'Revokes all privileges that a role has on functions, views, tables, sequences and types of idem, whether by idem_grant or by GRANT. USAGE on the schema stays. For the extension''s owner and superusers.';
+'Revokes all privileges that a role has on functions, views, tables, sequences and types of idem, whether by idem_grant or by GRANT. USAGE on the schema stays. Needs READ COMMITTED (25000). For the extension''s owner and superusers.';
 
 SELECT idem_set_privileges();
