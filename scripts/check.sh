@@ -427,7 +427,7 @@ done
 quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
 portable="portable_pgtap portable_14 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
-rest=("recovery_rest recovery_rings pauses" "judge fuzz tidy docs_site bench pooled consumer examples chaos browser orm drivers $integrations $portable")
+rest=("recovery_rest recovery_rings pauses tidy" "judge fuzz docs_site bench pooled consumer examples chaos browser orm drivers $integrations $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") build=build_rest ;;
