@@ -60,11 +60,14 @@ my $dump = $source->basedir . '/dump';
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-f', "$dump.sql" ], 'pg_dump as a script');
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fc', '-f', "$dump.custom" ], 'pg_dump as an archive');
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fd', '-f', "$dump.directory" ], 'pg_dump as a directory');
-$target->safe_psql('postgres', 'CREATE DATABASE from_script; CREATE DATABASE from_archive; CREATE DATABASE from_directory');
+$source->command_ok([ 'pg_dump', '-d', $source->connstr('postgres'), '-Fd', '-T', 'parted*', '-f', "$dump.unparted" ], 'pg_dump without the partitioned table');
+$target->safe_psql('postgres', 'CREATE DATABASE from_script; CREATE DATABASE from_archive; CREATE DATABASE from_directory; CREATE DATABASE from_unparted');
 $target->command_ok([ 'psql', '-X', '-q', '-1', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('from_script'), '-f', "$dump.sql" ],
     'restore from the script, in one transaction');
 $target->command_ok([ 'pg_restore', '-1', '-d', $target->connstr('from_archive'), "$dump.custom" ],
     'restore from the archive, in one transaction');
+$target->command_ok([ 'pg_restore', '--exit-on-error', '-j', '2', '-d', $target->connstr('from_unparted'), "$dump.unparted" ],
+    'restore of all but the partitioned table from its directory, in parallel and in one call');
 # In one call, PostgreSQL may create the trigger of a partitioned table before the rows of its partitions are there.
 $target->command_ok([ 'pg_restore', '--exit-on-error', "--section=$_", '-j', '2', '-d', $target->connstr('from_directory'), "$dump.directory" ],
     "restore of $_ from the directory, in parallel") foreach 'pre-data', 'data', 'post-data';
