@@ -181,12 +181,13 @@ BEGIN
             'min(created_at) FILTER (WHERE verdict = ''leased'') AS oldest_lease, count(*) FILTER (WHERE verdict = ''lapsed'') AS lapsed, '
             'min(lease_until) FILTER (WHERE verdict = ''lapsed'') AS oldest_lapse, count(*) FILTER (WHERE verdict = ''in doubt'') AS in_doubt '
             'FROM (SELECT k.created_at, k.expires_at, k.lease_until, CASE WHEN k.state = ''d'' THEN ''in doubt'' '
-            'WHEN k.state = ''p'' AND k.lease_until > $2 THEN ''leased'' WHEN k.state = ''p'' AND s.on_lease_expiry = ''manual'' THEN ''in doubt'' '
+            'WHEN k.state = ''p'' AND k.lease_until > $2 THEN ''leased'' WHEN k.state = ''p'' AND coalesce(s.on_lease_expiry, f.on_lease_expiry) = ''manual'' THEN ''in doubt'' '
             'WHEN k.expires_at <= $2 THEN ''expired'' WHEN k.state = ''p'' THEN ''lapsed'' END AS verdict FROM '
             || CASE WHEN space = 'idem_rates' THEN '(SELECT as_of AS created_at, expires_at, NULL::timestamptz AS lease_until, ''c''::"char" AS state, '
                                                    'scope FROM %1$s.%2$I TABLESAMPLE SYSTEM ($1)) k'
                     ELSE 'ONLY %1$s.%2$I k TABLESAMPLE SYSTEM ($1)' END ||
-            ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope) judged', home, space)
+            ' LEFT JOIN %1$s.idem_scopes s ON s.scope = k.scope LEFT JOIN %1$s.idem_scopes f '
+            'ON f.scope = CASE WHEN strpos(k.scope, ''/'') > 1 THEN split_part(k.scope, ''/'', 1) END) judged', home, space)
             INTO sample USING 100 * share, clock_timestamp();
         -- Sweeps run at intervals: if none has finished for a day, they do not work.
         EXECUTE format('SELECT max(complete_from) FROM %s.idem_sweeps WHERE swept = $1', home) INTO since USING to_regclass(home || '.' || space);

@@ -26,7 +26,7 @@ BEGIN
                     WHEN proname LIKE '\_idem\_%%' AND NOT prosecdef THEN 'public'
                     WHEN proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                                      'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
-                                     'idem_http_key', 'idem_version') THEN 'public'
+                                     'idem_version') THEN 'public'
                     -- Guards are created on the callers' own tables.
                     WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%%\_guard'
                       OR proname IN ('idem_objects', 'idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
@@ -35,7 +35,7 @@ BEGIN
                                      'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                      'idem_webhook_source_set', 'idem_webhook_source_drop',
                                      'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
-                                     'idem_citus_colocate', 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
+                                     'idem_citus_colocate', 'idem_http_profiles', 'idem_http_scope_set', 'idem_outbox_retry', 'idem_outbox_discard', 'idem_outbox_dead_letters', 'idem_outbox_backlog',
                                      'idem_sweep', 'idem_sweep_status', '_idem_sweep_begin', '_idem_sweep_batch', '_idem_sweep_tell', 'idem_stats_reset', 'idem_in_flight', 'idem_health') THEN 'operator'
                     ELSE 'application' END,
                'EXECUTE', proowner, coalesce(proacl, acldefault('f', proowner)), is_new

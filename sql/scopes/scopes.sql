@@ -18,27 +18,39 @@ CREATE TABLE idem_scopes (
     mismatch_status      integer CHECK (mismatch_status BETWEEN 400 AND 599),
     in_flight_status     integer CHECK (in_flight_status BETWEEN 400 AND 599),
     in_doubt_status      integer CHECK (in_doubt_status BETWEEN 400 AND 599),
-    stored_headers       text[]
+    stored_headers       text[],
+    ignored_methods      text[],
+    key_syntax           text CHECK (key_syntax IN ('string_or_bare', 'string', 'opaque')),
+    compare              text CHECK (compare IN ('bytes', 'json')),
+    fingerprint_of       text[] CHECK (fingerprint_of OPERATOR(pg_catalog.<@) '{method,route,body}' AND fingerprint_of OPERATOR(pg_catalog.<>) '{}'),
+    error_format         text CHECK (error_format IN ('problem', 'stripe', 'acp', 'ucp')),
+    echo_key             boolean
 );
-COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set, idem_http_scope_set). NULL: the setting applies.';
+COMMENT ON TABLE idem_scopes IS 'Policies of the scopes that have one (idem_scope_set, idem_http_scope_set). NULL: of a scope a/b, the row of its family a decides; else the default.';
 COMMENT ON COLUMN idem_scopes.scope IS 'The scope.';
 COMMENT ON COLUMN idem_scopes.ttl IS 'How long its keys stay unique; NULL: idem.default_ttl.';
 COMMENT ON COLUMN idem_scopes.keep_forever IS 'True: its keys never expire, whatever ttl a call gives.';
 COMMENT ON COLUMN idem_scopes.lease IS 'Length of a lease when the call gives none; NULL: idem.default_lease.';
 COMMENT ON COLUMN idem_scopes.on_lease_expiry IS 'takeover: the next caller takes over a key whose lease has run out; manual: the key is in doubt until an operator decides.';
 COMMENT ON COLUMN idem_scopes.max_response_size IS 'The largest response stored, in bytes; NULL: idem.max_response_size.';
-COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL or -: every role may.';
+COMMENT ON COLUMN idem_scopes.owner IS 'Only roles with this role''s privileges may use the scope; NULL (of a family too) or -: every role may.';
 COMMENT ON COLUMN idem_scopes.response_ttl IS 'How long responses are kept, from the completion on; the sweep removes older ones, and keeps the keys. NULL: as long as the key.';
 COMMENT ON COLUMN idem_scopes.missing_key IS 'How idem_http_begin treats a request that needs a key and has none: reject or run; NULL: reject.';
 COMMENT ON COLUMN idem_scopes.keyed_methods IS 'The HTTP methods that need a key; NULL: POST and PATCH.';
 COMMENT ON COLUMN idem_scopes.unstored_statuses IS 'The statuses of responses that idem_http_complete does not store, such as 429 or 5xx; NULL: none.';
-COMMENT ON COLUMN idem_scopes.documentation_url IS 'The page on keys that rejections name; NULL: none.';
+COMMENT ON COLUMN idem_scopes.documentation_url IS 'The page on keys that rejections name; NULL or empty: none.';
 COMMENT ON COLUMN idem_scopes.missing_key_status IS 'Status of idem_http_begin for a request without a key; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.malformed_key_status IS 'The same for a key that is malformed; NULL: 400.';
 COMMENT ON COLUMN idem_scopes.mismatch_status IS 'The same for a key of another request; NULL: 422.';
 COMMENT ON COLUMN idem_scopes.in_flight_status IS 'The same for a key whose request is being processed; NULL: 409.';
 COMMENT ON COLUMN idem_scopes.in_doubt_status IS 'The same for a key that is in doubt; NULL: 409.';
 COMMENT ON COLUMN idem_scopes.stored_headers IS 'The header fields that idem_http_complete stores in addition to Content-Type and Content-Encoding; NULL: those that docs/http.md lists.';
+COMMENT ON COLUMN idem_scopes.ignored_methods IS 'The HTTP methods with which a key is not used; NULL: none.';
+COMMENT ON COLUMN idem_scopes.key_syntax IS 'What a key is in its header field: string_or_bare (a Structured Fields string, or the same without quotes), string, or opaque (the field as it is); NULL: string_or_bare.';
+COMMENT ON COLUMN idem_scopes.compare IS 'How bodies are compared: bytes, or json, which compares those with a Content-Type of JSON by their values; NULL: bytes.';
+COMMENT ON COLUMN idem_scopes.fingerprint_of IS 'The parts of a request that make it another one: method, route, body; NULL: all.';
+COMMENT ON COLUMN idem_scopes.error_format IS 'The body of a rejection: problem (RFC 9457), stripe, acp or ucp; NULL: problem.';
+COMMENT ON COLUMN idem_scopes.echo_key IS 'True: each response to a request with a key has the Idempotency-Key field.';
 
 SELECT pg_catalog.pg_extension_config_dump('idem_scopes', '');
 

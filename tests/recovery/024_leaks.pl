@@ -78,12 +78,20 @@ my @cases = (
     [ hits => kept => 700, expressions => q{(SELECT hits FROM idem_hits('hit ' || i % 1000))} ],
     [ serialize => expressions => q{idem_serialize('serialize ' || i % 20)} ],
     [ consume => expressions => q{idem_consume('me', 'message ' || i, '1 ms'), idem_consume('me', 'seen')} ],
-    [ http => changes => 1, plpgsql => q{
+    [ http => changes => 2, plpgsql => q{
         PERFORM idem_http_begin('web', 'POST', '/pay', '"http-' || i || '"', '\x01', ttl => '1 ms');
         PERFORM idem_http_complete('web', 'http-' || i, 201, '{"Location": "/1", "Set-Cookie": "x"}', '{"id": 1}');
-        PERFORM idem_http_begin('web', 'POST', '/pay', 'http-' || i, '\x01'), idem_http_begin('web', 'POST', '/other', 'http-' || i, '\x01'),
+        PERFORM idem_http_begin('web', 'POST', '/pay', 'http-' || i, '\x01'), idem_http_complete('web', 'http-' || i, 201), -- it may have expired
+                idem_http_begin('web', 'POST', '/other', 'http-' || i, '\x01'),
                 idem_http_begin('web', 'POST', '/pay', NULL), idem_http_begin('web', 'POST', '/pay', '"'), idem_http_begin('web', 'GET', '/pay', NULL),
                 idem_http_begin('web', 'POST', '/pay', 'leased'), idem_http_key('"a\"b"; c=1');} ],
+    [ http_json => changes => 1, plpgsql => q{
+        PERFORM idem_http_begin('api/me', 'POST', '/pay', 'json-' || i, '{"a": [1, {"b": 2}]}', ttl => '1 ms', content_type => 'application/json');
+        PERFORM idem_http_complete('api/me', 'json-' || i, 201, body => '{}');
+        PERFORM idem_http_begin('api/me', 'POST', '/pay', 'json-' || i, '{"a":2}', content_type => 'a/b+json'),
+                idem_http_begin('api/me', 'POST', '/pay', 'none-' || i, '{"a": }', ttl => '1 ms', content_type => 'application/json'),
+                idem_http_begin('api/me', 'POST', '/pay', 'two-' || i, '{"a":1,"a":2}', ttl => '1 ms', content_type => 'application/json'),
+                idem_http_begin('api/me', 'POST', '/pay', 'form-' || i, fingerprint => '\x01', ttl => '1 ms'), idem_http_key('k', 'api/me');} ],
     [ allow => changes => 1, expressions => q{idem_allow('door ' || i, 1000, 5), idem_allow('door ' || i % 100, 1e9, 100),
         idem_allow('closed', 1e-6, 1)} ],
     [ verify => expressions => q{
@@ -155,7 +163,7 @@ my @cases = (
     [ define => weight => 40, kept => 32 * 1024, swings => 1024 * 1024, plpgsql => q{
         PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_reset('some', 'ttl', 'owner'), idem_scope_drop('some');
         PERFORM idem_token_rotate_secret(i % 2 = 0);
-        PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}');
+        PERFORM idem_http_scope_set('some', missing_key_status => 428, stored_headers => '{ETag}', profile => 'ucp'), (SELECT count(*) FROM idem_http_profiles());
         PERFORM idem_api_key_set('some', 'a secret of thirty-two bytes, so'), idem_api_key_drop('some');
         PERFORM idem_webhook_source_set('some', 'standard', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'), idem_webhook_source_drop('some');
         PERFORM idem_machine_define('some', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
@@ -219,7 +227,7 @@ CREATE TABLE moving_1 PARTITION OF moving FOR VALUES IN (1);
 CREATE INDEX ON moving (id);
 INSERT INTO moving SELECT i, 0, 'a' FROM generate_series(0, 1000) i;
 SELECT idem_machine_attach('moving', 'state', 'order');
-SELECT idem_scope_set('manual', on_lease_expiry => 'manual');
+SELECT idem_scope_set('manual', on_lease_expiry => 'manual'), idem_http_scope_set('api', profile => 'acp');
 SELECT idem_claim('done'), idem_complete('done', '"x"', 200);
 SELECT idem_begin('large', ttl => '1 day'),
        idem_complete('large', (SELECT jsonb_agg(md5(i::text)) FROM generate_series(1, 500) i), 200);

@@ -15,7 +15,7 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE ROLE ro; CREATE ROLE app; CREATE ROLE ops; CREATE ROLE tenant');
 
 my $pure = join ', ', map { "'$_'" } qw(idem_key idem_fingerprint idem_fingerprint_text idem_fingerprint_bytes idem_next_id idem_id_parts
-  idem_uuid_v7 idem_can_transition idem_check_transition idem_request_message idem_http_key idem_version);
+  idem_uuid_v7 idem_can_transition idem_check_transition idem_request_message idem_version);
 
 # One row for each privilege that a role has on an object of the extension.
 my $privileges = <<'SQL';

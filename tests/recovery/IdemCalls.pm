@@ -37,6 +37,7 @@ calls_of('',
     'fingerprint of text' => q{SELECT idem_fingerprint_text('a')::text},
     'fingerprint of bytes' => q{SELECT idem_fingerprint_bytes('a')::text},
     'key of a header' => q{SELECT idem_http_key('"a"')},
+    'profiles of HTTP' => q{SELECT string_agg(p::text, ' ') FROM idem_http_profiles() p},
     'version' => q{SELECT idem_version()::text},
     'message of a request' => q{SELECT idem_request_message('{"a": 1}', 'shop', '2026-01-02 03:04:05+00', 'n')},
     'parts of an id' => q{SELECT (idem_id_parts(382721854126686208))::text},
@@ -131,10 +132,16 @@ calls_of("$keys",
     'set an HTTP scope' => q{SELECT idem_http_scope_set('new', mismatch_status => 409)::text},
     'claim in the scope of another' => q{SELECT idem_claim('k', scope => 'owned')::text});
 
+calls_of('idem_scopes idem_scope_places', 'key of a header in a scope' => q{SELECT idem_http_key('"a"', 'api/client')});
+
 calls_of("$leases idem_http_answer",
+    'HTTP begin in a family that compares JSON' => q{SELECT (action, headers)::text FROM idem_http_begin('api/client', 'POST', '/o', 'new', '{"a":1}', content_type => 'application/json')},
     'HTTP begin' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('web', 'POST', '/o', '"new"', '1')},
     'HTTP begin a duplicate' => q{SELECT (action, status, headers, body)::text FROM idem_http_begin('web', 'POST', '/o', '"http"', '1')},
-    'HTTP begin another request' => q{SELECT (action, status, body::text::jsonb ->> 'code')::text FROM idem_http_begin('web', 'POST', '/o', '"http"', '2')},
+    'HTTP begin another request' => q{SELECT (action, status, code, body::text::jsonb ->> 'code')::text FROM idem_http_begin('web', 'POST', '/o', '"http"', '2')},
+    'HTTP begin without a key' => q{SELECT (action, code)::text FROM idem_http_begin('web', 'GET', '/o', NULL)});
+
+calls_of("$leases idem_http_answer idem_http_stored",
     'HTTP complete' => [ q{SELECT battery.keep(fence::text) FROM idem_http_begin('web', 'POST', '/o', 'new', '1', lease => '1 min')}, q{SELECT idem_http_complete('web', 'new', 200, '{}', '{"r": 5}', NULL, battery.kept()::bigint)}, q{SELECT (action, status, body)::text FROM idem_http_begin('web', 'POST', '/o', 'new', '1')} ],
     'HTTP complete in its transaction' => [ q{SELECT * FROM idem_http_begin('web', 'POST', '/o', 'new', '1')}, q{SELECT idem_http_complete('web', 'new', 200, '{}', '{"r": 5}')}, q{SELECT (action, status, body)::text FROM idem_http_begin('web', 'POST', '/o', 'new', '1')} ]);
 
@@ -372,6 +379,7 @@ SELECT idem_hit('hit', '1 day');
 SELECT idem_api_key_set('shop', '0123456789abcdef0123456789abcdef');
 SELECT idem_webhook_source_set('github', 'github', 'It''s a Secret to Everybody');
 SELECT idem_webhook_receive('github', '{"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17", "X-GitHub-Delivery": "seen"}', 'Hello, World!');
+SELECT idem_http_scope_set('api', compare => 'json', echo_key => true);
 SELECT action FROM idem_http_begin('web', 'POST', '/o', 'http', '1');
 SELECT idem_http_complete('web', 'http', 201, '{"Location": "/o/1"}', '{"r": 4}');
 SELECT allowed FROM idem_allow('rate', 0.000001, 3);

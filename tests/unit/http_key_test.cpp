@@ -10,9 +10,9 @@ namespace {
 
 using namespace std::string_literals;
 
-std::optional<std::string> parsed(std::string_view field) {
+std::optional<std::string> parsed(std::string_view field, HttpKeySyntax syntax = HttpKeySyntax::string_or_bare) {
     HttpKey key;
-    if (!parse_http_key(field, &key))
+    if (!parse_http_key(field, syntax, &key))
         return std::nullopt;
     return std::string(key.text());
 }
@@ -97,6 +97,25 @@ TEST(HttpKey, From1To1024Bytes) {
     for (std::size_t i = 0; i < kMaxHttpKeyBytes; i++)
         escaped += "\\\"";
     EXPECT_EQ(parsed('"' + escaped + "\";a=1"), std::string(kMaxHttpKeyBytes, '"'));
+}
+
+TEST(HttpKey, StringSyntaxRefusesBareKeys) {
+    constexpr auto string = HttpKeySyntax::string;
+    EXPECT_EQ(parsed(" \"abc\";a=1 ", string), "abc");
+    for (const char *field : {"abc", "", "\"\"", "a\"b\""})
+        EXPECT_EQ(parsed(field, string), std::nullopt) << field;
+}
+
+TEST(HttpKey, OpaqueKeyIsTheFieldAsItIs) {
+    constexpr auto opaque = HttpKeySyntax::opaque;
+    for (const char *field : {"abc", "\"abc\"", "\"", "a, b", "\"k\";a=1", "\xc3\xa9", "\xff"})
+        EXPECT_EQ(parsed(field, opaque), field);
+    EXPECT_EQ(parsed(" \ta b\t ", opaque), "a b");
+    for (const std::string &field : {""s, "  "s, "a\tb"s, "a\0b"s, "a\r\nb"s, "\x7f"s})
+        EXPECT_EQ(parsed(field, opaque), std::nullopt) << field;
+    const std::string longest(kMaxHttpKeyBytes, 'x');
+    EXPECT_EQ(parsed(' ' + longest, opaque), longest);
+    EXPECT_EQ(parsed(longest + 'x', opaque), std::nullopt);
 }
 
 } // namespace

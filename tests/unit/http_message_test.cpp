@@ -54,6 +54,15 @@ TEST(HttpMessage, FieldNamesIgnoreCase) {
     EXPECT_TRUE(names_http_field(kAlwaysStoredFields, "content-encoding"));
 }
 
+TEST(HttpMessage, MediaTypesOfJson) {
+    for (const char *type : {"application/json", "APPLICATION/Json", " application/json ; charset=utf-8",
+                             "application/json;a=\"b\"", "application/vnd.api+json", "image/x+JSON\t"})
+        EXPECT_TRUE(is_json_media_type(type)) << type;
+    for (const char *type : {"", " ", "+json", "application/jsonl", "text/json", "application/xml;a=+json",
+                             "application/json, text/html", "application /json"})
+        EXPECT_FALSE(is_json_media_type(type)) << type;
+}
+
 TEST(HttpMessage, ValueIsOneLine) {
     EXPECT_TRUE(is_http_field_value("text/html; charset=utf-8"));
     EXPECT_TRUE(is_http_field_value(""));

@@ -17,5 +17,11 @@ TEST(JsonText, EscapesOfRfc8785) {
     EXPECT_EQ(json_string(std::string_view("\0\x01\x0b\x1f", 4)), R"("\u0000\u0001\u000b\u001f")");
 }
 
+TEST(JsonText, MembersAreCountedAsOftenAsTheyAreThere) {
+    for (const char *none : {"1", "[]", "{}", R"(":")", R"(["a:b", "\":", "\\", ":"])"})
+        EXPECT_EQ(count_json_members(none), 0) << none;
+    EXPECT_EQ(count_json_members(R"({"a": 1, "a": {":\"": [{"b" : ":"}]}})"), 4);
+}
+
 } // namespace
 } // namespace idem::core

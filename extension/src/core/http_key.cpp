@@ -2,6 +2,8 @@
 
 #include "core/trimmed.hpp"
 
+#include <algorithm>
+
 namespace idem::core {
 
 namespace {
@@ -134,25 +136,35 @@ class Reader {
     std::string_view rest_;
 };
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool is_bare(char c) { return is_printable(c) && !is_one_of(c, " \","); }
+
+template <typename Accepts> bool copy_key(std::string_view field, Accepts accepts, HttpKey *key) {
+    if (field.size() > kMaxHttpKeyBytes || !std::all_of(field.begin(), field.end(), accepts))
+        return false;
+    std::copy(field.begin(), field.end(), key->bytes);
+    key->size = field.size();
+    return true;
+}
+
+bool read_string(std::string_view field, HttpKey *key) {
+    Reader reader(field);
+    return reader.string(key) && key->size > 0 && reader.parameters() && reader.at_end();
+}
+
 } // namespace
 
-bool parse_http_key(std::string_view field, HttpKey *key) noexcept {
+bool parse_http_key(std::string_view field, HttpKeySyntax syntax, HttpKey *key) noexcept {
     field = trimmed(field, " \t");
     key->size = 0;
     if (field.empty())
         return false;
-    if (field.front() == '"') {
-        Reader reader(field);
-        return reader.string(key) && key->size > 0 && reader.parameters() && reader.at_end();
-    }
-    if (field.size() > kMaxHttpKeyBytes)
-        return false;
-    for (const char c : field) {
-        if (c == ' ' || !is_printable(c) || c == '"' || c == ',')
-            return false;
-        key->bytes[key->size++] = c;
-    }
-    return true;
+    if (syntax == HttpKeySyntax::opaque)
+        return copy_key(
+            field, [](char c) { return !is_control(c); }, key);
+    if (field.front() == '"')
+        return read_string(field, key);
+    return syntax == HttpKeySyntax::string_or_bare && copy_key(field, is_bare, key);
 }
 
 } // namespace idem::core

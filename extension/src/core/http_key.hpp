@@ -12,15 +12,18 @@ namespace idem::core {
 
 inline constexpr std::size_t kMaxHttpKeyBytes = 1024;
 
+// string_or_bare: a Structured Fields string, or the key without quotes. opaque: the field value is the key, quotes and all.
+enum class HttpKeySyntax { string_or_bare, string, opaque };
+
 struct HttpKey {
     std::size_t size;
-    char bytes[kMaxHttpKeyBytes]; // the first `size` are set, all printable ASCII
+    char bytes[kMaxHttpKeyBytes]; // the first `size` are set; printable ASCII unless opaque
     std::string_view text() const { return {bytes, size}; }
 };
 
 // Reads a field value; spaces and tabs around it do not matter. Returns false when the key is empty or has more than
-// kMaxHttpKeyBytes bytes. Also returns false when the value is neither a Structured Fields string nor unquoted visible ASCII.
-// Unquoted text must not contain '"' or ',': a comma means a list, or two header lines that were joined.
-bool parse_http_key(std::string_view field, HttpKey *key) noexcept;
+// kMaxHttpKeyBytes bytes. Also returns false when the value is not of the syntax: unquoted text is visible ASCII, and must not
+// contain '"' or ',', as a comma means a list, or two header lines that were joined; an opaque key has no control characters.
+bool parse_http_key(std::string_view field, HttpKeySyntax syntax, HttpKey *key) noexcept;
 
 } // namespace idem::core

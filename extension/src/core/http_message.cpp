@@ -1,5 +1,7 @@
 #include "core/http_message.hpp"
 
+#include "core/trimmed.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -109,6 +111,13 @@ bool matches_http_status(std::string_view patterns, int status) noexcept {
 
 bool names_http_field(std::string_view names, std::string_view name) noexcept {
     return any_item(names, [name](std::string_view item) { return same_name(item, name); });
+}
+
+bool is_json_media_type(std::string_view content_type) noexcept {
+    constexpr std::string_view kSuffix = "+json";
+    const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')), " \t");
+    return same_name(type, "application/json") ||
+           (type.size() > kSuffix.size() && same_name(type.substr(type.size() - kSuffix.size()), kSuffix));
 }
 
 bool is_http_field_value(std::string_view value) noexcept {

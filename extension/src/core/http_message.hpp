@@ -12,6 +12,9 @@ bool is_http_token(std::string_view text) noexcept;
 // common methods safe or idempotent.
 inline constexpr std::string_view kKeyedMethods = "POST,PATCH";
 
+// The parts of a request that its fingerprint has, unless a scope lists others.
+inline constexpr std::string_view kFingerprintOf = "method,route,body";
+
 // Whether the comma-separated list `methods` contains `method`.
 bool names_http_method(std::string_view methods, std::string_view method) noexcept;
 
@@ -39,7 +42,11 @@ inline constexpr std::string_view kStoredFields = "Content-Language,Content-Loca
 inline constexpr std::string_view kNeverStoredFields =
     "Set-Cookie,Set-Cookie2,Connection,Keep-Alive,Proxy-Connection,TE,Trailer,Transfer-Encoding,Upgrade,Idempotent-Replayed";
 
+inline constexpr const char *kKeyField = "Idempotency-Key";
 inline constexpr const char *kReplayedField = "Idempotent-Replayed";
+
+// Whether a Content-Type names JSON: application/json, or a type that ends in +json (RFC 6839).
+bool is_json_media_type(std::string_view content_type) noexcept;
 
 // Returns false for a value with CR, LF or NUL, which could be read as more than one field.
 bool is_http_field_value(std::string_view value) noexcept;

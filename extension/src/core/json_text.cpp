@@ -41,4 +41,19 @@ std::string json_string(std::string_view utf8) {
     return out += '"';
 }
 
+// Outside of strings, a colon stands in a member alone.
+int count_json_members(std::string_view text) noexcept {
+    int count = 0;
+    bool in_string = false;
+    for (std::size_t at = 0; at < text.size(); at++) {
+        if (text[at] == '"')
+            in_string = !in_string;
+        else if (in_string && text[at] == '\\')
+            at++;
+        else if (!in_string && text[at] == ':')
+            count++;
+    }
+    return count;
+}
+
 } // namespace idem::core

@@ -9,4 +9,7 @@ namespace idem::core {
 
 std::string json_string(std::string_view utf8);
 
+// Counts the members of all objects in a JSON text, those of one name as often as they are there. REQUIRES: the text is valid.
+int count_json_members(std::string_view text) noexcept;
+
 } // namespace idem::core

@@ -22,6 +22,13 @@ HttpBody http_body_argument(FunctionCallInfo fcinfo, int arg) {
     return {optional_text(fcinfo, arg), PG_ARGISNULL(arg + 1) ? nullptr : PG_GETARG_BYTEA_PP(arg + 1)};
 }
 
+const text *http_key_in(const text *field, core::HttpKeySyntax syntax) {
+    core::HttpKey key;
+    if (!core::parse_http_key({VARDATA_ANY(field), VARSIZE_ANY_EXHDR(field)}, syntax, &key))
+        return nullptr;
+    return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
+}
+
 std::string_view bytes_of(const HttpBody &body) {
     if (body.as_text != nullptr)
         return as_utf8(body.as_text);

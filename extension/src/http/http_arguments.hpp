@@ -1,6 +1,7 @@
 // What idem_http_begin and idem_http_complete share: the scope, and the body of a message as text or as bytes.
 #pragma once
 
+#include "core/http_key.hpp"
 #include "server/pg.hpp"
 
 #include <string_view>
@@ -20,6 +21,9 @@ struct HttpBody {
 
 // The optional arguments `arg`, body, and the next one, body_bytes. 22023 when both are given.
 HttpBody http_body_argument(FunctionCallInfo fcinfo, int arg);
+
+// The key in a header field; nullptr when it is malformed.
+const text *http_key_in(const text *field, core::HttpKeySyntax syntax);
 
 // The bytes of the body: of a text its form in UTF-8. Empty when there is none.
 std::string_view bytes_of(const HttpBody &body);

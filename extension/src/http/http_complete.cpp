@@ -1,6 +1,6 @@
 // idem_http_complete: the response to a request, stored with its key.
-#include "core/http_key.hpp"
 #include "core/http_message.hpp"
+#include "http/http_answer.hpp"
 #include "http/http_arguments.hpp"
 #include "http/http_response.hpp"
 #include "keys/holder.hpp"
@@ -14,13 +14,17 @@ struct Argument {
     enum { scope, idempotency_key, status, headers, body, body_bytes, fence };
 };
 
-const text *held_key(FunctionCallInfo fcinfo) {
-    const text *field = PG_GETARG_TEXT_PP(Argument::idempotency_key);
-    core::HttpKey key;
-    if (!core::parse_http_key({VARDATA_ANY(field), VARSIZE_ANY_EXHDR(field)}, &key))
+const text *held_key(FunctionCallInfo fcinfo, const HttpPolicy &policy) {
+    const text *key = http_key_in(PG_GETARG_TEXT_PP(Argument::idempotency_key), policy.key_syntax);
+    if (key == nullptr)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("idempotency key is malformed"),
                         errhint("Give the header field for which idem_http_begin said to run.")));
-    return cstring_to_text_with_len(key.bytes, static_cast<int>(key.size));
+    return key;
+}
+
+Datum answer(FunctionCallInfo fcinfo, HttpStored stored) {
+    require_function(fcinfo);
+    return enum_value(http_stored_enum, static_cast<int>(stored));
 }
 
 int32 status_argument(FunctionCallInfo fcinfo) {
@@ -52,18 +56,18 @@ SQL_FUNCTION(idem_http_complete) {
     call.scope = http_scope_argument(fcinfo, Argument::scope);
     call.policy = scope_policy(call.scope);
     if (PG_ARGISNULL(Argument::idempotency_key)) // the request has none
-        PG_RETURN_BOOL(false);
+        return answer(fcinfo, HttpStored::unkeyed);
+    const HttpPolicy policy = http_policy(call.scope);
     const int32 status = status_argument(fcinfo);
-    call.key = held_key(fcinfo);
+    call.key = held_key(fcinfo, policy);
     call.has_fence = !PG_ARGISNULL(Argument::fence);
     if (call.has_fence)
         call.fence = PG_GETARG_INT64(Argument::fence);
-    const HttpPolicy policy = http_policy(call.scope);
     const Jsonb *headers = PG_ARGISNULL(Argument::headers) ? nullptr : PG_GETARG_JSONB_P(Argument::headers);
     const HttpBody body = http_body_argument(fcinfo, Argument::body);
     if (core::matches_http_status(policy.unstored_statuses, status)) {
         release_as_holder(&call, status);
-        PG_RETURN_BOOL(false);
+        return answer(fcinfo, HttpStored::released);
     }
     call.response.has_status_code = true;
     call.response.status_code = status;
@@ -71,5 +75,5 @@ SQL_FUNCTION(idem_http_complete) {
     if (!body.is_absent() && !is_stored(call.response, call.policy))
         call.response.fallback = stored_response(headers, HttpBody{}, policy.stored_fields);
     change_as_holder(call);
-    PG_RETURN_BOOL(is_stored(call.response, call.policy));
+    return answer(fcinfo, is_stored(call.response, call.policy) ? HttpStored::stored : HttpStored::omitted);
 }

@@ -225,7 +225,7 @@ Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *f
     return response.finish_object();
 }
 
-ReplayedResponse replayed_response(Jsonb *stored) {
+ReplayedResponse replayed_response(Jsonb *stored, const char *echoed_key) {
     ReplayedResponse replay{};
     JsonBuilder headers = JsonBuilder::object();
     JsonbContainer *fields = nullptr;
@@ -238,31 +238,10 @@ ReplayedResponse replayed_response(Jsonb *stored) {
         headers.add_member("Content-Type", "application/json");
     }
     headers.add_member(core::kReplayedField, "true");
+    if (echoed_key != nullptr)
+        headers.add_member(core::kKeyField, echoed_key);
     replay.headers = headers.finish_object();
     return replay;
-}
-
-Jsonb *problem_headers(const HttpProblem &problem) {
-    JsonBuilder headers = JsonBuilder::object();
-    headers.add_member("Content-Type", "application/problem+json");
-    if (problem.documentation_url != nullptr)
-        headers.add_member("Link", psprintf("<%s>; rel=\"describedby\"", problem.documentation_url));
-    if (problem.retry_after > 0)
-        headers.add_member("Retry-After", psprintf(INT64_FORMAT, problem.retry_after));
-    return headers.finish_object();
-}
-
-Jsonb *problem_body(const HttpProblem &problem) {
-    JsonBuilder body = JsonBuilder::object();
-    body.add_member("type", problem.documentation_url != nullptr ? problem.documentation_url : "about:blank");
-    body.add_member("title", core::http_reason(problem.status));
-    JsonbValue status;
-    status.type = jbvNumeric;
-    status.val.numeric = int64_to_numeric(problem.status);
-    body.add_member("status", status);
-    body.add_member("detail", problem.detail);
-    body.add_member("code", problem.code);
-    return body.finish_object();
 }
 
 } // namespace idem

@@ -1,5 +1,5 @@
-// HTTP responses, and how idem_http_complete stores them in a key: {"headers": {...}} and, when there is a body, one of
-// "text" (it was given as text), "utf8" (it was given as bytes that are text) and "base64" (other bytes).
+// HTTP responses of handlers, and how idem_http_complete stores them in a key: {"headers": {...}} and, when there is a body,
+// one of "text" (it was given as text), "utf8" (it was given as bytes that are text) and "base64" (other bytes).
 #pragma once
 
 #include "http/http_arguments.hpp"
@@ -15,21 +15,10 @@ struct ReplayedResponse {
     HttpBody body;
 };
 
-// The response to replay for a stored document or nullptr. A document that idem_http_complete did not store is the body, as
-// JSON.
-ReplayedResponse replayed_response(Jsonb *stored);
+// The response to replay for a stored document or nullptr, with the key as a header field unless it is nullptr. A document that
+// idem_http_complete did not store is the body, as JSON.
+ReplayedResponse replayed_response(Jsonb *stored, const char *echoed_key);
 
 bytea *bytea_of(std::string_view bytes);
-
-// The error that a request is rejected with, by RFC 9457.
-struct HttpProblem {
-    int32 status;
-    const char *code;
-    const char *detail;
-    int64 retry_after;             // seconds; 0: no Retry-After
-    const char *documentation_url; // nullptr: none
-};
-Jsonb *problem_headers(const HttpProblem &problem);
-Jsonb *problem_body(const HttpProblem &problem);
 
 } // namespace idem

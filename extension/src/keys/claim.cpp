@@ -61,6 +61,7 @@ class Claim {
             return !wait_limit_.wait_for_commit(table_, found) && decide(Outcome::in_flight, found.at);
         }
         const KeyRow stored = read_row(table_, found);
+        claimed_.is_own = found.own_transaction;
         const core::KeyFacts facts = claim_facts(request_, found, stored);
         const core::ClaimDecision decision = decide_at(facts, found.at);
         // A new retention is written while the placement is held under which the window was found open.

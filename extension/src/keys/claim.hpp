@@ -14,6 +14,7 @@ struct Claimed {
     KeyRow row;         // has_row: the row that the outcome rests on, as it is after the call
     KeyVersion version; // has_row: its location
     core::Micros at;    // when the outcome was decided
+    bool is_own;        // has_row: the calling transaction had written the row before
 };
 
 // Gives the request the retention of the ring that the scope lives in. Raises 22023 if the call gives another one, 0A000 for a

@@ -38,11 +38,11 @@ void end_hash(const Sha256 &hash, uint8 *digest) {
     pg_cryptohash_free(hash.context);
 }
 
-bytea *end_fingerprint(const Sha256 &hash) {
+bytea *end_fingerprint(const Sha256 &hash, uint8 version = core::kFingerprintVersion) {
     auto *result = static_cast<bytea *>(palloc(VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH));
     SET_VARSIZE(result, VARHDRSZ + 1 + PG_SHA256_DIGEST_LENGTH);
     auto *out = reinterpret_cast<uint8 *>(VARDATA(result));
-    out[0] = core::kFingerprintVersion;
+    out[0] = version;
     end_hash(hash, out + 1);
     return result;
 }
@@ -107,9 +107,8 @@ void feed(core::CanonicalJson &form, const Event &event, std::string &out) {
 }
 
 // The canonical form is hashed event by event: in plain decimal notation, a short document can be very long.
-bytea *fingerprint_of_json(Jsonb *document) {
+void add_document(const Sha256 &hash, Jsonb *document) {
     const bool is_scalar = JB_ROOT_IS_SCALAR(document); // stored in an array, which is not part of the document
-    const Sha256 hash = begin_hash();
     core::CanonicalJson form;
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "idem fingerprint", ALLOCSET_DEFAULT_SIZES);
     JsonbIterator *iterator = JsonbIteratorInit(&document->root);
@@ -129,7 +128,6 @@ bytea *fingerprint_of_json(Jsonb *document) {
         MemoryContextReset(scratch);
     }
     MemoryContextDelete(scratch);
-    return end_fingerprint(hash);
 }
 
 } // namespace
@@ -142,16 +140,20 @@ void sha256_of(const void *data, Size size, uint8 *digest) {
     end_hash(hash, digest);
 }
 
-bytea *fingerprint_of_pieces(const std::string_view *pieces, int count) {
+bytea *fingerprint_of_pieces(uint8 version, const std::string_view *pieces, int count, Jsonb *document) {
     const Sha256 hash = begin_hash();
     for (int i = 0; i < count; i++)
         add_to_hash(hash, pieces[i].data(), pieces[i].size());
-    return end_fingerprint(hash);
+    if (document != nullptr)
+        add_document(hash, document);
+    return end_fingerprint(hash, version);
 }
 
 } // namespace idem
 
-SQL_FUNCTION(idem_fingerprint) { PG_RETURN_BYTEA_P(fingerprint_of_json(PG_GETARG_JSONB_P(0))); }
+SQL_FUNCTION(idem_fingerprint) {
+    PG_RETURN_BYTEA_P(fingerprint_of_pieces(core::kFingerprintVersion, nullptr, 0, PG_GETARG_JSONB_P(0)));
+}
 
 SQL_FUNCTION(idem_fingerprint_text) {
     const std::string_view utf8 = as_utf8(PG_GETARG_TEXT_PP(0));

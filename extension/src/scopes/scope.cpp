@@ -6,6 +6,8 @@
 #include "server/generation_cache.hpp"
 #include "server/settings.hpp"
 
+#include <string_view>
+
 namespace idem {
 
 namespace {
@@ -29,6 +31,12 @@ constexpr Column kColumns[] = {
     {"in_flight_status", INT4OID, kNullable},
     {"in_doubt_status", INT4OID, kNullable},
     {"stored_headers", TEXTARRAYOID, kNullable},
+    {"ignored_methods", TEXTARRAYOID, kNullable},
+    {"key_syntax", TEXTOID, kNullable},
+    {"compare", TEXTOID, kNullable},
+    {"fingerprint_of", TEXTARRAYOID, kNullable},
+    {"error_format", TEXTOID, kNullable},
+    {"echo_key", BOOLOID, kNullable},
 };
 
 } // namespace
@@ -37,9 +45,11 @@ constinit Member scopes_table = member_table("idem_scopes", kColumns, 1, Invalid
 
 namespace {
 
-// The row of one scope. A scope without a row is cached as well.
+// What holds for one scope: the settings of its row, and its family's where it has none. A scope without a row is cached as
+// well.
 struct CachedScope {
-    bool registered;
+    bool has_row;
+    bool registered;    // it or its family has a row
     core::Micros ttl;   // 0: not set
     core::Micros lease; // 0: not set
     bool keep_forever;
@@ -50,7 +60,8 @@ struct CachedScope {
     HttpPolicy http;           // 0 and nullptr: not set; the strings are in the cache's memory
 };
 
-constinit GenerationCache<CachedScope> cache("idem scopes", {false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}});
+constinit GenerationCache<CachedScope> cache("idem scopes",
+                                             {false, false, 0, 0, false, false, -1, InvalidOid, core::kForever, {}});
 
 struct ScopeColumn {
     enum : AttrNumber {
@@ -67,10 +78,16 @@ struct ScopeColumn {
         unstored_statuses,
         documentation_url,
         first_http_status,
-        stored_headers = first_http_status + kHttpRefusals
+        stored_headers = first_http_status + kHttpRefusals,
+        ignored_methods,
+        key_syntax,
+        compare,
+        fingerprint_of,
+        error_format,
+        echo_key
     };
 };
-static_assert(lengthof(kColumns) == ScopeColumn::stored_headers);
+static_assert(lengthof(kColumns) == ScopeColumn::echo_key);
 
 // The items of a text array, joined by commas. No item contains a comma.
 const char *joined_items(MemoryContext memory, Datum array) {
@@ -86,55 +103,101 @@ const char *joined_items(MemoryContext memory, Datum array) {
     return MemoryContextStrdup(memory, list.data);
 }
 
-// nullptr when the column is null.
-const char *cached_list(MemoryContext memory, HeapTuple row, TupleDesc layout, AttrNumber column) {
-    bool is_null;
-    const Datum items = heap_getattr(row, column, layout, &is_null);
-    return is_null ? nullptr : joined_items(memory, items);
-}
-
-void read_http_columns(MemoryContext memory, HeapTuple row, TupleDesc layout, HttpPolicy *policy) {
-    bool is_null;
-    for (int i = 0; i < kHttpRefusals; i++) {
-        const Datum value = heap_getattr(row, ScopeColumn::first_http_status + i, layout, &is_null);
-        policy->statuses[i] = is_null ? 0 : DatumGetInt32(value);
+// The columns of a row. A setting is changed by a column that is not null.
+class SettingReader {
+  public:
+    SettingReader(HeapTuple row, TupleDesc layout, MemoryContext memory) : row_(row), layout_(layout), memory_(memory) {}
+    bool get(int column, Datum *value) const {
+        bool is_null;
+        *value = heap_getattr(row_, column, layout_, &is_null);
+        return !is_null;
     }
-    Datum value = heap_getattr(row, ScopeColumn::missing_key, layout, &is_null);
-    policy->runs_without_key = !is_null && strcmp(TextDatumGetCString(value), "run") == 0;
-    value = heap_getattr(row, ScopeColumn::documentation_url, layout, &is_null);
-    policy->documentation_url = is_null ? nullptr : MemoryContextStrdup(memory, TextDatumGetCString(value));
-    policy->keyed_methods = cached_list(memory, row, layout, ScopeColumn::keyed_methods);
-    policy->unstored_statuses = cached_list(memory, row, layout, ScopeColumn::unstored_statuses);
-    policy->stored_fields = cached_list(memory, row, layout, ScopeColumn::stored_headers);
+    void read(int column, bool *setting) const {
+        if (Datum value; get(column, &value))
+            *setting = DatumGetBool(value);
+    }
+    void read(int column, int32 *setting) const {
+        if (Datum value; get(column, &value))
+            *setting = DatumGetInt32(value);
+    }
+    void read_span(int column, const char *name, core::Micros *setting) const {
+        if (Datum value; get(column, &value))
+            *setting = positive_span_of(DatumGetIntervalP(value), name);
+    }
+    void read_list(int column, const char **setting) const {
+        if (Datum value; get(column, &value))
+            *setting = joined_items(memory_, value);
+    }
+    void read_string(int column, const char **setting) const {
+        if (Datum value; get(column, &value))
+            *setting = MemoryContextStrdup(memory_, TextDatumGetCString(value));
+    }
+    // Whether the setting is `word`, as far as it is set.
+    void read_word(int column, const char *word, bool *setting) const {
+        if (Datum value; get(column, &value))
+            *setting = strcmp(TextDatumGetCString(value), word) == 0;
+    }
+    template <typename Enum, int count> void read_word(int column, const char *const (&words)[count], Enum *setting) const {
+        if (Datum value; get(column, &value))
+            for (int i = 0; i < count; i++)
+                if (strcmp(TextDatumGetCString(value), words[i]) == 0)
+                    *setting = static_cast<Enum>(i);
+    }
+
+  private:
+    HeapTuple row_;
+    TupleDesc layout_;
+    MemoryContext memory_; // of strings
+};
+
+void read_http_settings(const SettingReader &row, HttpPolicy *policy) {
+    for (int i = 0; i < kHttpRefusals; i++)
+        row.read(ScopeColumn::first_http_status + i, &policy->statuses[i]);
+    row.read_word(ScopeColumn::missing_key, "run", &policy->runs_without_key);
+    row.read_string(ScopeColumn::documentation_url, &policy->documentation_url);
+    row.read_list(ScopeColumn::keyed_methods, &policy->keyed_methods);
+    row.read_list(ScopeColumn::unstored_statuses, &policy->unstored_statuses);
+    row.read_list(ScopeColumn::stored_headers, &policy->stored_fields);
+    row.read_list(ScopeColumn::ignored_methods, &policy->ignored_methods);
+    row.read_list(ScopeColumn::fingerprint_of, &policy->fingerprint_of);
+    row.read_word(ScopeColumn::key_syntax, kHttpKeySyntaxes, &policy->key_syntax);
+    row.read_word(ScopeColumn::compare, "json", &policy->compares_json);
+    row.read_word(ScopeColumn::error_format, kHttpErrorFormats, &policy->error_format);
+    row.read(ScopeColumn::echo_key, &policy->echoes_key);
 }
 
-core::Micros response_ttl_in(HeapTuple row, TupleDesc layout) {
-    bool is_null;
-    const Datum value = heap_getattr(row, ScopeColumn::response_ttl, layout, &is_null);
-    return is_null ? core::kForever : positive_span_of(DatumGetIntervalP(value), "response_ttl");
-}
-
-void read_row(MemoryContext memory, HeapTuple row, TupleDesc layout, CachedScope *scope) {
-    bool is_null;
+void read_settings(const SettingReader &row, CachedScope *scope) {
     scope->registered = true;
-    Datum value = heap_getattr(row, ScopeColumn::ttl, layout, &is_null);
-    if (!is_null)
-        scope->ttl = positive_span_of(DatumGetIntervalP(value), "ttl");
-    value = heap_getattr(row, ScopeColumn::keep_forever, layout, &is_null);
-    scope->keep_forever = !is_null && DatumGetBool(value);
-    value = heap_getattr(row, ScopeColumn::lease, layout, &is_null);
-    if (!is_null)
-        scope->lease = positive_span_of(DatumGetIntervalP(value), "lease");
-    value = heap_getattr(row, ScopeColumn::on_lease_expiry, layout, &is_null);
-    scope->manual_on_lease_expiry = !is_null && strcmp(TextDatumGetCString(value), "manual") == 0;
-    value = heap_getattr(row, ScopeColumn::max_response_size, layout, &is_null);
-    if (!is_null)
-        scope->max_response_size = DatumGetInt32(value);
-    value = heap_getattr(row, ScopeColumn::owner, layout, &is_null);
-    if (!is_null)
-        scope->owner = DatumGetObjectId(value);
-    scope->response_ttl = response_ttl_in(row, layout);
-    read_http_columns(memory, row, layout, &scope->http);
+    row.read_span(ScopeColumn::ttl, "ttl", &scope->ttl);
+    row.read(ScopeColumn::keep_forever, &scope->keep_forever);
+    row.read_span(ScopeColumn::lease, "lease", &scope->lease);
+    row.read_word(ScopeColumn::on_lease_expiry, "manual", &scope->manual_on_lease_expiry);
+    row.read(ScopeColumn::max_response_size, &scope->max_response_size);
+    if (Datum owner; row.get(ScopeColumn::owner, &owner))
+        scope->owner = DatumGetObjectId(owner);
+    row.read_span(ScopeColumn::response_ttl, "response_ttl", &scope->response_ttl);
+    read_http_settings(row, &scope->http);
+}
+
+// False: there is none.
+bool read_row_of(Relation table, const text *name, MemoryContext memory, CachedScope *scope) {
+    const Oid index = compat_primary_key(table);
+    ScanKeyData entry;
+    ScanKeyInit(&entry, ScopeColumn::scope, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+    SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
+    HeapTuple row = systable_getnext(scan);
+    const bool is_there = HeapTupleIsValid(row);
+    if (is_there)
+        read_settings(SettingReader(row, RelationGetDescr(table), memory), scope);
+    systable_endscan(scan);
+    return is_there;
+}
+
+// The part of the name before its first '/'; nullptr where there is none.
+const text *family_of(const text *name) {
+    const std::string_view whole(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+    const size_t end = whole.find('/');
+    return end == 0 || end == whole.npos ? nullptr : cstring_to_text_with_len(whole.data(), static_cast<int>(end));
 }
 
 // Reads the current rows, as of a catalog, whatever the transaction's snapshot is. An operator's change takes effect
@@ -143,14 +206,9 @@ bool read_scope(const text *name, MemoryContext memory, CachedScope *scope) {
     Relation table = open_member(scopes_table, AccessShareLock);
     const bool is_empty = RelationGetNumberOfBlocks(table) == 0;
     if (!is_empty) {
-        const Oid index = compat_primary_key(table);
-        ScanKeyData entry;
-        ScanKeyInit(&entry, ScopeColumn::scope, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
-        SysScanDesc scan = systable_beginscan(table, index, OidIsValid(index), nullptr, 1, &entry);
-        HeapTuple row = systable_getnext(scan);
-        if (HeapTupleIsValid(row))
-            read_row(memory, row, RelationGetDescr(table), scope);
-        systable_endscan(scan);
+        if (const text *family = family_of(name))
+            (void)read_row_of(table, family, memory, scope);
+        scope->has_row = read_row_of(table, name, memory, scope);
     }
     table_close(table, AccessShareLock);
     return is_empty;
@@ -216,6 +274,12 @@ HttpPolicy http_policy(const text *name) {
         policy.unstored_statuses = "";
     if (policy.stored_fields == nullptr)
         policy.stored_fields = core::kStoredFields.data();
+    if (policy.ignored_methods == nullptr)
+        policy.ignored_methods = "";
+    if (policy.fingerprint_of == nullptr)
+        policy.fingerprint_of = core::kFingerprintOf.data();
+    if (policy.documentation_url != nullptr && *policy.documentation_url == '\0')
+        policy.documentation_url = nullptr;
     return policy;
 }
 
@@ -251,8 +315,11 @@ core::Micros shortest_response_ttl() {
     core::Micros found = core::kForever;
     Relation table = open_member(scopes_table, AccessShareLock);
     SysScanDesc scan = systable_beginscan(table, InvalidOid, false, nullptr, 0, nullptr);
-    while (HeapTuple row = systable_getnext(scan))
-        found = Min(found, response_ttl_in(row, RelationGetDescr(table)));
+    while (HeapTuple row = systable_getnext(scan)) {
+        core::Micros span = core::kForever;
+        SettingReader(row, RelationGetDescr(table), nullptr).read_span(ScopeColumn::response_ttl, "response_ttl", &span);
+        found = Min(found, span);
+    }
     systable_endscan(scan);
     table_close(table, AccessShareLock);
     shortest = found;
@@ -260,7 +327,7 @@ core::Micros shortest_response_ttl() {
     return shortest;
 }
 
-bool is_registered_scope(const text *name) { return look_up(name).registered; }
+bool has_scope_row(const text *name) { return look_up(name).has_row; }
 
 void check_scope_access(const text *name) { check_owner(name, look_up(name)); }
 

@@ -1,12 +1,16 @@
 // Scopes: the space in which a key is unique, its policy, and the roles that may use it.
 #pragma once
 
+#include "core/http_key.hpp"
 #include "core/key_state.hpp"
 #include "storage/member.hpp"
 
 namespace idem {
 
 extern Member scopes_table;
+
+// A scope "a/b" belongs to the family "a": a setting that its own row does not have is that of the row "a". Only the part
+// before the first '/' counts; "/b" and "" have no family.
 
 // The policy of one scope. The settings supply the values that the scope does not set.
 struct ScopePolicy {
@@ -20,11 +24,20 @@ struct ScopePolicy {
 // The reasons for which an HTTP request is rejected, and a scope's responses to HTTP requests.
 enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_doubt };
 inline constexpr int kHttpRefusals = 5;
+enum class HttpErrorFormat { problem, stripe, acp, ucp };
+inline constexpr const char *kHttpErrorFormats[] = {"problem", "stripe", "acp", "ucp"};
+inline constexpr const char *kHttpKeySyntaxes[] = {"string_or_bare", "string", "opaque"}; // core::HttpKeySyntax
 // The strings are in the cache: valid until the next look-up of a scope. Lists are separated by commas.
 struct HttpPolicy {
     int32 statuses[kHttpRefusals]; // by HttpRefusal
     bool runs_without_key;         // a request that needs a key and has none
+    bool compares_json;            // bodies by their canonical form
+    bool echoes_key;
+    core::HttpKeySyntax key_syntax;
+    HttpErrorFormat error_format;
     const char *keyed_methods;
+    const char *ignored_methods;   // a key is not used with these
+    const char *fingerprint_of;    // some of "method", "route" and "body"
     const char *unstored_statuses; // patterns such as "5xx"
     const char *documentation_url; // nullptr: none
     const char *stored_fields;     // in addition to core::kAlwaysStoredFields
@@ -43,7 +56,7 @@ bool find_usable_scope(const text *scope, ScopePolicy *policy);
 void check_scope_access(const text *scope);
 
 // Whether the scope has a row, whatever the transaction's snapshot shows.
-bool is_registered_scope(const text *scope);
+bool has_scope_row(const text *scope);
 
 // Whether the scope leaves an expired lease to an operator. Does not check the current user's right to use it.
 bool is_manual_on_lease_expiry(const text *scope);

@@ -3,6 +3,7 @@
 #include "rings/ring_work.hpp"
 #include "scopes/scope.hpp"
 #include "server/arguments.hpp"
+#include "server/extension.hpp"
 #include "server/writable.hpp"
 #include "storage/internal_sql.hpp"
 #include "storage/ring.hpp"
@@ -45,30 +46,52 @@ struct HttpArgument {
         documentation_url,
         first_status,
         stored_headers = first_status + kHttpRefusals,
+        ignored_methods,
+        key_syntax,
+        compare,
+        fingerprint_of,
+        error_format,
+        echo_key,
+        profile,
         count
     };
 };
 constexpr const char *kStatusNames[kHttpRefusals] = {"missing_key_status", "malformed_key_status", "mismatch_status",
                                                      "in_flight_status", "in_doubt_status"};
-constexpr Oid kHttpArgumentTypes[HttpArgument::count] = {TEXTOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID,     INT4OID,
-                                                         INT4OID, INT4OID, INT4OID,      INT4OID,      TEXTARRAYOID};
+constexpr Oid kHttpArgumentTypes[HttpArgument::count] = {
+    TEXTOID, TEXTOID,      TEXTARRAYOID, TEXTARRAYOID, TEXTOID, INT4OID,      INT4OID, INT4OID, INT4OID,
+    INT4OID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID,      TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, TEXTOID};
+constexpr const char *kProfiles[] = {"ietf", "stripe", "acp", "ucp"}; // those of idem_http_profiles()
 constexpr size_t kMaxUrlBytes = 1000;
 
-constexpr const char *kHttpSet =
-    "INSERT INTO %s AS c (scope, missing_key, keyed_methods, unstored_statuses, documentation_url, missing_key_status,"
-    " malformed_key_status, mismatch_status, in_flight_status, in_doubt_status, stored_headers)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-    " ON CONFLICT (scope) DO UPDATE SET missing_key = coalesce(excluded.missing_key, c.missing_key),"
-    " keyed_methods = coalesce(excluded.keyed_methods, c.keyed_methods),"
-    " unstored_statuses = coalesce(excluded.unstored_statuses, c.unstored_statuses),"
-    " documentation_url = coalesce(excluded.documentation_url, c.documentation_url),"
-    " missing_key_status = coalesce(excluded.missing_key_status, c.missing_key_status),"
-    " malformed_key_status = coalesce(excluded.malformed_key_status, c.malformed_key_status),"
-    " mismatch_status = coalesce(excluded.mismatch_status, c.mismatch_status),"
-    " in_flight_status = coalesce(excluded.in_flight_status, c.in_flight_status),"
-    " in_doubt_status = coalesce(excluded.in_doubt_status, c.in_doubt_status),"
-    " stored_headers = coalesce(excluded.stored_headers, c.stored_headers)"
-    " WHERE" IDEM_MAY_USE("$12") " RETURNING 1";
+// The columns of the arguments from the second on, without the profile.
+constexpr const char *kHttpColumns[] = {"missing_key",       "keyed_methods",      "unstored_statuses",
+                                        "documentation_url", "missing_key_status", "malformed_key_status",
+                                        "mismatch_status",   "in_flight_status",   "in_doubt_status",
+                                        "stored_headers",    "ignored_methods",    "key_syntax",
+                                        "compare",           "fingerprint_of",     "error_format",
+                                        "echo_key"};
+static_assert(lengthof(kHttpColumns) == HttpArgument::profile - 1);
+
+// What the call gives, else what its profile says, else what the row has.
+const char *http_set_statement() {
+    StringInfoData columns, values, changes;
+    initStringInfo(&columns);
+    initStringInfo(&values);
+    initStringInfo(&changes);
+    for (int i = 0; i < static_cast<int>(lengthof(kHttpColumns)); i++) {
+        const char *column = kHttpColumns[i];
+        appendStringInfo(&columns, ", %s", column);
+        appendStringInfo(&values, ", coalesce($%d, p.%s)", i + 2, column);
+        appendStringInfo(&changes, ", %s = coalesce(excluded.%s, c.%s)", column, column, column);
+    }
+    return psprintf(
+        "INSERT INTO %s AS c (scope, ttl%s) SELECT $1, p.ttl%s FROM (SELECT) given LEFT JOIN %s() p"
+        " ON p.profile OPERATOR(pg_catalog.=) $%d"
+        " ON CONFLICT (scope) DO UPDATE SET ttl = coalesce(excluded.ttl, c.ttl)%s WHERE" IDEM_MAY_USE("$%d") " RETURNING 1",
+        member_name(scopes_table), columns.data, values.data, qualified_name("idem_http_profiles"), HttpArgument::profile + 1,
+        changes.data, HttpArgument::count + 1);
+}
 
 constexpr const char *kDrop =
     "DELETE FROM %s AS c WHERE c.scope OPERATOR(pg_catalog.=) $1 AND" IDEM_MAY_USE("$2") " RETURNING 1";
@@ -143,17 +166,48 @@ bool is_documentation_url(std::string_view url) {
                        [](char c) { return c > ' ' && c < 0x7f && strchr("<>\"\\^`{|}", c) == nullptr; });
 }
 
-void check_http_values(FunctionCallInfo fcinfo) {
-    if (const text *missing_key = optional_text(fcinfo, HttpArgument::missing_key)) {
-        const char *policy = text_to_cstring(missing_key);
-        if (strcmp(policy, "reject") != 0 && strcmp(policy, "run") != 0)
-            ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown policy \"%s\" for missing_key", policy),
-                            errhint("Use 'reject' or 'run'.")));
+void check_part(const char *part) {
+    if (!core::names_http_method(core::kFingerprintOf, part))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("\"%s\" is no part of a request", part),
+                        errhint("The parts are 'method', 'route' and 'body'.")));
+}
+
+void check_parts(FunctionCallInfo fcinfo) {
+    check_items(fcinfo, HttpArgument::fingerprint_of, "a part in fingerprint_of", check_part);
+    if (!PG_ARGISNULL(HttpArgument::fingerprint_of) && ARR_NDIM(PG_GETARG_ARRAYTYPE_P(HttpArgument::fingerprint_of)) == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("fingerprint_of must not be empty"),
+                        errhint("The parts are 'method', 'route' and 'body'.")));
+}
+
+// The optional argument `arg`, which is one of the words.
+template <int count> void check_word(FunctionCallInfo fcinfo, int arg, const char *name, const char *const (&words)[count]) {
+    const text *given = optional_text(fcinfo, arg);
+    if (given == nullptr)
+        return;
+    StringInfoData known;
+    initStringInfo(&known);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text_to_cstring(given), words[i]) == 0)
+            return;
+        appendStringInfo(&known, "%s'%s'", i == 0 ? "" : i == count - 1 ? " or " : ", ", words[i]);
     }
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("unknown value \"%s\" for %s", text_to_cstring(given), name), errhint("Use %s.", known.data)));
+}
+
+void check_http_values(FunctionCallInfo fcinfo) {
+    constexpr const char *kMissingKey[] = {"reject", "run"}, *kCompare[] = {"bytes", "json"};
+    check_word(fcinfo, HttpArgument::missing_key, "missing_key", kMissingKey);
+    check_word(fcinfo, HttpArgument::key_syntax, "key_syntax", kHttpKeySyntaxes);
+    check_word(fcinfo, HttpArgument::compare, "compare", kCompare);
+    check_word(fcinfo, HttpArgument::error_format, "error_format", kHttpErrorFormats);
+    check_word(fcinfo, HttpArgument::profile, "profile", kProfiles);
+    check_parts(fcinfo);
     check_items(fcinfo, HttpArgument::keyed_methods, "a method in keyed_methods", check_method);
+    check_items(fcinfo, HttpArgument::ignored_methods, "a method in ignored_methods", check_method);
     check_items(fcinfo, HttpArgument::unstored_statuses, "a status in unstored_statuses", check_status_pattern);
     if (const text *url = optional_text(fcinfo, HttpArgument::documentation_url))
-        if (!is_documentation_url({VARDATA_ANY(url), VARSIZE_ANY_EXHDR(url)}))
+        if (VARSIZE_ANY_EXHDR(url) > 0 && !is_documentation_url({VARDATA_ANY(url), VARSIZE_ANY_EXHDR(url)}))
             ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("documentation_url is malformed"),
                             errdetail("It must be an absolute http or https URI of at most %zu bytes.", kMaxUrlBytes)));
     for (int i = 0; i < kHttpRefusals; i++) {
@@ -170,7 +224,7 @@ void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *type
     for (int i = 0; i < count; i++)
         values[i] = {types[i], PG_GETARG_DATUM(i), PG_ARGISNULL(i)};
     values[count] = {OIDOID, ObjectIdGetDatum(GetUserId()), false};
-    if (!run_as_owner(psprintf(statement, member_name(scopes_table)), values, count + 1))
+    if (!run_as_owner(statement, values, count + 1))
         raise_scope_denied(PG_GETARG_TEXT_PP(0));
     invalidate_member(scopes_table);
 }
@@ -183,7 +237,7 @@ bool change_row(const text *scope, const char *statement) {
     if (changed)
         return true;
     check_scope_access(scope); // the row does not exist, or the caller may not change it
-    if (IsolationUsesXactSnapshot() && is_registered_scope(scope))
+    if (IsolationUsesXactSnapshot() && has_scope_row(scope))
         ereport(ERROR,
                 (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
                  errmsg("could not serialize access due to concurrent registration of scope \"%s\"", text_to_cstring(scope))));
@@ -283,7 +337,7 @@ SQL_FUNCTION(idem_scope_set) {
     check_values(fcinfo);
     const int ring = ring_argument(fcinfo);
     prevent_unless_writable("idem_scope_set()");
-    write_scope(fcinfo, kSet, kArgumentTypes, Argument::count);
+    write_scope(fcinfo, psprintf(kSet, member_name(scopes_table)), kArgumentTypes, Argument::count);
     if (ring != kInIdemKeys)
         move_scope(name, ring);
     check_ring(name);
@@ -294,7 +348,7 @@ SQL_FUNCTION(idem_http_scope_set) {
     check_scope_access(required_scope_argument(fcinfo, HttpArgument::scope));
     check_http_values(fcinfo);
     prevent_unless_writable("idem_http_scope_set()");
-    write_scope(fcinfo, kHttpSet, kHttpArgumentTypes, HttpArgument::count);
+    write_scope(fcinfo, http_set_statement(), kHttpArgumentTypes, HttpArgument::count);
     PG_RETURN_VOID();
 }
 

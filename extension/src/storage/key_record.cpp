@@ -52,6 +52,8 @@ core::Micros completion_time(TupleDesc layout, HeapTuple row) {
 void set_released(KeyRow *row) {
     row->set(KeyColumn::state, CharGetDatum(static_cast<char>(core::State::released)));
     row->set_null(KeyColumn::lease_until);
+    if (row->is_null(KeyColumn::steps))
+        row->set_null(KeyColumn::fingerprint);
 }
 
 } // namespace idem

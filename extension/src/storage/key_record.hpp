@@ -31,7 +31,7 @@ core::KeyFacts facts_of(const KeyRow &row, bool own_transaction, bool manual_pol
 // Whether `owner` is given and equals the row's owner.
 bool is_owner(const KeyRow &row, const text *owner);
 
-// Makes `row` released: free for the next attempt.
+// Makes `row` released: free for the next attempt, which may be one at other work unless a step was made.
 void set_released(KeyRow *row);
 
 // The facts that decide whether a stored row is expired, without decoding all of it. Assumes the policy `takeover`.

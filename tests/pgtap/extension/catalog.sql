@@ -101,7 +101,7 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(proname, ', ' ORDER BY proname) FROM functions
       WHERE proname IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_id_parts',
-                        'idem_http_key')
+                        'idem_http_profiles')
         AND (provolatile <> 'i' OR proparallel <> 's')),
     NULL, 'what_is_pure_is_immutable_and_parallel_safe');
 

@@ -3,7 +3,7 @@
 \ir ../include/members.psql
 \set contract `cat docs/contract.md`
 \set codes `sed -nE "s/^#define ERRCODE_IDEM_.*\('(.)', '(.)', '(.)', '(.)', '(.)'\)/\1\2\3\4\5/p" extension/src/server/errors.hpp`
-\set problems `sed -nE 's/^ *\{"([a-z_]+)", "[^"]*"\},$/\1/p' extension/src/http/http_begin.cpp`
+\set problems `sed -nE 's/^ *\{"([a-z_]+)", "[^"]*",.*/\1/p' extension/src/http/http_problem.cpp`
 SELECT plan(8);
 
 -- The contract -------------------------------------------------------------------------------------------------------------------------------

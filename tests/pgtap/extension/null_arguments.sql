@@ -24,6 +24,7 @@ INSERT INTO calls VALUES
     ('idem_hits', $$'null:'$$),
     ('idem_http_begin', $$'null:', 'POST', '/orders', 'null:http'$$),
     ('idem_http_complete', $$'null:', 'null:begun', 201$$),
+    ('idem_http_key', $$'null:'$$),
     ('idem_http_scope_set', $$'null:'$$),
     ('idem_is_owner', $$'null:', 'me'$$),
     ('idem_lock', $$'null:other'$$),

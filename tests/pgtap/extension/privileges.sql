@@ -62,8 +62,9 @@ INSERT INTO matrix VALUES
     ('idem_ring_adopt',        'nobody',   'idem_ring_adopt(1)'),
     ('idem_version',           'public',   'idem_version()'),
     ('idem_scope_drop',        'operator', 'idem_scope_drop(''grant:scope'')'),
-    ('idem_http_key',          'public',   'idem_http_key(''x'')'),
-    ('idem_http_begin',        'user',     'idem_http_begin(''web'', ''POST'', ''/'', ''grant:http'')'),
+    ('idem_http_key',          'user',     'idem_http_key(''x'')'),
+    ('idem_http_profiles',     'operator', 'idem_http_profiles()'),
+    ('idem_http_begin',        'user',     'idem_http_begin(''web'', ''POST'', ''/'', ''grant:http'' || random())'),
     ('idem_http_complete',     'user',     'idem_http_complete(''web'', NULL, 200, NULL, NULL)'),
     ('idem_http_scope_set',    'operator', 'idem_http_scope_set(''grant:scope'', missing_key_status => 400)'),
     ('idem_can_transition',    'public',   'idem_can_transition(''grant:machine'', ''a'', ''b'')'),
@@ -135,7 +136,7 @@ SELECT is(
       WHERE has_function_privilege('tap_nobody', f.oid, 'EXECUTE')
         AND name NOT IN ('idem_key', 'idem_fingerprint', 'idem_fingerprint_text', 'idem_fingerprint_bytes', 'idem_next_id',
                          'idem_id_parts', 'idem_uuid_v7', 'idem_can_transition', 'idem_check_transition', 'idem_request_message',
-                         'idem_http_key', 'idem_version')),
+                         'idem_version')),
     NULL, 'public_can_execute_nothing_but_the_pure_functions');
 SELECT is(
     (SELECT string_agg(name, ', ') FROM named f

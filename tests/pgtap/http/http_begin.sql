@@ -1,6 +1,6 @@
 -- idem_http_begin: which requests need a key, what is a key, and every answer.
 \ir ../include/helpers.psql
-SELECT plan(83);
+SELECT plan(85);
 CALL pg_temp.clean('http:');
 
 -- An answer as far as a test can foretell it: NULL columns left out, "set" for the fence, of a problem its code.
@@ -127,6 +127,12 @@ CALL pg_temp.sleep('5 ms');
 SELECT is(pg_temp.answer(a), '{"code": "in_doubt", "action": "reject", "status": 409}', 'in_doubt_has_no_retry_after')
   FROM idem_http_begin('http:s', 'POST', '/pay', 'http:doubt') a;
 SELECT is((SELECT state FROM idem_lookup('http:doubt', scope => 'http:s')), 'in_doubt', 'and_the_doubt_is_recorded');
+SELECT fence FROM idem_http_begin('http:s', 'POST', '/pay', 'http:twice', lease => '1 ms') \gset
+CALL pg_temp.sleep('5 ms');
+BEGIN;
+SELECT is(code, 'in_doubt', 'doubt_that_this_transaction_records') FROM idem_http_begin('http:s', 'POST', '/pay', 'http:twice');
+SELECT is(code, 'in_doubt', 'and_answers_with_again') FROM idem_http_begin('http:s', 'POST', '/pay', 'http:twice');
+COMMIT;
 SELECT fence FROM idem_http_begin('http:s', 'POST', '/pay', 'http:held', lease => '1 hour') \gset
 SELECT idem_http_scope_set('http:s', missing_key_status => 428, malformed_key_status => 422, mismatch_status => 409, in_flight_status => 503,
                            in_doubt_status => 500);
@@ -139,7 +145,7 @@ SELECT is((SELECT array_agg(status) FROM unnest('{NULL,http:doubt}'::text[]) key
     'null_leaves_a_code_as_is');
 SELECT is(status, 400, 'other_scopes_keep_theirs') FROM idem_http_begin('http', 'POST', '/', NULL);
 SELECT idem_http_scope_set('http:s', missing_key_status => 428), idem_scope_set('http:s', lease => '5 min') \g /dev/null
-SELECT is((SELECT to_jsonb(s) FROM idem_scopes s WHERE scope = 'http:s') - '{scope,lease,ttl,keep_forever,max_response_size,owner,response_ttl,missing_key,keyed_methods,unstored_statuses,documentation_url}'::text[],
+SELECT is((SELECT to_jsonb(s) FROM idem_scopes s WHERE scope = 'http:s') - '{scope,lease,ttl,keep_forever,max_response_size,owner,response_ttl,missing_key,keyed_methods,unstored_statuses,documentation_url,ignored_methods,key_syntax,compare,fingerprint_of,error_format,echo_key}'::text[],
     '{"on_lease_expiry": "manual", "missing_key_status": 428, "malformed_key_status": 422, "mismatch_status": 409, "in_flight_status": 503,
       "in_doubt_status": 599, "stored_headers": null}', 'and_the_rest_of_the_policy_stays');
 SELECT is((SELECT string_agg(call, ' | ') FROM unnest(ARRAY['mismatch_status => 399', 'mismatch_status => 600', 'missing_key_status => 0', 'malformed_key_status => -1', 'in_flight_status => 200', 'in_doubt_status => 302']) call

@@ -1,6 +1,6 @@
 -- idem_http_complete: what is stored of a response, and how it is replayed.
 \ir ../include/helpers.psql
-SELECT plan(66);
+SELECT plan(67);
 CALL pg_temp.clean('reply:');
 
 -- Begins, completes and replays a request.
@@ -16,7 +16,7 @@ BEGIN
 END $$;
 
 -- Status and body.
-SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true"}'::jsonb, '{"id": 7}', convert_to('{"id": 7}', 'UTF8'), NULL)::idem.idem_http_answer, 'status_and_body')
+SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true"}'::jsonb, '{"id": 7}', convert_to('{"id": 7}', 'UTF8'), NULL, NULL, NULL)::idem.idem_http_answer, 'status_and_body')
   FROM pg_temp.replay('"reply:a"', 201, NULL, '{"id": 7}') r;
 SELECT is(response, '{"headers": {}, "text": "{\"id\": 7}"}', 'as_lookup_shows_them') FROM idem_lookup('reply:a', 'reply');
 SELECT is((SELECT status_code FROM idem_lookup('reply:a', 'reply')), 201, 'with_the_status');
@@ -32,7 +32,7 @@ SELECT is((SELECT string_agg(format('%s: %s', n, body_bytes), ', ')
 SELECT is((SELECT string_agg(response - 'headers' #>> '{}', ' ' ORDER BY n)
              FROM unnest('{2,3,5,7}'::int[]) WITH ORDINALITY AS c (given, n), idem_lookup('reply:bytes' || given, 'reply')),
     '{"base64": "AA=="} {"base64": "/wD+"} {"utf8": "plain"} {"utf8": "ü€𝄞"}', 'bytes_that_are_text_are_stored_as_text');
-SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL)::idem.idem_http_answer, 'no_body_is_none') FROM pg_temp.replay('reply:nothing', 204, NULL) r;
+SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'no_body_is_none') FROM pg_temp.replay('reply:nothing', 204, NULL) r;
 SELECT throws_ok($$ SELECT pg_temp.replay('reply:both', 200, NULL, 'a', 'a') $$, '22023', 'body and body_bytes cannot be given together', 'text_or_bytes');
 SELECT is((SELECT string_agg(status::text, ' ' ORDER BY status)
              FROM unnest('{200,204,302,404,500,599}'::int[]) given, pg_temp.replay('reply:status' || given, given, NULL, NULL)),
@@ -96,33 +96,35 @@ SELECT is(headers, '{"Link": [], "Location": "", "Idempotent-Replayed": "true"}'
 -- A response that is too large: status and headers are there, the work is not done again.
 SELECT idem_scope_set('reply:small', max_response_size => 200);
 SET client_min_messages = error;
-SELECT is(r, ROW('replay', 201, '{"Location": "/o/7", "Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL)::idem.idem_http_answer, 'large_body_is_left_out')
+SELECT is(r, ROW('replay', 201, '{"Location": "/o/7", "Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'large_body_is_left_out')
   FROM pg_temp.replay('reply:large', 201, '{"Location": "/o/7"}', repeat('x', 500), scope => 'reply:small') r;
 SELECT ok(response_omitted, 'as_lookup_says') FROM idem_lookup('reply:large', scope => 'reply:small');
-SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL)::idem.idem_http_answer, 'large_headers_are_left_out_too')
+SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'large_headers_are_left_out_too')
   FROM pg_temp.replay('reply:huge', 201, jsonb_build_object('Location', repeat('y', 500)), NULL, convert_to(repeat('x', 500), 'UTF8'), 'reply:small') r;
 BEGIN;
-SELECT is(idem_http_complete('reply:small', 'reply:told', 200, NULL, repeat('x', length(action) + 500)), false, 'and_the_caller_is_told')
+SELECT is(idem_http_complete('reply:small', 'reply:told', 200, NULL, repeat('x', length(action) + 500)), 'omitted', 'and_the_caller_is_told')
   FROM idem_http_begin('reply:small', 'POST', '/', 'reply:told');
 COMMIT;
 RESET client_min_messages;
 
 -- Completed without a response, or by other functions.
 BEGIN;
-SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL)::idem.idem_http_answer, 'work_without_a_response_is_204')
-  FROM idem_http_begin('reply', 'POST', '/', 'reply:claimed') AS first, idem_http_begin('reply', 'POST', '/', 'reply:claimed') r;
+SELECT action FROM idem_http_begin('reply', 'POST', '/', 'reply:claimed') \gset
+SELECT throws_ok($$ SELECT idem_http_begin('reply', 'POST', '/', 'reply:claimed') $$, '55000', 'key "reply:claimed" is already open in this transaction', 'begun_again_while_open');
 COMMIT;
+SELECT is(r, ROW('replay', 204, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'work_without_a_response_is_204')
+  FROM idem_http_begin('reply', 'POST', '/', 'reply:claimed') r;
 SELECT is((SELECT string_agg(concat_ws(' ', r.status, r.headers ->> 'Content-Type', r.body, length(r.body_bytes)), ' | ' ORDER BY n)
              FROM unnest(ARRAY[NULL, '"paid"', '{"headers": 1, "body": 2}', '{"headers": {}, "body": 2, "more": 3}', '[1]', '{"body": 2}']::jsonb[], ARRAY[202, 201, NULL, 200, NULL, 200])
-                  WITH ORDINALITY AS c (response, code, n),
-                  idem_http_begin('reply', 'POST', '/', 'reply:other' || n) AS first, idem_complete('reply:other' || n, response, code, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:other' || n) r),
+                  WITH ORDINALITY AS c (response, given, n),
+                  idem_http_begin('reply', 'POST', '/', 'reply:other' || n) AS first, idem_complete('reply:other' || n, response, given, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:other' || n) r),
     '202 | 201 application/json "paid" 6 | 200 application/json {"body": 2, "headers": 1} 25 | '
     '200 application/json {"body": 2, "more": 3, "headers": {}} 37 | 200 application/json [1] 3 | 200 application/json {"body": 2} 11',
     'response_that_idem_complete_stored');
 
 SELECT is((SELECT string_agg(concat_ws(' ', r.status, r.body), ', ' ORDER BY n)
-             FROM unnest('{99999,199,-1,0,600,200,599,199}'::int[], array_fill('1'::text, '{7}') || NULL::text) WITH ORDINALITY AS c (code, response, n),
-                  idem_http_begin('reply', 'POST', '/', 'reply:code' || n) AS first, idem_complete('reply:code' || n, response::jsonb, code, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:code' || n) r),
+             FROM unnest('{99999,199,-1,0,600,200,599,199}'::int[], array_fill('1'::text, '{7}') || NULL::text) WITH ORDINALITY AS c (given, response, n),
+                  idem_http_begin('reply', 'POST', '/', 'reply:code' || n) AS first, idem_complete('reply:code' || n, response::jsonb, given, scope => 'reply'), idem_http_begin('reply', 'POST', '/', 'reply:code' || n) r),
     '200 1, 200 1, 200 1, 200 1, 200 1, 200 1, 599 1, 200', 'code_that_no_response_can_have_is_200');
 
 -- What only looks like a stored response is a body: no line break, cookie or name comes back that could not be stored.
@@ -141,7 +143,7 @@ SELECT is((SELECT string_agg(format('%s %s', r.action, r.body::jsonb ->> 'code')
     'reject mismatch, reject mismatch, reject mismatch', 'key_of_something_else');
 
 -- Which key.
-SELECT is(idem_http_complete('reply', NULL, 200, '{"Location": "/"}', '1'), false, 'no_key_is_no_op');
+SELECT is(idem_http_complete('reply', NULL, 200, '{"Location": "/"}', '1'), 'unkeyed', 'no_key_is_no_op');
 SELECT throws_ok($$ SELECT idem_http_complete('reply', 'reply:absent', 200, NULL, NULL) $$, 'ID001', NULL, 'key_that_was_not_begun');
 SELECT throws_ok($$ SELECT idem_http_complete('reply', 'reply:a', 200, NULL, NULL) $$, 'ID001', NULL, 'key_that_was_committed_before');
 SELECT throws_ok($$ SELECT idem_http_complete('reply', 'a, b', 200, NULL, NULL) $$, '22023', 'idempotency key is malformed', 'malformed_key');
@@ -170,7 +172,7 @@ SELECT is((SELECT count(*) FROM idem_keys WHERE key ~ '^reply:unstored(429|5..)$
 SELECT throws_ok($$ SELECT pg_temp.replay('reply:hint', 503, NULL, scope => 'reply:s') $$, '25000', 'a response with status 503 is not stored in scope "reply:s"', 'as_the_error_says');
 SELECT fence FROM idem_http_begin('reply:s', 'POST', '/', 'reply:unstored', lease => '1 hour') \gset
 SELECT throws_ok(format($$ SELECT idem_http_complete('reply:s', 'reply:unstored', 503, NULL, 'busy', NULL, %s) $$, :fence - 1), 'ID001', NULL, 'stale_fence_releases_nothing');
-SELECT is(idem_http_complete('reply:s', 'reply:unstored', 503, NULL, 'busy', NULL, :fence), false, 'leased_key_is_released');
+SELECT is(idem_http_complete('reply:s', 'reply:unstored', 503, NULL, 'busy', NULL, :fence), 'released', 'leased_key_is_released');
 SELECT is((SELECT state FROM idem_lookup('reply:unstored', 'reply:s')), 'released', 'as_lookup_says');
 SELECT is(action, 'run', 'and_a_retry_runs') FROM idem_http_begin('reply:s', 'POST', '/', 'reply:unstored', lease => '1 hour');
 

@@ -24,8 +24,9 @@ SELECT pg_sleep(0.005);
 SELECT is((SELECT outcome::text FROM idem_begin('rows:3', owner => 'me')), 'in_flight', 'own_lapsed_lease_begun_without_a_lease');
 COMMIT;
 
--- A released key still belongs to its request.
+-- A released key with a step still belongs to its request.
 SELECT fence FROM idem_begin('rows:4', idem_fingerprint('1'), lease => '1 h') \gset released_
+SELECT idem_step('rows:4', :released_fence, 'paid', '1');
 SELECT idem_release('rows:4', :released_fence);
 SELECT is((SELECT outcome::text FROM idem_begin('rows:4', idem_fingerprint('2'))), 'mismatch', 'released_key_with_another_fingerprint');
 BEGIN;

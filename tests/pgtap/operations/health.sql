@@ -27,12 +27,12 @@ SELECT is(pg_temp.level('leases'), 'ok', 'a_lease_that_has_just_run_out_is_no_al
 UPDATE idem_keys SET lease_until = now() - interval '61 min' WHERE key = 'health:lapsed';
 SELECT is(pg_temp.level('leases'), 'warning', 'work_that_nobody_took_over');
 SELECT idem_scope_set('health:manual', on_lease_expiry => 'manual');
-SELECT outcome FROM idem_begin('health:doubt', lease => '1 us', scope => 'health:manual');
+SELECT outcome FROM idem_begin('health:doubt', lease => '1 us', scope => 'health:manual/1');
 SELECT is(pg_temp.level('in_doubt'), 'warning', 'doubt_before_anybody_asked');
-SELECT idem_try_claim('health:doubt', scope => 'health:manual');
+SELECT idem_try_claim('health:doubt', scope => 'health:manual/1');
 SELECT matches(pg_temp.detail('in_doubt'), '^1 keys', 'doubt_that_was_written_down');
 SELECT is(pg_temp.level('in_doubt'), 'warning', 'is_for_an_operator');
-SELECT idem_resolve('health:doubt', 'completed', scope => 'health:manual');
+SELECT idem_resolve('health:doubt', 'completed', scope => 'health:manual/1');
 SELECT is(pg_temp.level('in_doubt'), 'ok', 'until_it_is_resolved');
 CALL pg_temp.clean('health:');
 
