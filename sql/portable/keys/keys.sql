@@ -698,6 +698,14 @@ BEGIN
 END
 $$;
 
+-- Lets the next caller have a key that is held: for other work, too, unless a step was made.
+CREATE FUNCTION _idem_release(wanted_scope text, wanted_key text) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL, fingerprint = CASE WHEN k.steps IS NOT NULL THEN k.fingerprint END
+     WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+END
+$$;
+
 CREATE FUNCTION idem_step LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
@@ -752,7 +760,7 @@ DECLARE
 BEGIN
     policy := _idem_holder_policy(key, fence, scope);
     PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_release()');
-    UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+    PERFORM _idem_release(policy.scope, key);
     RETURN true;
 END
 $$;
@@ -968,7 +976,7 @@ BEGIN
     IF resolution = 'completed' THEN
         PERFORM _idem_complete('idem_resolve()', policy.scope, policy.max_response_size, key, response, status_code, stored.fence, NULL);
     ELSE
-        UPDATE ONLY idem_keys k SET state = 'r', lease_until = NULL WHERE k.scope = policy.scope AND k.key = $1 COLLATE "C";
+        PERFORM _idem_release(policy.scope, key);
     END IF;
 END
 $$;

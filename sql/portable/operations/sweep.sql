@@ -37,8 +37,8 @@ BEGIN
 END
 $$;
 
--- Whether a row is due, as a condition on k and its scope s. $3: now. is_manual: whether the scope leaves lapsed leases to an operator.
-CREATE FUNCTION _idem_sweep_condition(swept text, is_manual text DEFAULT 's.on_lease_expiry IS NOT DISTINCT FROM ''manual''')
+-- Whether a row is due, as a condition on k, its scope s and the family f. $3: now. is_manual: whether the scope leaves lapsed leases to an operator.
+CREATE FUNCTION _idem_sweep_condition(swept text, is_manual text DEFAULT 'coalesce(s.on_lease_expiry, f.on_lease_expiry) IS NOT DISTINCT FROM ''manual''')
 RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE swept
         WHEN 'idem_keys' THEN format('k.expires_at <= $3 AND k.state <> ''d'' AND NOT (k.state = ''p'' AND (k.lease_until > $3 OR %s))', is_manual)
@@ -48,13 +48,23 @@ $$;
 
 -- Whether its response is.
 CREATE FUNCTION _idem_sweep_response_condition() RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT 'k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) AND s.response_ttl IS NOT NULL '
-           'AND coalesce(k.completed_at, k.created_at) + @extschema@._idem_span(s.response_ttl, ''response_ttl'') <= $3'
+    SELECT 'k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) AND coalesce(s.response_ttl, f.response_ttl) IS NOT NULL '
+           'AND coalesce(k.completed_at, k.created_at) + @extschema@._idem_span(coalesce(s.response_ttl, f.response_ttl), ''response_ttl'') <= $3'
+$$;
+
+-- Where these conditions find the scope of k and its family.
+CREATE FUNCTION _idem_sweep_scopes() RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'LEFT JOIN ONLY @extschema@.idem_scopes s ON s.scope = k.scope LEFT JOIN ONLY @extschema@.idem_scopes f ON f.scope = @extschema@._idem_family(k.scope)'
+$$;
+
+-- The setting of the scope of k in $2, which has the settings of scopes by their names, or that of its family. The workers of Citus have no function of idem's.
+CREATE FUNCTION _idem_sweep_setting() RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'coalesce($2 ->> k.scope, $2 ->> CASE WHEN strpos(k.scope, ''/'') > 1 THEN split_part(k.scope, ''/'', 1) END)'
 $$;
 
 -- Changes up to so many rows that are due, where the rows are on workers of Citus: finds them on all shards, and takes those that nobody is changing,
--- shard by shard. `condition` says which are due, with $2: scopes, $3: time.
-CREATE FUNCTION _idem_sweep_shards(swept regclass, change text, condition text, rows integer, scopes text[], at timestamptz, OUT due_rows integer, OUT changed integer)
+-- shard by shard. `condition` says which are due, with $2: settings, $3: time.
+CREATE FUNCTION _idem_sweep_shards(swept regclass, change text, condition text, rows integer, settings jsonb, at timestamptz, OUT due_rows integer, OUT changed integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     due     text[];
@@ -63,15 +73,15 @@ DECLARE
     owners  text[];
     touched integer;
 BEGIN
-    EXECUTE format('SELECT coalesce(array_agg(d.key), ''{}'') FROM (SELECT k.key FROM %s k WHERE %s LIMIT $1) d', swept, condition) INTO due USING rows, scopes, at;
+    EXECUTE format('SELECT coalesce(array_agg(d.key), ''{}'') FROM (SELECT k.key FROM %s k WHERE %s LIMIT $1) d', swept, condition) INTO due USING rows, settings, at;
     due_rows := cardinality(due);
     changed := 0;
     FOR shard IN EXECUTE 'SELECT array_agg(u.key ORDER BY u.key) FROM unnest($1) AS u (key) GROUP BY pg_catalog.get_shard_id_for_distribution_column($2, u.key)'
                  USING due, swept LOOP
         EXECUTE format('WITH locked AS MATERIALIZED (SELECT k.scope, k.key FROM %s k WHERE k.key = ANY ($1) AND %s FOR UPDATE SKIP LOCKED) '
-                       'SELECT array_agg(l.scope), array_agg(l.key) FROM locked l', swept, condition) INTO owners, taken USING shard, scopes, at;
+                       'SELECT array_agg(l.scope), array_agg(l.key) FROM locked l', swept, condition) INTO owners, taken USING shard, settings, at;
         IF taken IS NOT NULL THEN
-            EXECUTE format('%s WHERE k.key = ANY ($1) AND k.scope = ANY ($4) AND %s', format(change, swept), condition) USING taken, scopes, at, owners;
+            EXECUTE format('%s WHERE k.key = ANY ($1) AND k.scope = ANY ($4) AND %s', format(change, swept), condition) USING taken, settings, at, owners;
             GET DIAGNOSTICS touched = ROW_COUNT;
             changed := changed + touched;
         END IF;
@@ -84,24 +94,26 @@ CREATE FUNCTION _idem_sweep_spread(swept regclass, name text, rows integer, prog
 #variable_conflict use_column
 DECLARE
     now      CONSTANT timestamptz := clock_timestamp();
-    manual   CONSTANT text[] := ARRAY(SELECT s.scope FROM ONLY idem_scopes s WHERE s.on_lease_expiry = 'manual');
+    expiries jsonb;
+    ttls     jsonb;
     deleted  record;
     redacted record;
-    policy   record;
     is_complete boolean;
     done     jsonb := coalesce(progress, jsonb_build_object('started_at', now, 'deleted', 0, 'redacted', 0, 'batches', 0));
 BEGIN
-    deleted := _idem_sweep_shards(swept, 'DELETE FROM %s k', _idem_sweep_condition(name, 'k.scope = ANY ($2)'), rows, manual, now);
+    SELECT coalesce(jsonb_object_agg(s.scope, s.on_lease_expiry) FILTER (WHERE s.on_lease_expiry IS NOT NULL), '{}'),
+           jsonb_object_agg(s.scope, extract(epoch FROM _idem_span(s.response_ttl, 'response_ttl'))) FILTER (WHERE s.response_ttl IS NOT NULL)
+      INTO expiries, ttls FROM ONLY idem_scopes s;
+    deleted := _idem_sweep_shards(swept, 'DELETE FROM %s k', _idem_sweep_condition(name, _idem_sweep_setting() || ' IS NOT DISTINCT FROM ''manual'''), rows,
+                                  expiries, now);
     is_complete := deleted.due_rows < rows OR deleted.changed = 0;
     done := done || jsonb_build_object('deleted', (done ->> 'deleted')::bigint + deleted.changed, 'batches', (done ->> 'batches')::bigint + 1);
-    IF name = 'idem_keys' THEN
-        FOR policy IN SELECT s.scope, now - _idem_span(s.response_ttl, 'response_ttl') AS until FROM ONLY idem_scopes s WHERE s.response_ttl IS NOT NULL LOOP
-            redacted := _idem_sweep_shards(swept, 'UPDATE %s k SET response_omitted = CASE WHEN k.response IS NOT NULL THEN true ELSE k.response_omitted END, '
-                'response = NULL, steps = NULL', 'k.scope = ANY ($2) AND k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) '
-                'AND coalesce(k.completed_at, k.created_at) <= $3', rows, ARRAY[policy.scope], policy.until);
-            is_complete := is_complete AND (redacted.due_rows < rows OR redacted.changed = 0);
-            done := done || jsonb_build_object('redacted', (done ->> 'redacted')::bigint + redacted.changed);
-        END LOOP;
+    IF name = 'idem_keys' AND ttls IS NOT NULL THEN
+        redacted := _idem_sweep_shards(swept, 'UPDATE %s k SET response_omitted = CASE WHEN k.response IS NOT NULL THEN true ELSE k.response_omitted END, '
+            'response = NULL, steps = NULL', 'k.state = ''c'' AND (k.response IS NOT NULL OR k.steps IS NOT NULL) AND coalesce(k.completed_at, k.created_at) + '
+            || _idem_sweep_setting() || '::float8 * interval ''1 s'' <= $3', rows, ttls, now);
+        is_complete := is_complete AND (redacted.due_rows < rows OR redacted.changed = 0);
+        done := done || jsonb_build_object('redacted', (done ->> 'redacted')::bigint + redacted.changed);
     END IF;
     INSERT INTO idem_sweeps AS s (swept, slot, pid, started_at, updated_at, finished_at, complete_from, next_block, blocks_total, blocks_done,
                                   rows_deleted, rows_redacted, rows_held, batches)
@@ -169,9 +181,9 @@ BEGIN
     stop := least(blocks, CASE WHEN (done ->> 'has_wrapped')::boolean THEN (done ->> 'start')::bigint ELSE (done ->> 'blocks')::bigint END);
     WHILE at < stop AND NOT is_full LOOP
         EXECUTE format('SELECT array_agg(d.ctid), array_agg(d.size), array_agg(d.is_expired) FROM (SELECT k.ctid, %s AS size, %s AS is_expired FROM ONLY %s k '
-                       'LEFT JOIN ONLY @extschema@.idem_scopes s ON s.scope = k.scope WHERE k.ctid >= $1 AND k.ctid < $2 AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
+                       '%s WHERE k.ctid >= $1 AND k.ctid < $2 AND (%s%s) ORDER BY k.ctid LIMIT $4) d',
                        CASE WHEN name = 'idem_keys' THEN 'coalesce(pg_column_size(k.response), 0) + 100' ELSE '100' END,
-                       _idem_sweep_condition(name), relation,
+                       _idem_sweep_condition(name), relation, _idem_sweep_scopes(),
                        _idem_sweep_condition(name), CASE WHEN has_response THEN ' OR ' || _idem_sweep_response_condition() ELSE '' END)
           INTO due, sizes, expired USING format('(%s,0)', at)::tid, format('(%s,0)', least(at + chunk, stop))::tid, now, rows - deleted - redacted + 1;
         first := 1;
@@ -184,8 +196,8 @@ BEGIN
                 size := size + sizes[last];
             END LOOP;
             -- FOR UPDATE reads rows that changed since as they are now.
-            EXECUTE format('SELECT array_agg(l.ctid) FROM (SELECT k.ctid FROM ONLY %s k LEFT JOIN ONLY @extschema@.idem_scopes s ON s.scope = k.scope '
-                           'WHERE k.ctid = ANY ($1) AND %s FOR UPDATE OF k SKIP LOCKED) l', relation,
+            EXECUTE format('SELECT array_agg(l.ctid) FROM (SELECT k.ctid FROM ONLY %s k %s '
+                           'WHERE k.ctid = ANY ($1) AND %s FOR UPDATE OF k SKIP LOCKED) l', relation, _idem_sweep_scopes(),
                            CASE WHEN expired[first] THEN _idem_sweep_condition(name) ELSE _idem_sweep_response_condition() END)
               INTO taken USING due[first:last], NULL::tid, now;
             IF expired[first] THEN

@@ -34,6 +34,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION _idem_check_scope_size(scope text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF octet_length(scope) > 255 THEN
+        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(scope), 255));
+    END IF;
+END
+$$;
+
 -- A key: 22004, 22023. `name` is what messages call it.
 CREATE FUNCTION _idem_check_key(key text, name text DEFAULT 'key') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -210,15 +218,24 @@ BEGIN
 END
 $$;
 
+-- The family of a scope: of a/b, a. NULL: it has none. A setting that a scope's row does not have is that of its family's row.
+CREATE FUNCTION _idem_family(scope text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN strpos(scope COLLATE "C", '/') > 1 THEN split_part(scope COLLATE "C", '/', 1) END
+$$;
+
+-- The owner of a scope.
+CREATE FUNCTION _idem_scope_owner(wanted text) RETURNS oid LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT s.owner FROM ONLY idem_scopes s WHERE s.scope = wanted COLLATE "C"),
+                    (SELECT f.owner FROM ONLY idem_scopes f WHERE f.scope = _idem_family(wanted) COLLATE "C"))::oid
+$$;
+
 -- Locks the scope's row, for a change. False: there is none. 42501: the caller may not use it. Here, not in the change: where idem_scopes is a reference
 -- table of Citus, a role has another OID on each node.
 CREATE FUNCTION _idem_lock_scope(wanted text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    holder oid;
 BEGIN
-    SELECT s.owner INTO holder FROM ONLY idem_scopes s WHERE s.scope = wanted COLLATE "C" FOR UPDATE;
-    IF FOUND AND NOT _idem_may_use(holder) THEN
-        PERFORM _idem_scope_denied(wanted, holder);
+    PERFORM FROM ONLY idem_scopes s WHERE s.scope = wanted COLLATE "C" FOR UPDATE;
+    IF FOUND AND NOT _idem_may_use(_idem_scope_owner(wanted)) THEN
+        PERFORM _idem_scope_denied(wanted, _idem_scope_owner(wanted));
     END IF;
     RETURN FOUND;
 END
@@ -272,12 +289,15 @@ $$;
 -- NULL is ''. What a statement might call costs it more than what it does call, so that the common case comes with few functions.
 CREATE FUNCTION _idem_scope_of(given text) RETURNS TABLE (scope text, ttl interval, keep_forever boolean, max_response_size integer) LANGUAGE sql STABLE AS $$
     SELECT w.scope,
-           CASE WHEN s.scope IS NULL AND current_setting('idem.default_ttl', true) IS NULL THEN interval '24 hours' ELSE _idem_scope_ttl(s.keep_forever, s.ttl) END,
-           coalesce(s.keep_forever, false),
-           CASE WHEN s.max_response_size IS NULL AND current_setting('idem.max_response_size', true) IS NULL THEN 1048576
-                ELSE _idem_scope_max_response_size(s.max_response_size) END
+           CASE WHEN coalesce(s.scope, f.scope) IS NULL AND current_setting('idem.default_ttl', true) IS NULL THEN interval '24 hours'
+                ELSE _idem_scope_ttl(coalesce(s.keep_forever, f.keep_forever), coalesce(s.ttl, f.ttl)) END,
+           coalesce(s.keep_forever, f.keep_forever, false),
+           CASE WHEN coalesce(s.max_response_size, f.max_response_size) IS NULL AND current_setting('idem.max_response_size', true) IS NULL THEN 1048576
+                ELSE _idem_scope_max_response_size(coalesce(s.max_response_size, f.max_response_size)) END
       FROM (SELECT coalesce(given, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C"
-     WHERE CASE WHEN s.scope IS NULL THEN octet_length(w.scope) <= 255 AND current_setting('idem.require_registered_scope', true) IS NULL ELSE _idem_may_use_scope(s.owner) END
+           LEFT JOIN ONLY idem_scopes f ON f.scope = _idem_family(w.scope) COLLATE "C"
+     WHERE CASE WHEN coalesce(s.scope, f.scope) IS NULL THEN octet_length(w.scope) <= 255 AND current_setting('idem.require_registered_scope', true) IS NULL
+                ELSE octet_length(w.scope) <= 255 AND _idem_may_use_scope(coalesce(s.owner, f.owner)) END
 $$;
 
 -- _idem_may_use, which the planner cannot put into a statement: most scopes have no row, and the statement is to be cheap to set up for them.
@@ -287,31 +307,35 @@ BEGIN
 END
 $$;
 
--- The scope and what holds there. `scope`: NULL is ''. ttl: NULL never expires. 42501: the caller may not use it.
+-- The scope and what holds there. `scope`: NULL is ''. ttl: NULL never expires. is_registered: there is a row, of the scope or of its family. 42501: the caller
+-- may not use it.
 CREATE FUNCTION _idem_policy(INOUT scope text, OUT ttl interval, OUT keep_forever boolean, OUT lease interval, OUT is_manual boolean,
-                             OUT max_response_size integer)
+                             OUT max_response_size integer, OUT is_registered boolean)
 LANGUAGE plpgsql STABLE INNER AS $$
 #variable_conflict use_column
 DECLARE
     holder    oid;
-    is_there  boolean;
+    is_known  boolean;
     is_usable boolean;
 BEGIN
     -- One statement is cheaper than several expressions. PL/pgSQL prepares every expression again in each transaction.
-    SELECT w.scope, coalesce(s.keep_forever, false), _idem_scope_ttl(s.keep_forever, s.ttl),
-           CASE WHEN s.lease IS NOT NULL THEN _idem_span(s.lease, 'lease')
+    SELECT w.scope, coalesce(s.keep_forever, f.keep_forever, false), _idem_scope_ttl(coalesce(s.keep_forever, f.keep_forever), coalesce(s.ttl, f.ttl)),
+           CASE WHEN coalesce(s.lease, f.lease) IS NOT NULL THEN _idem_span(coalesce(s.lease, f.lease), 'lease')
                 WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_positive_setting('default_lease', 'ms')
                 ELSE interval '30 s' END,
-           coalesce(s.on_lease_expiry = 'manual', false),
-           _idem_scope_max_response_size(s.max_response_size),
-           s.owner, s.scope IS NOT NULL OR NOT _idem_setting('require_registered_scope', 'off')::boolean, _idem_may_use(s.owner) AND octet_length(w.scope) <= 255
-      INTO scope, keep_forever, ttl, lease, is_manual, max_response_size, holder, is_there, is_usable
-      FROM (SELECT coalesce(_idem_policy.scope, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C";
-    IF is_there AND is_usable THEN
+           coalesce(s.on_lease_expiry, f.on_lease_expiry) IS NOT DISTINCT FROM 'manual',
+           _idem_scope_max_response_size(coalesce(s.max_response_size, f.max_response_size)),
+           coalesce(s.owner, f.owner), coalesce(s.scope, f.scope) IS NOT NULL,
+           coalesce(s.scope, f.scope) IS NOT NULL OR NOT _idem_setting('require_registered_scope', 'off')::boolean,
+           _idem_may_use(coalesce(s.owner, f.owner)) AND octet_length(w.scope) <= 255
+      INTO scope, keep_forever, ttl, lease, is_manual, max_response_size, holder, is_registered, is_known, is_usable
+      FROM (SELECT coalesce(_idem_policy.scope, '') AS scope) w LEFT JOIN ONLY idem_scopes s ON s.scope = w.scope COLLATE "C"
+           LEFT JOIN ONLY idem_scopes f ON f.scope = _idem_family(w.scope) COLLATE "C";
+    IF is_known AND is_usable THEN
         RETURN;
-    ELSIF octet_length(_idem_policy.scope) > 255 THEN
-        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(_idem_policy.scope), 255));
-    ELSIF NOT is_there THEN
+    END IF;
+    PERFORM _idem_check_scope_size(_idem_policy.scope);
+    IF NOT is_known THEN
         RAISE undefined_object USING MESSAGE = format('scope "%s" is not registered', _idem_policy.scope),
             HINT = 'Register it with idem_scope_set, or turn idem.require_registered_scope off.';
     END IF;
@@ -327,17 +351,13 @@ $$;
 
 -- The scope that an operator changes: 22004, 22023, 42501.
 CREATE FUNCTION _idem_check_scope(scope text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    holder oid;
 BEGIN
     IF scope IS NULL THEN
         PERFORM _idem_null('scope');
-    ELSIF octet_length(scope) > 255 THEN
-        PERFORM _idem_invalid('scope is too long', format('The scope has %s bytes; the most is %s.', octet_length(scope), 255));
     END IF;
-    SELECT s.owner INTO holder FROM ONLY idem_scopes s WHERE s.scope = $1 COLLATE "C";
-    IF NOT _idem_may_use(holder) THEN
-        PERFORM _idem_scope_denied(scope, holder);
+    PERFORM _idem_check_scope_size(scope);
+    IF NOT _idem_may_use(_idem_scope_owner(scope)) THEN
+        PERFORM _idem_scope_denied(scope, _idem_scope_owner(scope));
     END IF;
 END
 $$;
