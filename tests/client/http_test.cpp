@@ -14,6 +14,7 @@ namespace {
 
 using idem::http_action;
 using idem::http_headers;
+using idem::http_stored;
 using test::effects;
 using test::leave_effect;
 using test::unique_key;
@@ -102,7 +103,7 @@ TEST_F(Http, UnstoredStatusIsReturnedAndRunsAgain) {
     EXPECT_EQ(effects(key_), 1);
     request.idempotency_key = unique_key();
     const idem::http_answer first = http_begin(db_, request, std::chrono::minutes(1));
-    EXPECT_FALSE(http_complete(db_, request, {503}, first.fence)) << "released";
+    EXPECT_EQ(http_complete(db_, request, {503}, first.fence), http_stored::released);
     EXPECT_EQ(http_begin(db_, request, std::chrono::minutes(1)).action, http_action::run);
 }
 
@@ -121,11 +122,13 @@ TEST_F(Http, RejectionsAreResponses) {
     const idem::http_answer answer = http_begin(db_, other);
     EXPECT_EQ(answer.action, http_action::reject);
     EXPECT_EQ(answer.code, "mismatch");
+    EXPECT_FALSE(answer.retryable);
     EXPECT_EQ(answer.response.status, 422);
     EXPECT_EQ(header(answer.response, "Content-Type"), "application/problem+json");
     EXPECT_NE(answer.response.body->find("\"title\": \"Unprocessable Content\""), std::string::npos);
     EXPECT_THROW(handle({"web", "NO METHOD", "/", key_}), idem::bad_input);
     EXPECT_STREQ(name(http_action::reject), "reject");
+    EXPECT_STREQ(name(http_stored::omitted), "omitted");
 }
 
 TEST_F(Http, RequestInOtherHandsIsToldAtOnceOrWaits) {
@@ -184,7 +187,7 @@ TEST_F(Http, MethodsThatNeedNoKeyRunEveryTimeWithoutOne) {
     }
     EXPECT_EQ(effects(key_), 6);
     EXPECT_FALSE(idem::lookup(db_, key_, post().scope));
-    EXPECT_FALSE(http_complete(db_, {post().scope, "GET", "/", std::nullopt}, {200}));
+    EXPECT_EQ(http_complete(db_, {post().scope, "GET", "/", std::nullopt}, {200}), http_stored::unkeyed);
 }
 
 TEST_F(Http, LeasedModeHasAFence) {
@@ -193,15 +196,70 @@ TEST_F(Http, LeasedModeHasAFence) {
     ASSERT_TRUE(first.fence);
     const idem::http_answer second = http_begin(db_, post());
     EXPECT_EQ(second.code, "in_flight");
+    EXPECT_TRUE(second.retryable);
     const int left = std::stoi(header(second.response, "Retry-After"));
     EXPECT_TRUE(left > 30 && left <= 60) << left;
     EXPECT_THROW(http_complete(db_, post(), {200}, *first.fence - 1), idem::stale_fence);
-    EXPECT_TRUE(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence));
-    EXPECT_TRUE(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence));
+    EXPECT_EQ(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence), http_stored::stored);
+    EXPECT_EQ(http_complete(db_, post(), {200, {{"ETag", "x"}}, "1"}, first.fence), http_stored::stored);
     const idem::http_answer third = http_begin(db_, post());
     EXPECT_EQ(third.action, http_action::replay);
     EXPECT_EQ(third.response.body, "1");
     EXPECT_EQ(header(third.response, "ETag"), "x");
+}
+
+TEST_F(Http, ProfileAnswersInItsOwnFormAndEchoesTheKey) {
+    test::ask("SELECT idem.idem_http_scope_set('http_acp', profile => 'acp')");
+    idem::http_request request = post(R"({"a": 1, "b": 2})"), same = post(R"({"b":2,"a":1.0})"),
+                       other = post(R"({"a":2,"b":2})");
+    for (idem::http_request *each : {&request, &same, &other}) {
+        each->scope = "http_acp/client " + key_;
+        each->idempotency_key = key_;
+        each->content_type = "application/json; charset=utf-8";
+    }
+    EXPECT_EQ(header(handle(request), "Idempotency-Key"), key_) << "the handler's own response has it too";
+    const idem::http_response again = handle(same);
+    EXPECT_EQ(again.status, 201);
+    EXPECT_EQ(header(again, "Idempotency-Key"), key_);
+    const idem::http_answer refused = http_begin(db_, other);
+    EXPECT_EQ(refused.code, "mismatch") << "the body names it idempotency_conflict";
+    EXPECT_EQ(refused.response.status, 422);
+    EXPECT_EQ(header(refused.response, "Content-Type"), "application/json");
+    EXPECT_EQ(header(refused.response, "Idempotency-Key"), key_);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_F(Http, DigestStandsForTheBody) {
+    idem::http_request request = post("");
+    request.fingerprint = std::string("\\\0\xFF", 3);
+    EXPECT_EQ(header(handle(request), "Idempotent-Replayed"), "");
+    request.route = "/elsewhere";
+    EXPECT_EQ(header(handle(request), "Idempotent-Replayed"), "true");
+    request.fingerprint = "other parts";
+    EXPECT_EQ(handle(request).status, 422);
+    request.body = "parts";
+    EXPECT_THROW(handle(request), idem::bad_input);
+    EXPECT_EQ(effects(key_), 1);
+}
+
+TEST_F(Http, KeyOfAnIgnoredMethodIsNotUsed) {
+    test::ask("SELECT idem.idem_http_scope_set('http ignored', ignored_methods => '{DELETE}')");
+    idem::http_request request = post();
+    request.scope = "http ignored";
+    request.method = "DELETE";
+    EXPECT_EQ(handle(request).status, 201);
+    EXPECT_EQ(handle(request).status, 201);
+    EXPECT_EQ(effects(key_), 2);
+    EXPECT_EQ(http_begin(db_, request).code, "unkeyed");
+}
+
+TEST_F(Http, ResponseOverTheLimitIsOmitted) {
+    test::ask("SELECT idem.idem_scope_set('http small', max_response_size => 100)");
+    idem::http_request request = post();
+    request.scope = "http small";
+    const idem::http_answer first = http_begin(db_, request, std::chrono::minutes(1));
+    EXPECT_EQ(http_complete(db_, request, {200, {}, std::string(101, 'x')}, first.fence), http_stored::omitted);
+    EXPECT_EQ(http_begin(db_, request).response.body, std::nullopt);
 }
 
 // A deferred trigger may raise any SQLSTATE; its error is not taken for a response that is not stored.

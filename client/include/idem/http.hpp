@@ -31,6 +31,11 @@ struct http_request {
     /// How long to wait while another request with this key is in flight; after that the answer is 409. The default is not to
     /// wait.
     wait_limit wait{};
+    /// The caller's own digest in place of route and body, 1 to 255 bytes: of the parts of a multipart form, whose
+    /// boundary changes with each attempt. The body is empty then.
+    std::optional<std::string> fingerprint{};
+    /// The field Content-Type, for scopes that compare JSON.
+    std::optional<std::string> content_type{};
 };
 
 struct http_response {
@@ -50,32 +55,45 @@ const char *name(http_action action) noexcept;
 
 struct http_answer {
     http_action action;
-    /// Replay: the stored response with Idempotent-Replayed. Reject: a problem document (RFC 9457).
+    /// Replay: the stored response with Idempotent-Replayed. Reject: the error in the scope's error_format. Run: its headers
+    /// are to be added to those of the handler's response.
     http_response response{};
-    /// Reject: key_missing, key_malformed, mismatch, in_flight or in_doubt.
+    /// Reject: key_missing, key_malformed, mismatch, in_flight or in_doubt. Run: unkeyed when nothing was claimed, as the
+    /// request has no key, or has one where it is not used; http_complete then takes the request without a key.
     std::string code{};
     /// Run in leased mode: pass it to http_complete. This client neither renews nor releases such a key; the SQL functions
     /// idem_renew and idem_release do.
     std::optional<std::int64_t> fence{};
+    /// Reject: the same request may succeed when it is repeated later.
+    bool retryable = false;
 };
+
+/// What became of a response.
+enum class http_stored {
+    stored,
+    omitted,  ///< it is over the scope's limit, and only status and headers are stored: commit
+    released, ///< leased mode: the scope does not store the status, and the key was released: roll back
+    unkeyed   ///< the request has no key
+};
+
+/// As the SQL functions spell it: "stored".
+const char *name(http_stored stored) noexcept;
 
 /// Decides what to do with a request. One round trip. `lease`: leased mode, for work outside the database. Throws bad_input
 /// for an invalid method, denied, read_only. A malformed key is a rejection, not an exception.
 http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease = {});
 
 /// Stores the response of a request that ran, to be replayed byte for byte. Only the headers in the scope's list are stored,
-/// never Set-Cookie. Returns false when the response is not stored: the request has no key; the response is over the scope's
-/// limit; or, in leased mode, its status is one of the scope's unstored_statuses, and the key was released. One round trip.
-/// Throws stale_fence when the key is no longer held; response_unstored in transactional mode for such a status; bad_input for
-/// a stored header with a line break, or an empty scope.
-bool http_complete(const target &at, const http_request &request, const http_response &response,
-                   const std::optional<std::int64_t> &fence = {});
+/// never Set-Cookie. One round trip. Throws stale_fence when the key is no longer held; response_unstored in transactional mode
+/// for a status that the scope does not store; bad_input for a stored header with a line break, or an empty scope.
+http_stored http_complete(const target &at, const http_request &request, const http_response &response,
+                          const std::optional<std::int64_t> &fence = {});
 
 namespace detail {
 
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const wait_limit &wait);
 http_answer http_answer_of(const rows &answer);
-command http_complete_step(const http_request &request, const http_response &response,
+command http_complete_step(const http_request &request, bool passes_key, const http_response &response,
                            const std::optional<std::int64_t> &fence);
 
 } // namespace detail
@@ -91,7 +109,7 @@ command http_complete_step(const http_request &request, const http_response &res
 ///
 /// When the reply to COMMIT is lost, the request begins again on a new connection. A committed response is replayed (with its
 /// stored headers); otherwise the handler runs again. outcome_unknown is thrown when the retries are used up, and at once for a
-/// request without a key. Otherwise throws the same errors as http_begin and http_complete.
+/// request without a key, or whose key is not used. Otherwise throws the same errors as http_begin and http_complete.
 ///
 ///     idem::http_response response = idem::handle_http(db, request, [&](idem::transaction &tx) {
 ///         tx.exec("INSERT INTO orders …");
@@ -101,6 +119,7 @@ template <typename F>
 http_response handle_http(client &db, const http_request &request, const flow_options &options, F &&handler) {
     static_assert(std::is_invocable_r_v<http_response, F &, transaction &>,
                   "the handler is called as handler(idem::transaction &), and returns an idem::http_response");
+    bool is_keyed = false; // whether a repetition finds out what became of a commit
     return detail::run_flow(
         db, options,
         [&](detail::flow &run) {
@@ -114,17 +133,19 @@ http_response handle_http(client &db, const http_request &request, const flow_op
                 return std::move(known.response);
             }
             run.earlier_attempts_rolled_back();
+            is_keyed = known.code != "unkeyed";
             http_response response = handler(run.tx());
             try {
-                run.commit({detail::http_complete_step(request, response, std::nullopt)});
+                run.commit({detail::http_complete_step(request, is_keyed, response, std::nullopt)});
             } catch (const response_unstored &error) {
                 if (error.key().empty()) // raised by a deferred trigger at COMMIT, not by the step
                     throw;
                 run.cancel();
             }
+            response.headers.insert(response.headers.end(), known.response.headers.begin(), known.response.headers.end());
             return response;
         },
-        request.idempotency_key.has_value());
+        is_keyed);
 }
 template <typename F> http_response handle_http(client &db, const http_request &request, F &&handler) {
     return handle_http(db, request, flow_options{}, std::forward<F>(handler));

@@ -85,8 +85,10 @@ class flow {
 
 template <typename F> constexpr bool is_work = std::is_invocable_v<F &, transaction &>;
 
-/// Runs `attempt(flow &)` until it returns, or fails with an error that is not retried.
-template <typename F> auto run_flow(client &db, const flow_options &options, F &&attempt, bool can_verify_commit = false) {
+/// Runs `attempt(flow &)` until it returns, or fails with an error that is not retried. The attempt may set
+/// `can_verify_commit`.
+template <typename F>
+auto run_flow(client &db, const flow_options &options, F &&attempt, const bool &can_verify_commit = false) {
     flow run(db, options);
     for (;;) {
         try {
