@@ -56,8 +56,7 @@ async function leased(engine, call, run) {
         try {
             await database.transaction(async (connection) => {
                 for (const work of withResponse) await work(connection.handle);
-                const isStored = await statements.complete(connection, call, response, fence);
-                isUnstored = !isStored && !(await statements.isCompleted(connection, call));
+                isUnstored = (await statements.complete(connection, call, response, fence)) === 'released';
                 if (isUnstored) throw new Error('the scope does not store the status');
                 isCommitting = true;
             });

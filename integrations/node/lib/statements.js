@@ -12,13 +12,13 @@ class Statements {
     #complete;
     #renew;
     #release;
-    #state;
     #step;
     #steps;
 
     constructor(schema) {
         const idem = quoteIdentifier(schema);
-        this.#begin = `SELECT action, status, headers::text AS headers, body_bytes, fence::text AS fence, ${idem}.idem_http_key($4::text) AS key
+        this.#begin = `SELECT action, status, headers::text AS headers, body_bytes, fence::text AS fence,
+                CASE WHEN code IS DISTINCT FROM 'unkeyed' THEN ${idem}.idem_http_key($4::text, $1::text) END AS key
             FROM ${idem}.idem_http_begin($1::text, $2::text, $3::text, $4::text, body_bytes => $5::bytea,
                 lease => $6::text::interval, wait => $7::text::interval, ttl => $8::text::interval)`;
         this.#complete = `SELECT ${idem}.idem_http_complete($1::text, $2::text, $3::text::int, $4::text::jsonb, body_bytes => $5::bytea,
@@ -26,7 +26,6 @@ class Statements {
         const held = '$1::text, $2::text::bigint';
         this.#renew = `SELECT 1 FROM ${idem}.idem_renew(${held}, $3::text::interval, scope => $4::text)`;
         this.#release = `SELECT 1 FROM ${idem}.idem_release(${held}, scope => $3::text)`;
-        this.#state = `SELECT state FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
         this.#step = `SELECT ${idem}.idem_step(${held}, $3::text, $4::text::jsonb, scope => $5::text) AS changed`;
         this.#steps = `SELECT steps::text AS steps FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
     }
@@ -34,7 +33,7 @@ class Statements {
     /**
      * → { action: 'run', key, fence } or { action: 'replay' | 'reject', key, response: { status, headers, body } }
      *
-     * `key` is null if the field is missing or malformed.
+     * `key` is null if the field is missing, malformed, or not used: then nothing was claimed, or the request is rejected.
      */
     async begin(connection, { scope, method, route, field, body }, { lease, wait, ttl } = {}) {
         const [row] = await connection.query(this.#begin,
@@ -45,15 +44,13 @@ class Statements {
         return { action: row.action, key: row.key, response: { status: row.status, headers, body: Buffer.from(row.body_bytes ?? '') } };
     }
 
-    /** → false if the response is not stored: it is too large, or in leased mode the scope does not store its status, and the key was released. */
-    async complete(connection, { scope, field }, { status, headers, body }, fence = null) {
-        const [row] = await connection.query(this.#complete, [scope, field, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
+    /**
+     * → 'stored'; 'omitted': the response is too large, commit; 'released': in leased mode, the scope does not store its status, and the key was released,
+     * roll back; 'unkeyed': the request has no key
+     */
+    async complete(connection, { scope, field, key }, { status, headers, body }, fence = null) {
+        const [row] = await connection.query(this.#complete, [scope, key === null ? null : field, String(status), JSON.stringify(headers), body.length ? body : null, encode(fence, 'bigint')]);
         return row.stored;
-    }
-
-    async isCompleted(connection, { scope, key }) {
-        const [row] = await connection.query(this.#state, [key, scope]);
-        return row?.state === 'completed';
     }
 
     async renew(connection, { scope, key }, fence, lease) {

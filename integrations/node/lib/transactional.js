@@ -60,7 +60,7 @@ async function afterError(engine, call, stage, response, error) {
 
 // The connection was lost in COMMIT. The server may take a moment to notice that, and to end the transaction if it had not committed.
 async function findCommitted({ database, statements, log }, call) {
-    if (call.field === null) return null;
+    if (call.key === null) return null;
     for (const pause of [0, 200, 1000]) {
         await sleep(pause);
         let answer;
@@ -78,7 +78,7 @@ async function findCommitted({ database, statements, log }, call) {
     return null;
 }
 
-const unknownCommit = ({ field }) => (field === null ?
+const unknownCommit = ({ key }) => (key === null ?
     problem(500, 'commit_unknown', 'The connection to the database was lost in COMMIT. The request may or may not have been processed.') :
     retryLater('commit_unknown', 'The connection to the database was lost in COMMIT. Repeat the request with the same key.'));
 

@@ -293,6 +293,10 @@ final class Functions {
         LostReplies.GONE.set(false);
         Tap.is(unknown.status() + " " + text(unknown).contains("\"commit_unknown\"") + unknown.headers().get("Retry-After"),
             "503 true[1]", "COMMIT and the look afterwards fail: the outcome is unknown, not \"unavailable\"");
+        KeyedRequest ignoring = new KeyedRequest("ignoring", "DELETE", "/", "k", new byte[0]);
+        for (HttpOptions<Object> mode : List.of(options(), options().lease(SECONDS)))
+            for (int i = 0; i < 2; i++)
+                Tap.is(text(new HttpFlow(mode).handle(ignoring, handler)), "201 ignoring/null", "a method with which the key is not used");
         Tap.is(nullPointer(() -> new HttpFlow(options()).handle(request("null"), context -> null)),
             "the handler returned no HttpReply", "a handler that returns null");
     }
@@ -301,7 +305,11 @@ final class Functions {
     private void texts() throws Exception {
         Tap.is(idem.transaction(f -> f.begin(Claim.of("t"))).toString(),
             "Ticket[outcome=ACQUIRED, attempt=1, responseOmitted=false, steps={}]", "Ticket");
-        String info = call(f -> f.lookup("b")).get().toString();
+        String info = idem.transaction(f -> {
+            f.begin(Claim.of("info"));
+            f.complete("info", "{\"z\": 1, \"a\": [1.50]}", 201);
+            return f.lookup("info");
+        }).get().toString();
         Tap.ok(info.startsWith("KeyInfo[state=completed, statusCode=201, response={\"a\": [1.50], \"z\": 1},"
             + " responseOmitted=false, attempt=1, createdAt="), "KeyInfo: " + info);
         Tap.is(Answer.of(200, "1").toString(), "Answer[statusCode=200, response=1, replayed=false]", "Answer");

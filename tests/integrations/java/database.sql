@@ -21,4 +21,5 @@ SELECT idem.idem_machine_attach('parcel', 'state', 'parcel');
 INSERT INTO parcel VALUES (1, 'packed');
 
 SELECT idem.idem_http_scope_set('orders:picky', unstored_statuses => '{429}', documentation_url => 'https://shop.example/keys');
+SELECT idem.idem_http_scope_set('ignoring', ignored_methods => '{DELETE}');
 SELECT idem.idem_scope_set('orders:tiny', max_response_size => 30);

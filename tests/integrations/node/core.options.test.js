@@ -393,6 +393,24 @@ test('a status that the scope does not store is rolled back, and sent', async ()
     })
 })
 
+test('a method with which the scope does not use the key runs each time', async () => {
+    await pool.query(`SELECT idem.idem_http_scope_set('ignoring', ignored_methods => '{DELETE}')`)
+    const statuses = []
+    for (const lease of [undefined, 30_000]) {
+        const keys = []
+        const handler = async (req, res) => {
+            keys.push(req.idem.key)
+            res.status(200).json({})
+        }
+        await withServer(application({ scope: () => 'ignoring', lease }, handler), async (port) => {
+            const key = newKey()
+            for (let repetition = 0; repetition < 2; repetition++) statuses.push((await post(port, '/', { key, method: 'DELETE' })).status)
+        })
+        assert.deepEqual(keys, [null, null])
+    }
+    assert.deepEqual(statuses, [200, 200, 200, 200])
+})
+
 /** A pool whose connections are cut at a statement, by default COMMIT: before the server has it, or before its answer is passed on. */
 async function withCutPool(when, use, isStatement = (data) => data.includes('COMMIT')) {
     const directory = mkdtempSync(`${tmpdir()}/idem-cut-`)

@@ -115,7 +115,13 @@ def all_flows(rows):
     same("flows: without a key: 400", outcome(Pool(connect), keyed(), insert(4)), (400, False))
     same("flows: without a key that is not required", outcome(Pool(connect), keyed(), insert(5), key_required=False), (201, False))
     same("flows: without a key, a method that needs none", outcome(Pool(connect), keyed(method="PUT"), insert(6)), (201, False))
-    same("flows: their rows are committed", [rows().get(number) for number in (4, 5, 6)], [None, 1, 1])
+    with psycopg.connect("", autocommit=True) as db:
+        db.execute("SELECT idem.idem_http_scope_set('flows', ignored_methods => '{DELETE}')")
+    for number in (90, 91):
+        same("flows: a method with which the key is not used", outcome(Pool(connect), keyed("ignored", "DELETE"), insert(number)), (201, False))
+    same("flows: their rows are committed", [rows().get(number) for number in (90, 91)], [1, 1])
+    same("flows: a key that is not used tells nothing of a lost COMMIT", outcome(LossyPool(True), keyed("ignored", "DELETE"), insert(92)), (500, False))
+    same("flows: the rows of the others are committed", [rows().get(number) for number in (4, 5, 6)], [None, 1, 1])
 
     with psycopg.connect("", autocommit=True) as db:
         db.execute("ALTER TABLE orders ADD CONSTRAINT deferred_unique UNIQUE (number) DEFERRABLE INITIALLY DEFERRED")

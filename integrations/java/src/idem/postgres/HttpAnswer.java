@@ -41,7 +41,7 @@ public final class HttpAnswer {
         return action;
     }
 
-    /** The key in the header field, as the other functions take it. Null: there is none, or it is malformed. */
+    /** The key in the header field, as the other functions take it. Null: none, malformed, or not used with the method. */
     public String key() {
         return key;
     }

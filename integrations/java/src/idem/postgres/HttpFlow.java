@@ -48,7 +48,7 @@ public final class HttpFlow {
         private final long started = System.nanoTime();
         private HttpAnswer.Action action = HttpAnswer.Action.REJECT; // until the handler runs
         private boolean inHandler;
-        private String key; // null: none, malformed, or not known yet
+        private String key; // null: none, malformed, not used, or not known yet
         private Long fence;
         private HttpReply reply; // null: the handler threw
 
@@ -109,12 +109,11 @@ public final class HttpFlow {
         }
 
         private HttpReply complete(IdemContext context, HttpReply made) throws SQLException {
-            if (request.header == null) return context.hasTransaction() ? commit(context, made) : made;
+            if (key == null) return context.hasTransaction() ? commit(context, made) : made;
             context.lease().ifPresent(Lease::end);
             try {
                 IdemFunctions functions = functions(context.transaction().connection);
-                boolean stored = functions.httpComplete(request, made, fence);
-                if (!stored && fence != null && !isCompleted(functions)) return unstored(context, made);
+                if (functions.httpComplete(request, made, fence) == HttpStored.RELEASED) return unstored(context, made);
             } catch (IdemException.StaleFence error) {
                 if (fence == null) throw error;
                 options.logger.log(Level.WARNING, "a lease was lost, and the transaction of its handler is rolled back");
@@ -129,14 +128,6 @@ public final class HttpFlow {
             return commit(context, made);
         }
 
-        /**
-         * Whether a leased key is completed in spite of idem_http_complete's false: a response that is too large
-         * completes the key, a status that the scope does not store releases it.
-         */
-        private boolean isCompleted(IdemFunctions functions) throws SQLException {
-            return functions.lookup(key).map(KeyInfo::state).filter("completed"::equals).isPresent();
-        }
-
         private HttpReply commit(IdemContext context, HttpReply made) throws SQLException {
             try {
                 context.transaction().commit();
@@ -146,7 +137,7 @@ public final class HttpFlow {
                 options.logger.log(Level.WARNING, "the connection was lost in COMMIT", error);
                 context.close();
             }
-            if (request.header == null) return HttpReply.problem(500, "commit_unknown", COMMIT_UNKNOWN);
+            if (key == null) return HttpReply.problem(500, "commit_unknown", COMMIT_UNKNOWN);
             return lookAgain(retryLater("commit_unknown", COMMIT_UNKNOWN));
         }
 

@@ -137,23 +137,24 @@ public final class IdemFunctions {
     // HTTP: docs/http.md
 
     public HttpAnswer httpBegin(KeyedRequest request, Duration lease, Duration wait, Duration ttl) throws SQLException {
-        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS + ", " + schema
-                + ".idem_http_key(?) AS key FROM " + schema + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?,"
+        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS
+                + ", CASE WHEN t.code IS DISTINCT FROM 'unkeyed' THEN " + schema + ".idem_http_key(?, ?) END AS key FROM "
+                + schema + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?,"
                 + " lease => ?::interval, wait => ?::interval, ttl => ?::interval) t",
-            HttpAnswer::new, request.header, request.scope, request.method, request.route, request.header, request.body,
-            lease, wait, ttl);
+            HttpAnswer::new, request.header, request.scope, request.scope, request.method, request.route, request.header,
+            request.body, lease, wait, ttl);
     }
 
-    /** False: the response is not stored (docs/http.md says when). Null for fence: transactional mode. */
-    public boolean httpComplete(KeyedRequest request, HttpReply reply, Long fence) throws SQLException {
+    /** Null for fence: transactional mode. */
+    public HttpStored httpComplete(KeyedRequest request, HttpReply reply, Long fence) throws SQLException {
         return call("idem_http_complete(?, ?, ?, " + HttpReply.HEADERS + ", body_bytes => ?, fence => ?)",
-            row -> row.getBoolean(1), request.scope, request.header, reply.status(), reply.headerNames(),
+            row -> HttpStored.valueOf(upper(row)), request.scope, request.header, reply.status(), reply.headerNames(),
             reply.headerValues(), reply.body(), fence);
     }
 
-    /** The key in a header field, for lookup, renew and release; null if it is malformed. */
+    /** The key in a header field of this scope, for lookup, renew and release; null if it is malformed. */
     public String httpKey(String field) throws SQLException {
-        return call("idem_http_key(?)", row -> row.getString(1), field);
+        return call("idem_http_key(?, ?)", row -> row.getString(1), field, scope);
     }
 
     // Locks: docs/locks.md

@@ -18,6 +18,8 @@ class HttpAnswer:
     headers: Mapping[str, Json]
     body: bytes
     fence: int | None
+    code: str | None = None
+    """The error's code, in every form of its body; of run: unkeyed, when nothing was claimed."""
 
 
 def http_begin(
@@ -32,12 +34,12 @@ def http_begin(
     ttl: Interval | None = None,
 ) -> Call[HttpAnswer]:
     def read(rows: Sequence[Row]) -> HttpAnswer:
-        action, status, headers, body, fence = rows[0]
-        return HttpAnswer(action, status, parsed(headers) or {}, b"" if body is None else bytes(body), fence)
+        action, status, headers, body, fence, code = rows[0]
+        return HttpAnswer(action, status, parsed(headers) or {}, b"" if body is None else bytes(body), fence, code)
 
     return Call(
         "idem_http_begin",
-        "action, status, CAST(headers AS text), body_bytes, fence",
+        "action, status, CAST(headers AS text), body_bytes, fence, code",
         (
             argument("scope", "text", scope),
             argument("method", "text", method),
@@ -54,10 +56,11 @@ def http_begin(
 
 def http_complete(
     scope: str, header: str | None, status: int, headers: Mapping[str, Json], body: bytes, *, fence: int | None = None
-) -> Call[bool]:
+) -> Call[str]:
+    """stored; omitted: the response is too large, commit; released: a status that the scope does not store, roll back; unkeyed."""
     return Call(
         "idem_http_complete",
-        "*",
+        "CAST(answer AS text)",
         (
             argument("scope", "text", scope),
             nullable("idempotency_key", "text", header),
@@ -70,6 +73,6 @@ def http_complete(
     )
 
 
-def http_key(header: str) -> Call[str | None]:
-    """The key in the header, as the other functions take it. None: malformed."""
-    return Call("idem_http_key", "*", (nullable("idempotency_key", "text", header),), scalar)
+def http_key(header: str, *, scope: str | None = None) -> Call[str | None]:
+    """The key in the header of a request in the scope, as the other functions take it. None: malformed."""
+    return Call("idem_http_key", "*", (nullable("idempotency_key", "text", header), argument("scope", "text", scope)), scalar)

@@ -30,7 +30,7 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
                 assert request.header is not None and settings.lease is not None
                 run.fence = answer.fence
                 run.term = Term(settings.lease.total_seconds(), began)
-                run.key = await session.run(http_key(request.header))
+                run.key = await session.run(http_key(request.header, scope=request.scope))
                 assert run.key is not None
                 known = await session.run(keys.lookup(run.key, scope=request.scope))
                 run.steps = dict(known.steps or {}) if known else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..calls.http import http_complete
 from ..errors import StaleFence, is_aborted, sqlstate
 from ..pool import Pool, rollback
@@ -17,6 +19,7 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
         answer = await ask(session, settings, request)
         if answer.action != "run":
             return answered(answer)
+        header = None if answer.code == "unkeyed" else request.header
         try:
             response = await handler(
                 make_run(pool, scope=request.scope, header=request.header, connection=session.connection)
@@ -28,7 +31,7 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
             return Result("run", response)
         try:
             await session.run(
-                http_complete(request.scope, request.header, response.status, response.header_object(), response.body)
+                http_complete(request.scope, header, response.status, response.header_object(), response.body)
             )
         except Exception as error:
             return Result("run", _without_storing(settings, response, await undone(session, error)))
@@ -39,7 +42,7 @@ async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler
             if not is_lost(session, error):
                 raise transient(session, error) or error
             loss = error
-    return await _what_was_committed(pool, settings, request, loss)
+    return await _what_was_committed(pool, settings, dataclasses.replace(request, header=header), loss)
 
 
 def _without_storing(settings: Settings, response: Response, error: BaseException) -> Response:
