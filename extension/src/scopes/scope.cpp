@@ -2,9 +2,11 @@
 
 #include "core/http_message.hpp"
 #include "server/arguments.hpp"
+#include "server/bytes.hpp"
 #include "server/compat.hpp"
 #include "server/generation_cache.hpp"
 #include "server/settings.hpp"
+#include "server/value_lock.hpp"
 
 #include <string_view>
 
@@ -325,6 +327,13 @@ core::Micros shortest_response_ttl() {
     shortest = found;
     read_at = now;
     return shortest;
+}
+
+void lock_scope_settings(const text *name) {
+    table_close(open_member(scopes_table, RowExclusiveLock), NoLock);
+    if (const text *family = family_of(name))
+        lock_value(ValueLock::scope, hash_of_bytes(family), ShareLock);
+    lock_value(ValueLock::scope, hash_of_bytes(name));
 }
 
 bool has_scope_row(const text *name) { return look_up(name).has_row; }

@@ -55,6 +55,10 @@ bool find_usable_scope(const text *scope, ScopePolicy *policy);
 // Raises 42501 unless the current user may use the scope, registered or not.
 void check_scope_access(const text *scope);
 
+// Waits for changes of the scope's settings and of its family's, and prevents others until the transaction ends. Changes of two
+// scopes of a family do not wait for each other.
+void lock_scope_settings(const text *scope);
+
 // Whether the scope has a row, whatever the transaction's snapshot shows.
 bool has_scope_row(const text *scope);
 

@@ -21,7 +21,7 @@ struct Argument {
 };
 
 // Whether the caller, a parameter of the statement, has the privileges of the scope's owner. The statement checks the row
-// version that it writes over, because another call may have set an owner while this one waited.
+// version that it writes over, because one that was changed by hand, without idem's functions, may have an owner now.
 #define IDEM_MAY_USE(caller)                                                                                                   \
     " (c.owner IS NULL OR c.owner OPERATOR(pg_catalog.=) 0::pg_catalog.oid"                                                    \
     " OR pg_catalog.pg_has_role(" caller ", c.owner::pg_catalog.oid, 'USAGE'))"
@@ -218,6 +218,14 @@ void check_http_values(FunctionCallInfo fcinfo) {
     check_items(fcinfo, HttpArgument::stored_headers, "a name in stored_headers", check_stored_header);
 }
 
+// A call that changes a scope calls this before it writes. The owner, which may be the family's, is that of the moment of the
+// change: it may have changed while the call waited.
+void begin_change(const text *scope, const char *function) {
+    prevent_unless_writable(function);
+    lock_scope_settings(scope);
+    check_scope_access(scope);
+}
+
 // Writes the scope's row from the arguments of the call. The first of them is the scope.
 void write_scope(FunctionCallInfo fcinfo, const char *statement, const Oid *types, int count) {
     auto *values = static_cast<SqlArgument *>(palloc(sizeof(SqlArgument) * (count + 1)));
@@ -336,7 +344,7 @@ SQL_FUNCTION(idem_scope_set) {
     check_scope_access(name);
     check_values(fcinfo);
     const int ring = ring_argument(fcinfo);
-    prevent_unless_writable("idem_scope_set()");
+    begin_change(name, "idem_scope_set()");
     write_scope(fcinfo, psprintf(kSet, member_name(scopes_table)), kArgumentTypes, Argument::count);
     if (ring != kInIdemKeys)
         move_scope(name, ring);
@@ -345,9 +353,10 @@ SQL_FUNCTION(idem_scope_set) {
 }
 
 SQL_FUNCTION(idem_http_scope_set) {
-    check_scope_access(required_scope_argument(fcinfo, HttpArgument::scope));
+    const text *name = required_scope_argument(fcinfo, HttpArgument::scope);
+    check_scope_access(name);
     check_http_values(fcinfo);
-    prevent_unless_writable("idem_http_scope_set()");
+    begin_change(name, "idem_http_scope_set()");
     write_scope(fcinfo, http_set_statement(), kHttpArgumentTypes, HttpArgument::count);
     PG_RETURN_VOID();
 }
@@ -357,7 +366,7 @@ SQL_FUNCTION(idem_scope_reset) {
     const Names names = names_argument(fcinfo, 1);
     check_scope_access(name);
     check_settings(names);
-    prevent_unless_writable("idem_scope_reset()");
+    begin_change(name, "idem_scope_reset()");
     const bool is_registered = change_row(name, psprintf(kReset, member_name(scopes_table), assignments(names)));
     if (contains(names, kRing))
         move_scope(name, kInIdemKeys);
@@ -367,7 +376,7 @@ SQL_FUNCTION(idem_scope_reset) {
 SQL_FUNCTION(idem_scope_drop) {
     const text *name = required_scope_argument(fcinfo, 0);
     check_scope_access(name);
-    prevent_unless_writable("idem_scope_drop()");
+    begin_change(name, "idem_scope_drop()");
     const bool is_dropped = change_row(name, psprintf(kDrop, member_name(scopes_table)));
     if (read_places(name).count > 0)
         move_scope(name, kInIdemKeys);

@@ -15,8 +15,9 @@ enum class ValueLock : uint16 {
     serialize = 0x1DE0,      // (scope, key) of idem_serialize; until the transaction ends, in the order of the caller's calls
     guarded_insert = 0x1DE1, // a table's match columns, then their values; until the transaction ends
     waiters = 0x1DE2,        // (scope, key) of callers that wait for a lease, or queue for a lock; until the wait ends
-    sweep = 0x1DE3, // (table, slot) of a sweep, also in sql/operations/sweep.sql; until it leaves the table; never waited for
-    outbox = 0x1DE4 // a topic; until idem_outbox_take has chosen its messages
+    sweep = 0x1DE3,  // (table, slot) of a sweep, also in sql/operations/sweep.sql; until it leaves the table; never waited for
+    outbox = 0x1DE4, // a topic; until idem_outbox_take has chosen its messages
+    scope = 0x1DE5   // a scope whose settings change, and its family (shared); until the transaction ends
 };
 
 inline LOCKTAG value_tag(ValueLock lock_class, uint64 hash) {

@@ -570,7 +570,7 @@ BEGIN
                 'Cookies are for the client that got them, and fields of a connection for that connection.');
         END IF;
     END LOOP;
-    PERFORM _idem_require_writable('idem_http_scope_set()');
+    PERFORM _idem_begin_scope_change($1, 'idem_http_scope_set()');
     PERFORM _idem_enter_scope($1);
     SELECT * INTO profile FROM idem_http_profiles() p WHERE p.profile = $18 COLLATE "C";
     UPDATE ONLY idem_scopes AS c SET ttl = coalesce(profile.ttl, c.ttl), missing_key = coalesce($2, profile.missing_key, c.missing_key),

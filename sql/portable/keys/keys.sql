@@ -13,7 +13,7 @@ CREATE FUNCTION _idem_seed(space bigint) RETURNS bigint LANGUAGE sql IMMUTABLE A
 $$;
 
 -- What advisory locks stand for: names of different spaces do not share a lock. 8103: keys, 8104: idem_serialize, 8105: tokens, 8106: locks,
--- 8107: the queues for locks.
+-- 8107: the queues for locks, 8108: changes of scopes.
 CREATE FUNCTION _idem_hash(scope text, key text, space bigint DEFAULT 8103) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashtextextended(key, hashtextextended(scope, _idem_seed(space)))
 $$;

@@ -241,18 +241,30 @@ BEGIN
 END
 $$;
 
--- The same, and 40001 if the transaction's snapshot cannot show the row.
-CREATE FUNCTION _idem_lock_known_scope(wanted text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+-- 40001 if the transaction's snapshot does not show the scope's row as it is.
+CREATE FUNCTION _idem_require_current_scope(wanted text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    IF _idem_lock_scope(wanted) THEN
-        RETURN true;
-    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+    IF current_setting('transaction_isolation') NOT IN ('repeatable read', 'serializable') THEN
+        RETURN;
+    END IF;
+    PERFORM FROM ONLY idem_scopes s WHERE s.scope = wanted COLLATE "C" FOR SHARE;
+    IF NOT FOUND THEN
         BEGIN
             INSERT INTO idem_scopes (scope) VALUES (wanted) ON CONFLICT (scope) DO NOTHING;
             RAISE EXCEPTION USING ERRCODE = 'ID000';
         EXCEPTION WHEN SQLSTATE 'ID000' THEN -- undoes the row
         END;
     END IF;
+END
+$$;
+
+-- As _idem_lock_scope, and 40001 if the transaction's snapshot cannot show the row.
+CREATE FUNCTION _idem_lock_known_scope(wanted text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF _idem_lock_scope(wanted) THEN
+        RETURN true;
+    END IF;
+    PERFORM _idem_require_current_scope(wanted);
     RETURN false;
 END
 $$;
@@ -362,6 +374,22 @@ BEGIN
 END
 $$;
 
+-- A call that changes a scope calls this before it writes. Waits for changes of the scope and of its family, and prevents others until the transaction ends:
+-- the owner, which may be the family's, is that of the moment of the change. Changes of two scopes of a family do not wait for each other.
+CREATE FUNCTION _idem_begin_scope_change(wanted text, function text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    family CONSTANT text := _idem_family(wanted);
+BEGIN
+    PERFORM _idem_require_writable(function);
+    IF family IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock_shared(_idem_hash(family, '', 8108));
+        PERFORM _idem_require_current_scope(family);
+    END IF;
+    PERFORM pg_advisory_xact_lock(_idem_hash(wanted, '', 8108));
+    PERFORM _idem_check_scope(wanted);
+END
+$$;
+
 CREATE FUNCTION idem_scope_set LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
@@ -381,7 +409,7 @@ BEGIN
     IF $8 IS NOT NULL THEN
         PERFORM _idem_not_supported('rings');
     END IF;
-    PERFORM _idem_require_writable('idem_scope_set()');
+    PERFORM _idem_begin_scope_change($1, 'idem_scope_set()');
     PERFORM _idem_enter_scope($1);
     UPDATE ONLY idem_scopes AS c SET ttl = coalesce($2, c.ttl), keep_forever = coalesce($3, c.keep_forever), lease = coalesce($4, c.lease),
         on_lease_expiry = coalesce($5, c.on_lease_expiry), max_response_size = coalesce($6, c.max_response_size), owner = coalesce($7, c.owner),
@@ -410,7 +438,7 @@ BEGIN
             PERFORM _idem_invalid(format('a scope has no setting "%s"', setting), hint => format('The settings are %s, ring.', array_to_string(known, ', ')));
         END IF;
     END LOOP;
-    PERFORM _idem_require_writable('idem_scope_reset()');
+    PERFORM _idem_begin_scope_change($1, 'idem_scope_reset()');
     IF NOT _idem_lock_known_scope($1) THEN
         RETURN false;
     END IF;
@@ -425,7 +453,7 @@ CREATE FUNCTION idem_scope_drop LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM _idem_check_scope($1);
-    PERFORM _idem_require_writable('idem_scope_drop()');
+    PERFORM _idem_begin_scope_change($1, 'idem_scope_drop()');
     IF NOT _idem_lock_known_scope($1) THEN
         RETURN false;
     END IF;
