@@ -1,7 +1,7 @@
 -- The profiles of idem_http_scope_set: what Idempotency-Key means in five protocols. tests/vectors/http_profiles.json has the requests, and names those that
 -- the conformance suite sends, or that are not idem's.
 \ir ../include/helpers.psql
-SELECT plan(12);
+SELECT plan(17);
 CALL pg_temp.clean('vector:');
 
 \set vectors `cat tests/vectors/http_profiles.json`
@@ -110,5 +110,30 @@ SELECT is((SELECT string_agg(to_hex(get_byte(pg_temp.mark('vector:m' || n, '{}',
                           (VALUES ('bytes'), ('json')) AS c (compare), LATERAL (SELECT '' || row_number() OVER ()) AS r (n)) s), '1 8 2 5 3 6 4 7 9 9 a a b b', 'versions');
 SELECT is(idem_http_key('k', 'vector:strict') IS NULL AND idem_http_key('"k"', 'vector:strict') = 'k' AND idem_http_key('"k"', 'vector:S1') = '"k"' AND idem_http_key('a, b', 'vector:S1/1') = 'a, b',
           true, 'syntax_of_the_scope');
+
+-- The caller's own digest, of an upload: in place of route and body.
+CREATE FUNCTION pg_temp.upload(method text, route text, digest bytea) RETURNS text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', action, code) FROM idem_http_begin('vector:upload', method, route, 'k', fingerprint => digest)
+$$;
+SELECT is(pg_temp.upload('POST', '/a', '\x01') || ' ' || idem_http_complete('vector:upload', 'k', 201), 'run stored', 'upload');
+SELECT is((SELECT string_agg(pg_temp.upload(method, route, digest), ', ' ORDER BY n) FROM (VALUES (1, 'POST', '/b', '\x01'::bytea), (2, 'POST', '/a', '\x02'), (3, 'PUT', '/a', '\x01')) AS u (n, method, route, digest)),
+          'replay, reject mismatch, reject mismatch', 'repeated_uploads');
+SELECT is((SELECT format('%s %s', get_byte(fingerprint, 0), octet_length(fingerprint)) FROM idem.idem_keys WHERE scope = 'vector:upload'), '13 33', 'digest_is_hashed_in_the_same_form');
+SELECT is((SELECT string_agg(pg_temp.state_of('SELECT idem_http_begin(''vector:upload'', ''POST'', ''/'', ''n'', ' || call || ')'), ' ')
+             FROM unnest(ARRAY['''b'', fingerprint => ''\x01''', 'body_bytes => ''\x02'', fingerprint => ''\x01''', 'fingerprint => ''''', 'fingerprint => decode(repeat(''00'', 256), ''hex'')']) call),
+          '22023 22023 22023 22023', 'digests_that_are_refused');
+
+-- A released key without steps may be used for another request, however it was released.
+SELECT idem_scope_set('vector:doubt', on_lease_expiry => 'manual');
+SELECT fence AS released FROM idem_http_begin('vector:free', 'POST', '/', 'released', 'a', lease => '1 h') \gset
+SELECT fence AS stepped FROM idem_http_begin('vector:free', 'POST', '/', 'stepped', 'a', lease => '1 h') \gset
+SELECT action FROM idem_http_begin('vector:doubt', 'POST', '/', 'resolved', 'a', lease => '1 ms') \gset
+SELECT idem_step('stepped', :stepped, 'paid', '1', scope => 'vector:free'), idem_release('released', :released, scope => 'vector:free'), idem_release('stepped', :stepped, scope => 'vector:free');
+CALL pg_temp.sleep('5 ms');
+SELECT code FROM idem_http_begin('vector:doubt', 'POST', '/', 'resolved', 'a') \gset
+SELECT idem_resolve('resolved', 'released', scope => 'vector:doubt');
+SELECT is((SELECT string_agg(concat_ws(' ', key, action, code), ', ' ORDER BY key)
+             FROM (VALUES ('released', 'free'), ('stepped', 'free'), ('resolved', 'doubt')) AS k (key, space), idem_http_begin('vector:' || space, 'POST', '/', key, 'b', lease => '1 h')),
+          'released run, resolved run, stepped reject mismatch', 'released_keys');
 CALL pg_temp.clean('vector:');
 SELECT * FROM finish();
