@@ -33,6 +33,7 @@ PLACES = {
     "idem_sweep_progress": "operations.md#how-far-is-it", "idem_version": "operations.md#upgrading",
     "idem_replicated_tables": "operations.md#logical-replication", "idem_guards": "machines.md#is-the-guard-there",
     "idem_scope_set": "scopes.md#scopes", "idem_scope_reset": "scopes.md#scopes", "idem_scope_drop": "scopes.md#scopes",
+    "idem_scope_settings": "scopes.md#scopes", "idem_scope_sizes": "operations.md#how-large-is-each-scope",
     "idem_api_key_set": "requests.md#keys", "idem_api_key_drop": "requests.md#keys", "idem_request_message": "requests.md#what-is-signed",
     "idem_webhook_source_set": "webhooks.md#sources", "idem_webhook_source_drop": "webhooks.md#sources",
     "idem_outbox_retry": "outbox.md#dead-letters", "idem_outbox_discard": "outbox.md#dead-letters", "idem_dead_letters": "outbox.md#dead-letters",

@@ -31,7 +31,7 @@ BEGIN
                     WHEN prorettype = 'trigger'::regtype AND proname NOT LIKE 'idem\_%%\_guard'
                       OR proname IN ('idem_objects', 'idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke',
                                      'idem_health_library', 'idem_ring_adopt', 'idem_ring_check', 'idem_ring_filters', 'idem_filter_handler', 'idem_citus_distribute') THEN 'owner'
-                    WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_machine_define', '_idem_machine_store',
+                    WHEN proname IN ('idem_forget', 'idem_resolve', 'idem_redact', 'idem_scope_set', 'idem_scope_reset', 'idem_scope_drop', 'idem_scope_rings', 'idem_scope_sizes', 'idem_machine_define', '_idem_machine_store',
                                      'idem_machine_drop', 'idem_token_rotate_secret', 'idem_api_key_set', 'idem_api_key_drop',
                                      'idem_webhook_source_set', 'idem_webhook_source_drop',
                                      'idem_ring_create', 'idem_ring_drop', 'idem_ring_rebuild_filter', 'idem_ring_windows',
@@ -43,7 +43,7 @@ BEGIN
         UNION ALL
         SELECT objid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, objid::regclass::text,
                CASE WHEN relname IN ('idem_stats', 'idem_guards') THEN 'application'
-                    WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables', 'idem_rings') THEN 'operator'
+                    WHEN relname IN ('idem_sweep_progress', 'idem_dead_letters', 'idem_replicated_tables', 'idem_rings', 'idem_scope_settings') THEN 'operator'
                     WHEN relname = 'idem_transition_log' THEN 'named'
                     ELSE 'owner' END,
                'SELECT', relowner, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner)), is_new

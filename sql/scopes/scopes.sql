@@ -80,3 +80,67 @@ Errors: 22004 scope, settings or one of them is null; 22023 scope over 255 bytes
 
 CREATE FUNCTION idem_scope_drop(scope text) RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_scope_drop(text) IS 'Drops a scope''s policy and owner; its keys stay. True if the scope was registered. Operators.';
+
+-- The body is parsed when it is created, so its names refer to this schema, whatever the schema's name.
+CREATE FUNCTION idem_scope_rings(OUT scope text, OUT ring text, OUT retention interval)
+RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL SAFE SECURITY DEFINER ROWS 10
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT p.scope, r.ring, r.retention FROM ONLY idem_scope_places p JOIN ONLY idem_ring_registry r ON r.id = p.ring WHERE p.is_current;
+END;
+COMMENT ON FUNCTION idem_scope_rings() IS 'Internal, for the view idem_scope_settings: the scopes that live in a ring. Operators.';
+
+-- One row for each scope and setting. idem_http_profiles has the settings of profiles.
+CREATE VIEW idem_scope_settings AS
+    SELECT s.scope, v.setting, v.own,
+           CASE WHEN r.ring IS NOT NULL AND v.setting = 'ttl'::text THEN r.retention::text
+                WHEN r.ring IS NOT NULL AND v.setting = 'keep_forever'::text THEN 'false'
+                ELSE coalesce(v.own, v.inherited, v.fallback) END AS effective,
+           CASE WHEN r.ring IS NOT NULL AND v.setting = ANY ('{ttl,keep_forever}'::text[]) THEN 'ring'
+                WHEN v.own IS NOT NULL THEN 'scope'
+                WHEN v.inherited IS NOT NULL THEN 'family'
+                ELSE 'default' END AS source
+      FROM ONLY idem_scopes s
+      LEFT JOIN ONLY idem_scopes f ON f.scope = CASE WHEN pg_catalog.strpos(s.scope, '/') > 1 THEN pg_catalog.split_part(s.scope, '/', 1) END
+      LEFT JOIN idem_scope_rings() r ON r.scope = s.scope,
+      LATERAL (VALUES
+        ('ttl'::text, s.ttl::text, f.ttl::text, coalesce(nullif(pg_catalog.current_setting('idem.default_ttl', true), ''), '1d')),
+        ('keep_forever', s.keep_forever::text, f.keep_forever::text, 'false'),
+        ('lease', s.lease::text, f.lease::text, coalesce(nullif(pg_catalog.current_setting('idem.default_lease', true), ''), '30s')),
+        ('on_lease_expiry', s.on_lease_expiry, f.on_lease_expiry, 'takeover'),
+        ('max_response_size', s.max_response_size::text, f.max_response_size::text,
+                              coalesce(nullif(pg_catalog.current_setting('idem.max_response_size', true), ''), '1MB')),
+        ('owner', s.owner::text, f.owner::text, '-'),
+        ('ring', r.ring, NULL, NULL),
+        ('response_ttl', s.response_ttl::text, f.response_ttl::text, NULL),
+        ('missing_key', s.missing_key, f.missing_key, 'reject'),
+        ('keyed_methods', s.keyed_methods::text, f.keyed_methods::text, '{POST,PATCH}'),
+        ('unstored_statuses', s.unstored_statuses::text, f.unstored_statuses::text, '{}'),
+        ('documentation_url', s.documentation_url, f.documentation_url, NULL),
+        ('missing_key_status', s.missing_key_status::text, f.missing_key_status::text, '400'),
+        ('malformed_key_status', s.malformed_key_status::text, f.malformed_key_status::text, '400'),
+        ('mismatch_status', s.mismatch_status::text, f.mismatch_status::text, '422'),
+        ('in_flight_status', s.in_flight_status::text, f.in_flight_status::text, '409'),
+        ('in_doubt_status', s.in_doubt_status::text, f.in_doubt_status::text, '409'),
+        ('stored_headers', s.stored_headers::text, f.stored_headers::text,
+                           '{Content-Language,Content-Location,Content-Disposition,Location,ETag,Last-Modified,Link,Retry-After}'),
+        ('ignored_methods', s.ignored_methods::text, f.ignored_methods::text, '{}'),
+        ('key_syntax', s.key_syntax, f.key_syntax, 'string_or_bare'),
+        ('compare', s.compare, f.compare, 'bytes'),
+        ('fingerprint_of', s.fingerprint_of::text, f.fingerprint_of::text, '{method,route,body}'),
+        ('error_format', s.error_format, f.error_format, 'problem'),
+        ('echo_key', s.echo_key::text, f.echo_key::text, 'false')
+      ) AS v (setting, own, inherited, fallback);
+COMMENT ON VIEW idem_scope_settings IS
+'The settings of each registered scope: one row for each, as text. A scope of a family that is not registered has the settings of its family. Operators.';
+COMMENT ON COLUMN idem_scope_settings.scope IS 'The scope.';
+COMMENT ON COLUMN idem_scope_settings.setting IS 'The setting, by its name in idem_scope_set or idem_http_scope_set.';
+COMMENT ON COLUMN idem_scope_settings.own IS 'The value that the scope itself has; NULL: none.';
+COMMENT ON COLUMN idem_scope_settings.effective IS 'The value that applies to the scope. NULL: none, as described for the column of that name in idem_scopes.';
+COMMENT ON COLUMN idem_scope_settings.source IS
+'Where it comes from: scope; family; ring (of a scope in a ring, the retention replaces ttl and keep_forever); default, which for ttl, lease and max_response_size is the setting idem.default_ttl, idem.default_lease or idem.max_response_size of the session that asks.';
+
+CREATE FUNCTION idem_scope_sizes(OUT scope text, OUT keys bigint, OUT bytes bigint)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 100 COST 100000 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION idem_scope_sizes() IS
+'Counts the keys of each scope that the caller may use, registered or not, also in rings, and the bytes of their rows, without indexes and dead rows. Keys that have expired count until they are swept. Reads all keys: for a report at night. Operators.';

@@ -158,7 +158,7 @@ my @cases = (
     [ moved => changes => 1, plpgsql => q{
         UPDATE moving SET region = 1 - region, state = CASE state WHEN 'a' THEN 'b' ELSE 'a' END WHERE id = i % 1000;} ],
     [ observe => weight => 100, expressions => q{(SELECT count(*) FROM idem_stats), (SELECT count(*) FROM idem_in_flight()),
-        (SELECT count(*) FROM idem_outbox_backlog()),
+        (SELECT count(*) FROM idem_outbox_backlog()), (SELECT count(*) FROM idem_scope_settings), (SELECT count(*) FROM idem_scope_sizes()),
         (SELECT count(*) FROM idem_health()), (SELECT version FROM idem_version()), (SELECT count(*) FROM idem_sweep_progress), idem_stats_reset()} ],
     [ define => weight => 40, kept => 32 * 1024, swings => 1024 * 1024, plpgsql => q{
         PERFORM idem_scope_set('some', ttl => '1 h', max_response_size => i), idem_scope_reset('some', 'ttl', 'owner'), idem_scope_drop('some');
@@ -363,7 +363,7 @@ note(sprintf '%d s', time - $started);
 
 # Called by what is called above.
 my %called = map { $_ => 1 } qw(idem_definitions_changed idem_filter_handler idem_health_library idem_members idem_objects idem_ring_adopt idem_ring_check idem_ring_filters
-    idem_ring_row_arrived idem_ring_windows
+    idem_ring_row_arrived idem_ring_windows idem_scope_rings
     idem_outbox_dead_letters idem_ring_rebuild_filter idem_set_privileges idem_state_guard idem_stats_counters idem_sweep_status idem_unintended_privileges idem_version_guard);
 my @functions = split /\n/, $node->safe_psql('postgres', q{
     SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid

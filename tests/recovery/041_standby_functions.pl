@@ -73,7 +73,9 @@ my @cases = (
     [ "SELECT action, status FROM idem_http_begin('web', 'POST', '/', 'http', 'c')", 'reject|422' ],
     [ "SELECT idem_can_transition('m', 'created', 'paid')", 't' ], [ "SELECT outcome FROM idem_transition('item', '{\"id\": 1}', NULL, 'created')", 'already' ],
     [ "SELECT string_agg(key, ',' ORDER BY key) FROM idem_in_flight()", 'doubt,lapsed,leased' ], [ 'SELECT count(*) > 10 FROM idem_health()', 't' ],
-    [ 'SELECT count(*) FROM idem_dead_letters', '0' ], [ "SELECT idem_complete('leased', NULL, NULL, 1)", 'ID001' ],
+    [ 'SELECT count(*) FROM idem_dead_letters', '0' ],
+    [ "SELECT effective FROM idem_scope_settings WHERE scope = 'manual' AND setting = 'on_lease_expiry'", 'manual' ],
+    [ "SELECT count(*) > 0 FROM idem_scope_sizes() WHERE scope = 'manual'", 't' ], [ "SELECT idem_complete('leased', NULL, NULL, 1)", 'ID001' ],
     [ 'SELECT length(idem_uuid_v7()::text)', '36' ], [ 'SELECT edition FROM idem_version()', 'c' ], [ "SELECT idem_redact('done')", 'f' ], [ "SELECT idem_verify_request('{}', '00', 'key', now(), 'n')", 'invalid' ],
     [ webhook('seen'), 'duplicate' ], [ "SELECT outcome FROM idem_webhook_receive('github', '{}', '')", 'invalid' ],
     # What would write.

@@ -132,6 +132,11 @@ calls_of("$keys",
     'set an HTTP scope' => q{SELECT idem_http_scope_set('new', mismatch_status => 409)::text},
     'claim in the scope of another' => q{SELECT idem_claim('k', scope => 'owned')::text});
 
+calls_of("$keys idem_ring_registry idem_scope_settings",
+    'settings of a scope' => q{SELECT string_agg(concat_ws(' ', setting, own, effective, source), ',' ORDER BY setting) FROM idem.idem_scope_settings WHERE scope = 'manual'},
+    'rings of scopes' => q{SELECT count(*)::text FROM idem_scope_rings()},
+    'sizes of scopes' => q{SELECT string_agg(concat_ws(' ', scope, keys), ',' ORDER BY scope) FROM idem_scope_sizes()});
+
 calls_of('idem_scopes idem_scope_places', 'key of a header in a scope' => q{SELECT idem_http_key('"a"', 'api/client')});
 
 calls_of("$leases idem_http_answer",
@@ -261,7 +266,7 @@ SELECT idem.idem_grant('idem_app'), idem.idem_grant('idem_operator', operator =>
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, idem', current_database()); END $$;
 SQL
     $node->safe_psql($database, <<'SQL');
-GRANT SELECT ON idem_transition_log, idem_stats, idem_dead_letters, idem_sweep_progress TO idem_operator;
+GRANT SELECT ON idem_transition_log, idem_stats, idem_dead_letters, idem_scope_settings, idem_sweep_progress TO idem_operator;
 
 CREATE SCHEMA battery;
 GRANT USAGE ON SCHEMA battery TO PUBLIC;

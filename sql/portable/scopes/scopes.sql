@@ -461,3 +461,15 @@ BEGIN
     RETURN true;
 END
 $$;
+
+CREATE FUNCTION idem_scope_rings LANGUAGE sql AS $$ SELECT NULL::text, NULL::text, NULL::interval WHERE false $$;
+
+CREATE FUNCTION idem_scope_sizes LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    RETURN QUERY
+    SELECT k.scope, k.keys, k.bytes
+      FROM (SELECT i.scope, count(*) AS keys, sum(pg_column_size(i.*)) AS bytes FROM ONLY idem_keys i GROUP BY i.scope) k
+     WHERE _idem_may_use(_idem_scope_owner(k.scope))
+     ORDER BY k.scope;
+END
+$$;

@@ -60,6 +60,8 @@ INSERT INTO matrix VALUES
     ('idem_ring_rebuild_filter', 'operator', 'idem_ring_rebuild_filter(''grant:ring'')'),
     ('idem_ring_windows',      'operator', 'idem_rings'),
     ('idem_ring_adopt',        'nobody',   'idem_ring_adopt(1)'),
+    ('idem_scope_rings',       'operator', 'idem_scope_settings'),
+    ('idem_scope_sizes',       'operator', 'idem_scope_sizes()'),
     ('idem_version',           'public',   'idem_version()'),
     ('idem_scope_drop',        'operator', 'idem_scope_drop(''grant:scope'')'),
     ('idem_http_key',          'user',     'idem_http_key(''x'')'),
@@ -169,7 +171,7 @@ SELECT is(
     (SELECT string_agg(format('%s: %s', role, views), '; ' ORDER BY role)
        FROM (SELECT role, string_agg(relname, ' ' ORDER BY relname) AS views FROM relations r, unnest('{tap_nobody,tap_user,tap_operator}'::name[]) AS role
               WHERE relkind = 'v' AND has_table_privilege(role, r.oid, 'SELECT') GROUP BY role) v),
-    'tap_operator: idem_dead_letters idem_guards idem_replicated_tables idem_rings idem_stats idem_sweep_progress; tap_user: idem_guards idem_stats', 'views_are_readable_through_the_grants');
+    'tap_operator: idem_dead_letters idem_guards idem_replicated_tables idem_rings idem_scope_settings idem_stats idem_sweep_progress; tap_user: idem_guards idem_stats', 'views_are_readable_through_the_grants');
 SELECT is(
     (SELECT string_agg(relname, ', ')
        FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0

@@ -1,6 +1,6 @@
 -- Families: what the row of a scope a/b does not say, the row of a says.
 \ir ../include/helpers.psql
-SELECT plan(41);
+SELECT plan(42);
 CALL pg_temp.clean('family:');
 SET client_min_messages = error;
 
@@ -97,7 +97,18 @@ DECLARE
 BEGIN
     CALL pg_temp.probe('family:none', alone);
     INSERT INTO seen VALUES ('none', NULL, alone);
+    -- A scope that has the defaults as values of its own.
+    PERFORM idem_scope_set('family:bare');
+    INSERT INTO idem_scopes
+    SELECT r.* FROM (SELECT jsonb_object_agg(setting, CASE setting WHEN 'max_response_size' THEN pg_size_bytes(effective)::text ELSE effective END) AS defaults
+                       FROM idem_scope_settings WHERE scope = 'family:bare' AND source = 'default') d,
+                    jsonb_populate_record(NULL::idem_scopes, defaults || '{"scope": "family:defaults"}') r;
+    COMMIT;
+    CALL pg_temp.probe('family:defaults', alone);
+    INSERT INTO seen VALUES ('defaults', NULL, alone);
 END $$;
+SELECT is((SELECT string_agg(format('%s: %s, not %s', key, a.value, b.value), '; ') FROM seen d, seen n, jsonb_each(d.alone) a JOIN jsonb_each(n.alone) b USING (key)
+            WHERE d.setting = 'defaults' AND n.setting = 'none' AND a.value <> b.value), NULL, 'defaults_in_idem_scope_settings');
 SELECT is((SELECT string_agg(a.key, ' ') FROM seen n, seen s, jsonb_each(n.alone) a WHERE n.setting = 'none' AND s.setting = 'nothing' AND s.in_family -> a.key = a.value), NULL, 'nothing_is_a_default');
 
 SELECT idem_scope_set('family:k', keep_forever => true), idem_scope_set('family:k/no', keep_forever => false), idem_scope_set('family:k/ttl', ttl => '1 h');
