@@ -43,6 +43,7 @@ class Engine {
             call.route = this.route ? await this.route(request.raw) : request.url;
             result = await this.#handle(call, request, run);
             if (result.error) throw result.error;
+            if (result.response && call.added) addHeaders(result.response, call.added);
             return result.response ?? null;
         } finally {
             this.#report(call, result, performance.now() - started);
@@ -102,6 +103,13 @@ class Engine {
             this.log('error', 'idem: onOutcome failed', error);
         }
     }
+}
+
+/** Adds to a response the header fields that it does not have. It stays the same object, by which its sender knows the handler's. */
+function addHeaders(response, added) {
+    const names = Object.keys(response.headers).map((name) => name.toLowerCase());
+    const missing = Object.entries(added).filter(([name]) => !names.includes(name.toLowerCase()));
+    response.headers = { ...response.headers, ...Object.fromEntries(missing) };
 }
 
 module.exports = { Engine };

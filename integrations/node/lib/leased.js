@@ -23,6 +23,7 @@ async function leased(engine, call, run) {
             return { outcome: 'reject', response: beginFailed(engine, error) };
         }
         call.key = answer.key;
+        call.added = answer.headers;
     }
     if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
     const { fence } = answer;

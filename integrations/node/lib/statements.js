@@ -31,16 +31,17 @@ class Statements {
     }
 
     /**
-     * → { action: 'run', key, fence } or { action: 'replay' | 'reject', key, response: { status, headers, body } }
+     * → { action: 'run', key, fence, headers } or { action: 'replay' | 'reject', key, response: { status, headers, body } }
      *
      * `key` is null if the field is missing, malformed, or not used: then nothing was claimed, or the request is rejected.
+     * `headers` of run are to be added to the handler's response.
      */
     async begin(connection, { scope, method, route, field, body }, { lease, wait, ttl } = {}) {
         const [row] = await connection.query(this.#begin,
             [scope, method, route, field, body.length ? body : null, interval(lease) ?? null, interval(wait) ?? null, interval(ttl) ?? null]);
-        if (row.action === 'run') return { action: 'run', key: row.key, fence: row.fence === null ? null : BigInt(row.fence) };
         const headers = Object.fromEntries(Object.entries(JSON.parse(row.headers ?? '{}'))
             .map(([name, value]) => [name, Array.isArray(value) ? value.map(String) : String(value)]));
+        if (row.action === 'run') return { action: 'run', key: row.key, fence: row.fence === null ? null : BigInt(row.fence), headers };
         return { action: row.action, key: row.key, response: { status: row.status, headers, body: Buffer.from(row.body_bytes ?? '') } };
     }
 

@@ -26,6 +26,7 @@ async function transactional(engine, call, run) {
             if (call.field !== null || engine.keyRequired !== false) {
                 const answer = await statements.begin(connection, call, engine);
                 call.key = answer.key;
+                call.added = answer.headers;
                 if (answer.action !== 'run') rollback({ outcome: answer.action, response: answer.response });
             }
             stage = 'run';

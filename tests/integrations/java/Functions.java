@@ -297,6 +297,15 @@ final class Functions {
         for (HttpOptions<Object> mode : List.of(options(), options().lease(SECONDS)))
             for (int i = 0; i < 2; i++)
                 Tap.is(text(new HttpFlow(mode).handle(ignoring, handler)), "201 ignoring/null", "a method with which the key is not used");
+        List<HttpOptions<Object>> modes = List.of(options(), options().lease(SECONDS));
+        for (int mode = 0; mode < modes.size(); mode++)
+            for (int status : new int[] {503, 201, 201, 202}) { // not stored, stored, replayed, rejected
+                byte[] body = new byte[status == 202 ? 1 : 0];
+                HttpReply reply = new HttpFlow(modes.get(mode)).handle(
+                    new KeyedRequest("echoing", "POST", "/", "echo" + mode, body), context -> new HttpReply(status, Map.of(), null));
+                Tap.is(reply.status() + " " + reply.headers().get("Idempotency-Key"), (status == 202 ? 422 : status) + " [echo" + mode + "]",
+                    "where the scope echoes the key, each response has it");
+            }
         Tap.is(nullPointer(() -> new HttpFlow(options()).handle(request("null"), context -> null)),
             "the handler returned no HttpReply", "a handler that returns null");
     }

@@ -22,4 +22,5 @@ INSERT INTO parcel VALUES (1, 'packed');
 
 SELECT idem.idem_http_scope_set('orders:picky', unstored_statuses => '{429}', documentation_url => 'https://shop.example/keys');
 SELECT idem.idem_http_scope_set('ignoring', ignored_methods => '{DELETE}');
+SELECT idem.idem_http_scope_set('echoing', profile => 'acp');
 SELECT idem.idem_scope_set('orders:tiny', max_response_size => 30);

@@ -411,6 +411,24 @@ test('a method with which the scope does not use the key runs each time', async 
     assert.deepEqual(statuses, [200, 200, 200, 200])
 })
 
+test('where the scope echoes the key, each response has it: that of the handler, stored or not, and those of idem', async () => {
+    await pool.query(`SELECT idem.idem_http_scope_set('echoing', profile => 'acp')`)
+    for (const lease of [undefined, 30_000]) {
+        await withServer(application({ scope: () => 'echoing', lease }, (req, res) => res.status(Number(req.query.status)).json({})), async (port) => {
+            const key = newKey()
+            const send = async (status, field) => {
+                const response = await post(port, `/?status=${status}`, { key: field, body: { status } })
+                return [response.status, response.headers['idempotency-key'], response.headers['idempotent-replayed']]
+            }
+            assert.deepEqual(await send(503, key), [503, key, undefined])
+            assert.deepEqual(await send(201, key), [201, key, undefined])
+            assert.deepEqual(await send(201, key), [201, key, 'true'])
+            assert.deepEqual(await send(202, key), [422, key, undefined])
+            assert.deepEqual(await send(201), [400, undefined, undefined])
+        })
+    }
+})
+
 /** A pool whose connections are cut at a statement, by default COMMIT: before the server has it, or before its answer is passed on. */
 async function withCutPool(when, use, isStatement = (data) => data.includes('COMMIT')) {
     const directory = mkdtempSync(`${tmpdir()}/idem-cut-`)

@@ -124,6 +124,28 @@ def all_flows(rows):
     same("flows: the rows of the others are committed", [rows().get(number) for number in (4, 5, 6)], [None, 1, 1])
 
     with psycopg.connect("", autocommit=True) as db:
+        db.execute("SELECT idem.idem_http_scope_set('echoing', profile => 'acp')")
+    for options in {}, {"lease": datetime.timedelta(seconds=30)}:
+        key = f"echo {len(options)}"
+
+        def echoed(response, header=key, body="body", options=options):
+            async def app(scope, receive, send):
+                await send({"type": "http.response.start", "status": response, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+
+            middleware = AsgiMiddleware(app, pool=connect, scope=lambda request: "echoing", **options)
+            fields = [(b"idempotency-key", header.encode())] if header else []
+            with concurrent.futures.ThreadPoolExecutor(1) as thread:  # which has no event loop
+                answer = thread.submit(asgi, middleware, fields, body.encode()).result()[0]
+            return answer["status"], [value.decode() for name, value in answer["headers"] if name.lower() == b"idempotency-key"]
+
+        same("flows: a response that is not stored has the key", echoed(503), (503, [key]))
+        same("flows: one that is stored, too", echoed(201), (201, [key]))
+        same("flows: and its replay", echoed(201), (201, [key]))
+        same("flows: and a rejection", echoed(201, body="other"), (422, [key]))
+        same("flows: a request without a key has none to echo", echoed(201, header=None), (400, []))
+
+    with psycopg.connect("", autocommit=True) as db:
         db.execute("ALTER TABLE orders ADD CONSTRAINT deferred_unique UNIQUE (number) DEFERRABLE INITIALLY DEFERRED")
     same("flows: a constraint that fails in COMMIT is the handler's error", outcome(Pool(connect), keyed("deferred"), insert(6)), "UniqueViolation")
 
@@ -288,13 +310,13 @@ def headers():
     same("flows: two lines of a header are one value", seen[-1][0], "alice, bob")
 
 
-def asgi(middleware, fields):
+def asgi(middleware, fields, body=b""):
     """The messages of the response to POST /x."""
     scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "headers": fields}
     sent = []
 
     async def receive():
-        return {"type": "http.request", "body": b""}
+        return {"type": "http.request", "body": body}
 
     async def send(message):
         sent.append(message)

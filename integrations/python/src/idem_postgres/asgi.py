@@ -10,7 +10,7 @@ from .http.body import too_large, truncated
 from .http.serve import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
-from .http.response import Problem, Response
+from .http.response import Problem, Response, with_added
 from .run import AsyncRun, Run, as_current
 from .http.streaming import StreamingError
 from .pool import Pool
@@ -64,7 +64,7 @@ class IdemMiddleware:
             response = await serve(self._pool, self._settings, keyed, exchange.start)
         except BaseException as error:
             return await exchange.fail(error)
-        await _send(send, response)
+        await _send(send, with_added(response, keyed.added))
         await exchange.finish(response)
 
     def request(self, scope: Scope) -> Any:

@@ -12,7 +12,7 @@ from .http.body import too_large, truncated
 from .http.serve import serve
 from .http.options import Options, Settings
 from .http.request import Headers, Keyed, Request
-from .http.response import Problem, Response
+from .http.response import Problem, Response, with_added
 from .run import AsyncRun, Run, as_current
 from .http.streaming import StreamingError
 from .pool import blocking_pool, finish
@@ -58,7 +58,7 @@ class IdemMiddleware:
         environ["wsgi.input"] = io.BytesIO(keyed.body)
         environ["CONTENT_LENGTH"] = str(len(keyed.body))
         try:
-            return await serve(self._pool, self._settings, keyed, exchange.start)
+            return with_added(await serve(self._pool, self._settings, keyed, exchange.start), keyed.added)
         except BaseException:
             exchange.close()
             raise

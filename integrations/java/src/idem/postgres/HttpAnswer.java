@@ -25,13 +25,13 @@ public final class HttpAnswer {
     private final Action action;
     private final String key;
     private final Long fence;
+    private final Map<String, List<String>> headers = new TreeMap<>();
     private final HttpReply reply;
 
     HttpAnswer(ResultSet row) throws SQLException {
         action = Action.valueOf(row.getString("action").toUpperCase(java.util.Locale.ROOT));
         key = row.getString("key");
         fence = row.getObject("fence", Long.class);
-        Map<String, List<String>> headers = new TreeMap<>();
         for (Object field : Sql.array(row, "header_list"))
             headers.computeIfAbsent(((String[]) field)[0], name -> new ArrayList<>()).add(((String[]) field)[1]);
         reply = action == Action.RUN ? null : new HttpReply(row.getInt("status"), headers, row.getBytes("body_bytes"));
@@ -44,6 +44,11 @@ public final class HttpAnswer {
     /** The key in the header field, as the other functions take it. Null: none, malformed, or not used with the method. */
     public String key() {
         return key;
+    }
+
+    /** The header fields of the response: of run, those to add to that of the handler. */
+    public Map<String, List<String>> headers() {
+        return headers;
     }
 
     /** What to send; null for run. */

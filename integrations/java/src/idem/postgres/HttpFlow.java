@@ -4,7 +4,9 @@ import java.lang.System.Logger.Level;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 
 /**
  * What a middleware does with one request whose body it has read: docs/http.md, "In a framework". The reply that
@@ -38,7 +40,7 @@ public final class HttpFlow {
         } finally {
             exchange.report();
         }
-        return exchange.reply;
+        return exchange.reply.with(exchange.added);
     }
 
     /** One request. */
@@ -50,6 +52,7 @@ public final class HttpFlow {
         private boolean inHandler;
         private String key; // null: none, malformed, not used, or not known yet
         private Long fence;
+        private Map<String, List<String>> added = Map.of(); // to each response from the claim on
         private HttpReply reply; // null: the handler threw
 
         Exchange(KeyedRequest request, Handler handler) {
@@ -97,6 +100,7 @@ public final class HttpFlow {
             HttpAnswer answer = functions(connection).httpBegin(request, lease, options.wait, options.ttl);
             action = answer.action();
             key = answer.key();
+            if (action == HttpAnswer.Action.RUN) added = answer.headers();
             return answer;
         }
 

@@ -17,6 +17,7 @@ public final class HttpReply {
     private final int status;
     private final Map<String, List<String>> headers = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     private final byte[] body;
+    private HttpReply origin = this;
 
     /** Null for body: none. */
     public HttpReply(int status, Map<String, List<String>> headers, byte[] body) {
@@ -66,6 +67,21 @@ public final class HttpReply {
     /** Null: none. */
     public byte[] body() {
         return body;
+    }
+
+    /** With further header fields, as far as it does not have them. */
+    HttpReply with(Map<String, List<String>> added) {
+        Map<String, List<String>> all = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+        all.putAll(headers);
+        added.forEach(all::putIfAbsent);
+        HttpReply reply = new HttpReply(status, all, body);
+        reply.origin = this;
+        return reply;
+    }
+
+    /** Whether this is the handler's reply, perhaps with header fields that idem has added. */
+    public boolean isOf(HttpReply made) {
+        return origin == made;
     }
 
     String[] headerNames() {

@@ -17,7 +17,7 @@ from ..http.body import too_large, truncated
 from ..http.serve import serve
 from ..http.options import Options, Settings
 from ..http.request import Keyed
-from ..http.response import Problem, Response
+from ..http.response import Problem, Response, with_added
 from ..run import AsyncRun, Run, as_current
 from ..sessions.django import DjangoSession
 from ..http.streaming import StreamingError
@@ -99,6 +99,7 @@ class _Guard:
             kept = _response(request, sent)
             return kept
 
+        added: dict[str, str] = {}
         try:
             keyed = Keyed(
                 await self._settings.scope_of(request),
@@ -107,14 +108,19 @@ class _Guard:
                 header,
                 _body(request, self._settings.max_body),
             )
+            added = keyed.added
             response = await serve(self._pool, self._settings, keyed, handler)
         except Problem as problem:
             response = problem.response()
         if sent is not None and sent.streaming:
             # Not before the rollback: it ends with Django's signal that closes connections.
             sent.close()
+        if sent is None or response is not kept:
+            return _django_response(with_added(response, added))
         # Django's own, with its cookies and what other middleware has noted on it.
-        return sent if sent is not None and response is kept else _django_response(response)
+        for name, value in added.items():
+            sent.setdefault(name, value)
+        return sent
 
 
 def _raise_retryable(request: HttpRequest, run: Run | AsyncRun) -> None:

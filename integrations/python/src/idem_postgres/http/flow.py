@@ -60,7 +60,9 @@ async def ask(session: AsyncSession, settings: Settings, request: Keyed) -> Http
         )
     except Exception as error:
         raise await failed(session, error)
-    if answer.action != "run":
+    if answer.action == "run":
+        request.added.update((name, str(value)) for name, value in answer.headers.items())
+    else:
         await rollback(session)
     return answer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -39,10 +39,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Keyed:
-    """A request whose scope is known and whose body was read. `header` is the field's value as it came."""
+    """A request whose scope is known and whose body was read. `header` is the field's value as it came, `added` has the header
+    fields that idem adds to each response from the claim on."""
 
     scope: str
     method: str
     route: str
     header: str | None
     body: bytes
+    added: dict[str, str] = field(default_factory=dict)

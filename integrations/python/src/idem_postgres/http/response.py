@@ -79,6 +79,14 @@ def stored(answer: HttpAnswer) -> Response:
     return with_length(Response(answer.status, headers, answer.body))
 
 
+def with_added(response: Response, added: Mapping[str, str]) -> Response:
+    """The response with the header fields that idem adds, as far as it does not have them."""
+    names = {name.lower() for name, _ in response.headers}
+    return Response(
+        response.status, [*response.headers, *((name, value) for name, value in added.items() if name.lower() not in names)], response.body
+    )
+
+
 def with_length(response: Response) -> Response:
     if response.status in _BODILESS or any(name.lower() == "content-length" for name, _ in response.headers):
         return response

@@ -71,7 +71,7 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     }
 
     boolean isReply(HttpReply other) {
-        return reply == other;
+        return other.isOf(reply);
     }
 
     void sendCookies() {
