@@ -18,18 +18,18 @@ COMMENT ON COLUMN idem_locks.fence IS 'Fencing token of the last holder.';
 
 SELECT pg_catalog.pg_extension_config_dump('idem_locks', '');
 
-CREATE FUNCTION idem_lock(name text, ttl interval DEFAULT NULL, owner text DEFAULT NULL, wait interval DEFAULT '0',
+CREATE FUNCTION idem_lock(name text, lease interval DEFAULT NULL, owner text DEFAULT NULL, wait interval DEFAULT '0',
                           scope text DEFAULT '')
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_lock(text, interval, text, interval, text) IS
 'Acquires a lock, and returns its fence, which is greater than every earlier one; NULL: busy. Commit, and the lock is yours. A lock whose lease has run out is taken over.
-ttl: the length of the lease, counted from now (default: the scope''s lease, else idem.default_lease). owner: a nonce of the caller''s; the same owner gets its fence again, and a new lease. Acquisitions are not counted: one idem_unlock frees the lock. wait: how long to wait for another holder (0, the default: not at all). Waiters are served one at a time, in the order of their calls.
-Errors: 22004 name is null; 22023 name empty or over 1024 bytes, scope over 255 bytes, ttl not positive, negative wait; 25006 in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the lock was changed after the snapshot; 42501 scope of another owner; and those of any lock wait (40P01, 55P03, 57014).';
+lease: how long it lasts, counted from now (default: the scope''s lease, else idem.default_lease). owner: a nonce of the caller''s; the same owner gets its fence again, and a new lease. Acquisitions are not counted: one idem_unlock frees the lock. wait: how long to wait for another holder (0, the default: not at all). Waiters are served one at a time, in the order of their calls.
+Errors: 22004 name is null; 22023 name empty or over 1024 bytes, scope over 255 bytes, lease not positive, negative wait; 25006 in a read-only transaction; 40001 under REPEATABLE READ and SERIALIZABLE, when the lock was changed after the snapshot; 42501 scope of another owner; and those of any lock wait (40P01, 55P03, 57014).';
 
-CREATE FUNCTION idem_lock_renew(name text, fence bigint, ttl interval DEFAULT NULL, scope text DEFAULT '')
+CREATE FUNCTION idem_lock_renew(name text, fence bigint, lease interval DEFAULT NULL, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_lock_renew(text, bigint, interval, text) IS
-'Starts the lease again, from now. ttl: its length (default: the scope''s lease, else idem.default_lease). True also when the lease had run out but nobody had taken the lock over; false: the lock is no longer yours. Errors: 22004 name or fence is null; the others as idem_lock.';
+'Starts the lease again, from now. lease: how long it lasts (default: the scope''s lease, else idem.default_lease). True also when the lease had run out but nobody had taken the lock over; false: the lock is no longer yours. Errors: 22004 name or fence is null; the others as idem_lock.';
 
 CREATE FUNCTION idem_unlock(name text, fence bigint, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

@@ -394,8 +394,8 @@ INSERT INTO battery.known SELECT 'released', fence FROM idem_begin('released', l
 SELECT idem_release('released', battery.fence('released'));
 INSERT INTO battery.known SELECT 'lapsed', fence FROM idem_begin('lapsed', lease => '1 ms');
 INSERT INTO battery.known SELECT 'doubt', fence FROM idem_begin('doubt', lease => '1 ms', scope => 'manual');
-INSERT INTO battery.known SELECT 'lock', idem_lock('lock', ttl => '20 h', owner => 'me');
-INSERT INTO battery.known SELECT 'lapsed lock', idem_lock('lapsed', ttl => '1 ms');
+INSERT INTO battery.known SELECT 'lock', idem_lock('lock', lease => '20 h', owner => 'me');
+INSERT INTO battery.known SELECT 'lapsed lock', idem_lock('lapsed', lease => '1 ms');
 SELECT idem_publish('dead', '{"m": 0}');
 COMMIT;
 SET idem.outbox_max_attempts = 1;

@@ -6,8 +6,8 @@ namespace demo::cron {
 namespace {
 
 void prepare(pqxx::connection &connection) {
-    connection.prepare("lock", "SELECT idem_lock('credit-interest', ttl => '200 ms', wait => '10 s', scope => 'cron')");
-    connection.prepare("renew", "SELECT idem_lock_renew('credit-interest', fence => $1, ttl => '200 ms', scope => 'cron')");
+    connection.prepare("lock", "SELECT idem_lock('credit-interest', lease => '200 ms', wait => '10 s', scope => 'cron')");
+    connection.prepare("renew", "SELECT idem_lock_renew('credit-interest', fence => $1, lease => '200 ms', scope => 'cron')");
     connection.prepare("assert_fence", "SELECT FROM idem_assert_fence('credit-interest', fence => $1, scope => 'cron')");
     connection.prepare("unlock", "SELECT idem_unlock('credit-interest', fence => $1, scope => 'cron')");
 }

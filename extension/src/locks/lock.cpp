@@ -24,10 +24,10 @@ constexpr Micros kRetentionAfterLease = USECS_PER_DAY;
 
 Micros retention_after(Micros lease) { return Min(lease, core::kForever - kRetentionAfterLease) + kRetentionAfterLease; }
 
-// The lease's length: the argument `ttl`, else the scope's lease.
+// The lease's length: the argument `lease`, else the scope's lease.
 Micros lease_argument(FunctionCallInfo fcinfo, int arg, const ScopePolicy &policy) {
-    const Micros lease = PG_ARGISNULL(arg) ? policy.lease : lease_of(PG_GETARG_INTERVAL_P(arg), "ttl");
-    check_deadline(lease, "ttl");
+    const Micros lease = PG_ARGISNULL(arg) ? policy.lease : lease_of(PG_GETARG_INTERVAL_P(arg), "lease");
+    check_deadline(lease, "lease");
     return lease;
 }
 

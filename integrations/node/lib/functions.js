@@ -99,9 +99,9 @@ class Idem {
     async lock(name, options = {}) {
         checkOptions(options, { ttl: 'timer', owner: 'text', wait: 'interval', scope: 'text' });
         const { ttl = 30_000, owner, wait, scope } = options;
-        const fence = bigint(await this.#value('text', 'idem_lock', { name }, { ttl, owner, wait, scope }, ['ttl', 'owner', 'wait', 'scope']));
+        const fence = bigint(await this.#value('text', 'idem_lock', { name }, { lease: ttl, owner, wait, scope }, ['lease', 'owner', 'wait', 'scope']));
         if (fence === null) return null;
-        const renew = () => this.#value('boolean', 'idem_lock_renew', { name, fence }, { ttl, scope }, ['ttl', 'scope']);
+        const renew = () => this.#value('boolean', 'idem_lock_renew', { name, fence }, { lease: ttl, scope }, ['lease', 'scope']);
         const { signal, stop } = heartbeat(ttl, renew);
         return {
             name, fence, signal, renew,

@@ -3,7 +3,7 @@
 
 -- When the row of a lock may be deleted: a day after its lease.
 CREATE FUNCTION _idem_lock_expiry(now timestamptz, lease interval) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
-    SELECT _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'ttl')
+    SELECT _idem_deadline(now, least(lease, interval '2000000000 hours') + interval '24 hours', 'lease')
 $$;
 
 -- The scope and its policy, for a call with a lock and its fence.
@@ -68,7 +68,7 @@ BEGIN
             END IF;
             INSERT INTO idem_locks AS k (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner)
             VALUES (now, _idem_lock_expiry(now, lease), 1, 'p', wanted_scope, name,
-                    _idem_deadline(now, lease, 'ttl'), _idem_next_fence(0), caller)
+                    _idem_deadline(now, lease, 'lease'), _idem_next_fence(0), caller)
             ON CONFLICT (scope, key) DO NOTHING RETURNING k.fence INTO stored.fence;
             EXIT WHEN FOUND;
             CONTINUE;
@@ -87,7 +87,7 @@ BEGIN
                 stored.fence := _idem_next_fence(stored.fence);
             END IF;
             stored.expires_at := _idem_lock_expiry(now, lease);
-            stored.lease_until := _idem_deadline(now, lease, 'ttl');
+            stored.lease_until := _idem_deadline(now, lease, 'lease');
             UPDATE ONLY idem_locks k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = 'p',
                 lease_until = stored.lease_until, fence = stored.fence, owner = caller
              WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
@@ -111,7 +111,7 @@ BEGIN
     END IF;
     IF _idem_has_waited(now) THEN -- which this UPDATE does not: the row and the table are this transaction's
         now := clock_timestamp();
-        UPDATE ONLY idem_locks k SET expires_at = _idem_lock_expiry(now, lease), lease_until = _idem_deadline(now, lease, 'ttl')
+        UPDATE ONLY idem_locks k SET expires_at = _idem_lock_expiry(now, lease), lease_until = _idem_deadline(now, lease, 'lease')
          WHERE k.scope = wanted_scope COLLATE "C" AND k.key = name COLLATE "C";
     END IF;
     RETURN stored.fence;
@@ -183,8 +183,8 @@ BEGIN
     PERFORM _idem_check_key(name, 'name'), _idem_check_owner($3);
     policy := _idem_policy($5);
     wait_until := _idem_wait_until($4);
-    length := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
-    PERFORM _idem_deadline(clock_timestamp(), length, 'ttl');
+    length := CASE WHEN $2 IS NULL THEN policy.lease ELSE _idem_lease($2, 'lease') END;
+    PERFORM _idem_deadline(clock_timestamp(), length, 'lease');
     PERFORM _idem_require_writable('idem_lock()');
     queue := _idem_hash(policy.scope, name, 8107);
     is_first := coalesce((CASE WHEN pg_try_advisory_lock_shared(queue) THEN pg_advisory_unlock_shared(queue) END), false);
@@ -223,18 +223,18 @@ CREATE FUNCTION idem_lock_renew LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
     policy record;
-    lease  interval;
+    length interval;
     now    timestamptz;
     until  timestamptz;
     expiry timestamptz;
     is_own boolean := false;
 BEGIN
     policy := _idem_lock_policy('idem_lock_renew()', name, $2, $4);
-    lease := CASE WHEN ttl IS NULL THEN policy.lease ELSE _idem_lease(ttl, 'ttl') END;
+    length := CASE WHEN $3 IS NULL THEN policy.lease ELSE _idem_lease($3, 'lease') END;
     LOOP
         now := clock_timestamp();
-        until := _idem_deadline(now, lease, 'ttl');
-        expiry := _idem_lock_expiry(now, lease);
+        until := _idem_deadline(now, length, 'lease');
+        expiry := _idem_lock_expiry(now, length);
         UPDATE ONLY idem_locks k SET lease_until = until, expires_at = expiry
          WHERE k.scope = policy.scope AND k.key = name COLLATE "C" AND k.state = 'p' AND k.fence = $2;
         IF NOT FOUND THEN

@@ -32,7 +32,7 @@ SELECT is(idem_unlock('lock:a', :a), false, 'unlocked_once');
 SELECT is(idem_lock_renew('lock:a', :a), false, 'unlocked_lock_cannot_be_renewed');
 SELECT idem_lock('lock:a', '1 hour') AS a2 \gset
 SELECT ok(:a2 > :a, 'next_fence_is_greater');
-SELECT ok(pg_temp.lease_of('lock:a') BETWEEN 3595 AND 3600, 'ttl_is_the_length_of_the_lease');
+SELECT ok(pg_temp.lease_of('lock:a') BETWEEN 3595 AND 3600, 'lease_has_its_length');
 
 -- A stale fence changes nothing.
 SELECT is(idem_unlock('lock:a', :a), false, 'unlock_with_an_old_fence');

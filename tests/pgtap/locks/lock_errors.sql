@@ -45,17 +45,17 @@ SELECT is(
 
 -- Durations.
 SELECT is(
-    (SELECT string_agg(format('%s %s: %s', call, ttl, state), '; ')
+    (SELECT string_agg(format('%s %s: %s', call, lease, state), '; ')
        FROM unnest(ARRAY['idem_lock(''lockerr:k'', %L)', 'idem_lock_renew(''lockerr:k'', 1, %L)']) AS call,
-            unnest(ARRAY['0', '-1 s', '-1 day', '1 month -31 days', '299000 years', '170000000 years']) AS ttl,
-            pg_temp.state_of('SELECT ' || format(call, ttl)) AS state
+            unnest(ARRAY['0', '-1 s', '-1 day', '1 month -31 days', '299000 years', '170000000 years']) AS lease,
+            pg_temp.state_of('SELECT ' || format(call, lease)) AS state
       WHERE state <> '22023'),
-    NULL, 'ttl_that_is_not_positive_or_out_of_range');
-SELECT is(pg_temp.message_of($$ SELECT idem_lock('lockerr:k', '0') $$), 'ttl must be positive', 'message_speaks_of_a_ttl');
+    NULL, 'lease_that_is_not_positive_or_out_of_range');
+SELECT is(pg_temp.message_of($$ SELECT idem_lock('lockerr:k', '0') $$), 'lease must be positive', 'message_speaks_of_a_lease');
 SELECT is(pg_temp.state_of($$ SELECT idem_lock('lockerr:k', wait => '-1 ms') $$), '22023', 'negative_wait');
 SELECT is(pg_temp.state_of($$ SELECT idem_lock('lockerr:k', wait => '299000 years') $$), '22023', 'wait_out_of_range');
 SET idem.max_lease = 2147483647;
-SELECT is(pg_temp.state_of($$ SELECT idem_lock('lockerr:long', '68 years') $$), 'ok', 'very_long_ttl');
+SELECT is(pg_temp.state_of($$ SELECT idem_lock('lockerr:long', '68 years') $$), 'ok', 'very_long_lease');
 RESET idem.max_lease;
 SELECT is((SELECT count(*) FROM idem_locks WHERE key = 'lockerr:k'), 0::bigint, 'what_is_refused_locks_nothing');
 

@@ -20,7 +20,7 @@ def lock(
         "*",
         (
             argument("name", "text", name),
-            argument("ttl", "interval", ttl),
+            argument("lease", "interval", ttl),
             argument("owner", "text", owner),
             argument("wait", "interval", wait),
             argument("scope", "text", scope),
@@ -37,7 +37,7 @@ def lock_renew(name: str, fence: int, *, ttl: Interval | None = None, scope: str
         (
             argument("name", "text", name),
             argument("fence", "bigint", fence),
-            argument("ttl", "interval", ttl),
+            argument("lease", "interval", ttl),
             argument("scope", "text", scope),
         ),
         scalar,
