@@ -88,14 +88,14 @@ COMMENT ON FUNCTION idem_publish_many(text, jsonb) IS
 messages: an array of objects with the members payload (required; any JSON value), key, headers, delay (a string, such as "5 min"), dedup_id. If a dedup_id occurs twice in one call, only the first of these messages is published.
 Errors: 22004 topic or messages is null; 22023 messages is not such an array, and as idem_publish; 22007 or 22008 a delay that is not an interval. After an error nothing is published.';
 
-CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT '30 s', OUT id bigint, OUT topic text,
+CREATE FUNCTION idem_outbox_take(topic text, max_messages integer DEFAULT 100, lease interval DEFAULT NULL, OUT id bigint, OUT topic text,
                                  OUT key text, OUT payload jsonb, OUT headers jsonb, OUT attempt integer, OUT fence bigint)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION idem_outbox_take(text, integer, interval) IS
-'Takes up to max_messages messages of the topic, oldest first, and leases them for the given time, counted from now. Until then no other relay gets them. Commit, then send them, and report with idem_outbox_ack or idem_outbox_nack and this fence what became of them. attempt is 1 the first time.
+'Takes up to max_messages messages of the topic, oldest first, and leases them, counted from now. Until then no other relay gets them. Commit, then send them, and report with idem_outbox_ack or idem_outbox_nack and this fence what became of them. attempt is 1 the first time.
 Returns at most one message of each key, and none while another one of that key is leased, or waits for its next attempt. Messages of leases that ran out are taken back first; that counts as a failure. Never waits for another transaction''s end. Sees what has committed by now, in every isolation level. Writes nothing if there is nothing to give out or to take back.
-NULL for max_messages or lease: the default.
+lease: how long it lasts (default: idem.default_lease). NULL for max_messages: the default.
 Errors: 22004 topic is null; 22023 topic empty or over 255 bytes, max_messages not from 1 to 10000, lease not positive or over idem.max_lease; 25006 in a read-only transaction.';
 
 CREATE FUNCTION idem_outbox_ack(ids bigint[], fence bigint)
@@ -110,11 +110,11 @@ COMMENT ON FUNCTION idem_outbox_nack(bigint[], bigint, interval) IS
 'Gives back messages that could not be delivered, and returns how many. Each of them has failed once more. It is given out again after retry_after (0: at once; NULL: 1 s, doubled with each failure, at most 5 min). After idem.outbox_max_attempts failures it is parked, and no longer holds up its key.
 Errors: 22004 ids, one of them, or fence is null; 22023 retry_after negative or infinite; the others as idem_outbox_ack.';
 
-CREATE FUNCTION idem_outbox_renew(ids bigint[], fence bigint, lease interval)
+CREATE FUNCTION idem_outbox_renew(ids bigint[], fence bigint, lease interval DEFAULT NULL)
 RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_outbox_renew(bigint[], bigint, interval) IS
-'Extends the lease of messages, for a relay that needs more time, and returns how many it extended. Their new lease is counted from now. The call extends only messages that idem_outbox_take gave out with this fence, and that are neither acknowledged nor given back. The other messages of the batch keep the end of their lease. A lease that ran out but was not taken back is renewed, too.
-Waits for another transaction that acknowledges messages of the same batch. Errors: 22004 ids, one of them, fence or lease is null; 22023 lease not positive, or over idem.max_lease; 25006 in a read-only transaction; and those of any lock wait (40P01, 55P03, 57014).';
+'Extends the lease of messages, for a relay that needs more time, and returns how many it extended. Their new lease is counted from now. lease: how long it lasts (default: idem.default_lease). The call extends only messages that idem_outbox_take gave out with this fence, and that are neither acknowledged nor given back. The other messages of the batch keep the end of their lease. A lease that ran out but was not taken back is renewed, too.
+Waits for another transaction that acknowledges messages of the same batch. Errors: 22004 ids, one of them, or fence is null; 22023 lease not positive, or over idem.max_lease; 25006 in a read-only transaction; and those of any lock wait (40P01, 55P03, 57014).';
 
 CREATE FUNCTION idem_outbox_retry(ids bigint[])
 RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

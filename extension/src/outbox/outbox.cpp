@@ -88,6 +88,10 @@ Numbers ids_argument(FunctionCallInfo fcinfo, int arg) {
     return ids;
 }
 
+core::Micros lease_argument(FunctionCallInfo fcinfo, int arg) {
+    return PG_ARGISNULL(arg) ? settings::default_lease * core::Micros{1000} : lease_of(PG_GETARG_INTERVAL_P(arg), "lease");
+}
+
 const text *topic_argument(FunctionCallInfo fcinfo, int arg) {
     const text *topic = required_text(fcinfo, arg, "topic");
     const auto bytes = VARSIZE_ANY_EXHDR(topic);

@@ -59,6 +59,9 @@ Numbers ids_argument(FunctionCallInfo fcinfo, int arg);
 // The argument `topic`: 22004 when NULL, 22023 when empty or over kMaxTopicBytes.
 const text *topic_argument(FunctionCallInfo fcinfo, int arg);
 
+// The argument `lease`, else idem.default_lease.
+core::Micros lease_argument(FunctionCallInfo fcinfo, int arg);
+
 HeapTable open_messages();
 HeapTable open_parked();
 

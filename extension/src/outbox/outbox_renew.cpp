@@ -65,9 +65,7 @@ SQL_FUNCTION(idem_outbox_renew) {
     if (PG_ARGISNULL(Argument::fence))
         raise_null_argument("fence");
     const int64 fence = PG_GETARG_INT64(Argument::fence);
-    if (PG_ARGISNULL(Argument::lease))
-        raise_null_argument("lease");
-    const Micros span = lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+    const Micros span = lease_argument(fcinfo, Argument::lease);
     prevent_unless_writable("idem_outbox_renew()");
     const HeapTable leases = open_leases();
     lock_parts(leases, fence, ids);

@@ -216,7 +216,6 @@ class Take {
 static_assert(std::is_trivially_destructible_v<Take>);
 
 constexpr int kDefaultMaxMessages = 100;
-constexpr Micros kDefaultLease = 30 * Micros{USECS_PER_SEC};
 
 int max_messages_argument(FunctionCallInfo fcinfo) {
     if (PG_ARGISNULL(Argument::max_messages))
@@ -232,8 +231,7 @@ int max_messages_argument(FunctionCallInfo fcinfo) {
 SQL_FUNCTION(idem_outbox_take) {
     const text *topic = topic_argument(fcinfo, Argument::topic);
     const int max_messages = max_messages_argument(fcinfo);
-    const Micros span =
-        PG_ARGISNULL(Argument::lease) ? kDefaultLease : lease_of(PG_GETARG_INTERVAL_P(Argument::lease), "lease");
+    const Micros span = lease_argument(fcinfo, Argument::lease);
     prevent_unless_writable("idem_outbox_take()");
     Take(topic, max_messages, begin_answer_rows(fcinfo, kTypes)).run(span);
     return Datum{0};

@@ -463,7 +463,7 @@ BEGIN
     ELSIF most NOT BETWEEN 1 AND 10000 THEN
         PERFORM _idem_invalid(format('max_messages must be from 1 to %s', 10000));
     END IF;
-    span := CASE WHEN lease IS NULL THEN interval '30 s' ELSE _idem_lease(lease, 'lease') END;
+    span := CASE WHEN lease IS NULL THEN _idem_default_lease() ELSE _idem_lease(lease, 'lease') END;
     PERFORM _idem_require_writable('idem_outbox_take()');
     now := clock_timestamp();
     PERFORM _idem_outbox_lapse(wanted, now);
@@ -671,10 +671,8 @@ DECLARE
 BEGIN
     IF $2 IS NULL THEN
         PERFORM _idem_null('fence');
-    ELSIF $3 IS NULL THEN
-        PERFORM _idem_null('lease');
     END IF;
-    span := _idem_lease($3, 'lease');
+    span := CASE WHEN $3 IS NULL THEN _idem_default_lease() ELSE _idem_lease($3, 'lease') END;
     PERFORM _idem_require_writable('idem_outbox_renew()');
     PERFORM _idem_outbox_lock_parts($2, asked);
     WHILE renewed < cardinality(asked) LOOP

@@ -171,6 +171,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION _idem_default_lease() RETURNS interval LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_positive_setting('default_lease', 'ms') ELSE interval '30 s' END
+$$;
+
 -- The length of a lease: positive, and not over idem.max_lease.
 CREATE FUNCTION _idem_lease(span interval, name text) RETURNS interval LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -332,9 +336,7 @@ DECLARE
 BEGIN
     -- One statement is cheaper than several expressions. PL/pgSQL prepares every expression again in each transaction.
     SELECT w.scope, coalesce(s.keep_forever, f.keep_forever, false), _idem_scope_ttl(coalesce(s.keep_forever, f.keep_forever), coalesce(s.ttl, f.ttl)),
-           CASE WHEN coalesce(s.lease, f.lease) IS NOT NULL THEN _idem_span(coalesce(s.lease, f.lease), 'lease')
-                WHEN current_setting('idem.default_lease', true) <> '' THEN _idem_positive_setting('default_lease', 'ms')
-                ELSE interval '30 s' END,
+           CASE WHEN coalesce(s.lease, f.lease) IS NOT NULL THEN _idem_span(coalesce(s.lease, f.lease), 'lease') ELSE _idem_default_lease() END,
            coalesce(s.on_lease_expiry, f.on_lease_expiry) IS NOT DISTINCT FROM 'manual',
            _idem_scope_max_response_size(coalesce(s.max_response_size, f.max_response_size)),
            coalesce(s.owner, f.owner), coalesce(s.scope, f.scope) IS NOT NULL,

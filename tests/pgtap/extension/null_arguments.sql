@@ -33,6 +33,7 @@ INSERT INTO calls VALUES
     ('idem_machine_attach', $$'null_rows', 'state', 'null:'$$),
     ('idem_must_claim', $$'null:must'$$),
     ('idem_outbox_nack', $$'{1}', 1$$),
+    ('idem_outbox_renew', $$'{1}', 1$$),
     ('idem_outbox_take', $$'null:'$$),
     ('idem_publish', $$'null:', '{}'$$),
     ('idem_redact', $$'null:'$$),

@@ -1,6 +1,6 @@
 -- idem_outbox_renew, and what idem_outbox_backlog counts.
 \ir ../include/helpers.psql
-SELECT plan(24);
+SELECT plan(26);
 CREATE PROCEDURE pg_temp.empty() LANGUAGE sql AS $$
     DELETE FROM idem.idem_outbox; DELETE FROM idem.idem_outbox_leases; DELETE FROM idem.idem_outbox_parked
 $$;
@@ -45,7 +45,20 @@ SELECT is(pg_temp.renew(6, 9), 0, 'too_late');
 SELECT is((SELECT idem_outbox_ack(ids[1:5], fence) FROM batch), 5, 'renewed_ones_are_still_mine');
 SELECT is((SELECT array_agg(DISTINCT failures) FROM idem_outbox), '{1}', 'being_taken_back_is_a_failure');
 SELECT is(pg_temp.state_of($$ SELECT idem_outbox_renew('{1}', 1, '0') $$), '22023', 'no_lease');
-SELECT is(pg_temp.state_of($$ SELECT idem_outbox_renew('{1}', 1, NULL) $$), '22004', 'null_lease');
+CALL pg_temp.empty();
+
+-- Without a lease: idem.default_lease.
+CREATE FUNCTION pg_temp.leased_for() RETURNS int LANGUAGE sql AS $$
+    SELECT extract(epoch FROM max(lease_until) - clock_timestamp())::int FROM idem.idem_outbox_leases
+$$;
+SET idem.default_lease = '1 h';
+SELECT idem_publish('renew:d', '1') \gset dropped_
+SELECT id, fence FROM idem_outbox_take('renew:d') \gset default_
+SELECT ok(pg_temp.leased_for() BETWEEN 3590 AND 3600, 'take_without_a_lease');
+SET idem.default_lease = '2 h';
+SELECT is(idem_outbox_renew(ARRAY[:default_id]::bigint[], :default_fence), 1, 'renew_without_a_lease');
+SELECT ok(pg_temp.leased_for() BETWEEN 7190 AND 7200, 'for_the_default');
+RESET idem.default_lease;
 CALL pg_temp.empty();
 
 -- The backlog: every message once.
