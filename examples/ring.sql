@@ -36,5 +36,5 @@ SELECT format('INSERT INTO seen SELECT %1$s, cardinality(ids), (SELECT count(*) 
 \echo 'What came, and what was new:'
 SELECT sum(ids) AS ids, sum(new) AS new, 9000 * :batches AS expected FROM seen;
 \echo 'The ring:'
-SELECT "window", state, closed_at::time(0), until::time(0), keys, pg_size_pretty(bytes) AS size, pg_size_pretty(filter_bytes) AS filter, false_positives
+SELECT number, state, closed_at::time(0), until::time(0), keys, pg_size_pretty(bytes) AS size, pg_size_pretty(filter_bytes) AS filter, false_positives
   FROM idem_rings WHERE ring = 'webhooks';

@@ -37,7 +37,7 @@ SELECT count(*) FROM key_batches, idem_claim_many(keys, scope => 'f');
 --- drop.sql
 -- A scope leaves its ring first, and a ring with live keys cannot be dropped. `scope` lives in `ring`.
 SELECT idem_scope_reset(:'scope', 'ring');
-SELECT format('TRUNCATE idem_ring_%s_%s', id, "window") FROM idem_rings JOIN idem_ring_registry USING (ring) WHERE ring = :'ring' \gexec
+SELECT format('TRUNCATE idem_ring_%s_%s', id, number) FROM idem_rings JOIN idem_ring_registry USING (ring) WHERE ring = :'ring' \gexec
 SELECT idem_ring_drop(:'ring');
 SELECT idem_scope_drop(:'scope');
 
@@ -115,10 +115,10 @@ WITH
         SELECT CASE ring WHEN 'full' THEN 'ring' ELSE 'empty_ring' END, index::regclass, place
         FROM idem_rings
         JOIN idem_ring_registry USING (ring),
-             LATERAL (VALUES (format('idem_ring_%s_filter', id), 1), (format('idem_ring_%s_%s_pkey', id, "window"), 2)) AS reached (index, place)
+             LATERAL (VALUES (format('idem_ring_%s_filter', id), 1), (format('idem_ring_%s_%s_pkey', id, number), 2)) AS reached (index, place)
         WHERE state = 'open'
         UNION ALL
-        SELECT 'ring', format('idem_ring_%s_%s_pkey', id, "window")::regclass, 3 + "window"
+        SELECT 'ring', format('idem_ring_%s_%s_pkey', id, number)::regclass, 3 + number
         FROM idem_rings
         JOIN idem_ring_registry USING (ring)
         WHERE ring = 'full' AND state = 'sealed'

@@ -41,13 +41,13 @@ ALTER TABLE idem_machines ENABLE ALWAYS TRIGGER idem_definitions_changed, ENABLE
 COMMENT ON TRIGGER idem_definitions_changed ON idem_machines IS 'Makes every session read the table again.';
 COMMENT ON TRIGGER idem_definitions_truncated ON idem_machines IS 'Makes every session read the table again.';
 
-CREATE FUNCTION idem_machine_define(name text, definition jsonb)
+CREATE FUNCTION idem_machine_define(machine text, definition jsonb)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_define(text, jsonb) IS
 'Defines a state machine, or replaces it for every session at once. definition: {"initial": ["a"], "transitions": {"a": ["b", "c"]}}, and optionally "states": [...] with all of them. A state may lead to itself. Waits for the writers of the attached tables. Checks all their rows, whatever their privileges and policies, but not temporary tables of other sessions, foreign partitions and tables whose guard is not valid. Operators.
-Errors: 22004 an argument is null; 22023 name empty or over 255 bytes, definition not of that form, no initial state, a state that is empty, unknown, listed twice, unreachable, or missing in the enum of an attached column; 23514 rows of an attached table hold a state that the new definition lacks; 25006 in a read-only transaction.';
+Errors: 22004 an argument is null; 22023 machine empty or over 255 bytes, definition not of that form, no initial state, a state that is empty, unknown, listed twice, unreachable, or missing in the enum of an attached column; 23514 rows of an attached table hold a state that the new definition lacks; 25006 in a read-only transaction.';
 
-CREATE FUNCTION idem_machine_drop(name text)
+CREATE FUNCTION idem_machine_drop(machine text)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_drop(text) IS
 'Drops a state machine. Operators. Errors: 2BP01 it is attached to a table; 42704 there is no such machine; 25006 in a read-only transaction.';
@@ -84,13 +84,13 @@ RETURNS boolean LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_check_transition(text, text, text) IS
 'Returns true if the machine has this transition, and raises ID003 otherwise. The error''s detail lists the states that can be reached. Also raised: 22004 an argument is null; 42704 no such machine.';
 
-CREATE FUNCTION idem_machine_dot(name text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION idem_machine_dot(machine text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_dot(text) IS
-'Returns the machine as a graph for Graphviz. Errors: 22004 name is null; 42704 no such machine.';
+'Returns the machine as a graph for Graphviz. Errors: 22004 machine is null; 42704 no such machine.';
 
-CREATE FUNCTION idem_machine_mermaid(name text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+CREATE FUNCTION idem_machine_mermaid(machine text) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_machine_mermaid(text) IS
-'Returns the machine as a Mermaid state diagram, for Markdown. Errors: 22004 name is null; 42704 no such machine.';
+'Returns the machine as a Mermaid state diagram, for Markdown. Errors: 22004 machine is null; 42704 no such machine.';
 
 CREATE FUNCTION idem_transition(target regclass, key jsonb, from_state text, to_state text, OUT outcome text, OUT state text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

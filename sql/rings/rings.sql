@@ -207,13 +207,13 @@ RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_ring_filters() IS 'Internal, for idem_health: for each ring, whether its filter is missing, and how many of the filter''s pages are damaged. Reads the whole filter.';
 
 CREATE VIEW idem_rings AS
-    SELECT w.ring, w.retention, w.windows, w.number AS "window", w.state, w.opened_at, w.closed_at, w.until, w.keys, w.bytes, w.filter_bytes, w.false_positives
+    SELECT w.ring, w.retention, w.windows, w.number, w.state, w.opened_at, w.closed_at, w.until, w.keys, w.bytes, w.filter_bytes, w.false_positives
       FROM idem_ring_windows() w;
 COMMENT ON VIEW idem_rings IS 'The windows of each ring. Operators.';
 COMMENT ON COLUMN idem_rings.ring IS 'The ring.';
 COMMENT ON COLUMN idem_rings.retention IS 'How long its keys are retained, from their claim on.';
 COMMENT ON COLUMN idem_rings.windows IS 'Number of windows of the ring.';
-COMMENT ON COLUMN idem_rings."window" IS 'Number of this window, from 0.';
+COMMENT ON COLUMN idem_rings.number IS 'Number of this window, from 0.';
 COMMENT ON COLUMN idem_rings.state IS 'open: takes new keys; sealed: claims look for keys in it; expired: waits to be emptied; empty.';
 COMMENT ON COLUMN idem_rings.opened_at IS 'When the window was last opened.';
 COMMENT ON COLUMN idem_rings.closed_at IS 'When the window was closed; NULL: it was not.';

@@ -68,7 +68,7 @@ sub wal_of_a_sweep
 
 $node->safe_psql('postgres', 'CALL idem_sweep(); ALTER TABLE idem_ring_1_0 DISABLE TRIGGER idem_ring_row_arrived');
 wal_of_a_sweep();
-is($node->safe_psql('postgres', q{SELECT count(*) FROM idem_rings WHERE "window" = 0 AND until IS NOT NULL AND false_positives IS NULL}), 1,
+is($node->safe_psql('postgres', q{SELECT count(*) FROM idem_rings WHERE number = 0 AND until IS NOT NULL AND false_positives IS NULL}), 1,
     'a window whose trigger is disabled is taken out of the filter');
 cmp_ok(wal_of_a_sweep(), '<', 8192, 'and the next sweep does not fill it in again');
 $node->safe_psql('postgres', insert(0, 'first', 'unseen-by-the-sweep', 10) . '; ALTER TABLE idem_ring_1_0 ENABLE ALWAYS TRIGGER idem_ring_row_arrived');

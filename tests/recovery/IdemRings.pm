@@ -67,7 +67,7 @@ sub states
 {
     my ($node, $database) = @_;
     return $node->safe_psql($database // 'postgres',
-        q{SELECT string_agg(state || CASE WHEN false_positives IS NULL THEN '' ELSE '+' END, ' ' ORDER BY "window") FROM idem_rings});
+        q{SELECT string_agg(state || CASE WHEN false_positives IS NULL THEN '' ELSE '+' END, ' ' ORDER BY number) FROM idem_rings});
 }
 
 sub sweep

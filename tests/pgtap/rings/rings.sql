@@ -10,10 +10,10 @@ BEGIN
     EXECUTE format('UPDATE idem_ring_%s SET opened_at = ''2000-01-01'' WHERE state = ''open''', (SELECT id FROM idem_ring_registry r WHERE r.ring = $1));
 END $$;
 CREATE FUNCTION pg_temp.windows(ring text) RETURNS text LANGUAGE sql AS $$
-    SELECT string_agg(state || CASE WHEN false_positives IS NOT NULL THEN ' and covered' ELSE '' END, ', ' ORDER BY "window") FROM idem_rings r WHERE r.ring = $1
+    SELECT string_agg(state || CASE WHEN false_positives IS NOT NULL THEN ' and covered' ELSE '' END, ', ' ORDER BY number) FROM idem_rings r WHERE r.ring = $1
 $$;
 CREATE FUNCTION pg_temp.place(key text) RETURNS text LANGUAGE sql AS $$
-    SELECT (SELECT r."window"::text FROM idem_rings r WHERE k.tableoid::regclass::text LIKE '%idem\_ring\_%\_' || r."window" LIMIT 1) FROM idem_keys k WHERE k.key = $1
+    SELECT (SELECT r.number::text FROM idem_rings r WHERE k.tableoid::regclass::text LIKE '%idem\_ring\_%\_' || r.number LIMIT 1) FROM idem_keys k WHERE k.key = $1
 $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ SELECT ok(idem_claim('k', scope => 'ring:s'), 'what_is_forgotten_is_free');
 SELECT is(pg_temp.place('k'), '2', 'and_in_the_open_window');
 SELECT is((SELECT count(*)::int FROM idem_keys WHERE scope = 'ring:s' AND key = 'k'), 1, 'idem_keys_shows_all');
 SELECT is((SELECT count(*)::int FROM ONLY idem_keys WHERE scope = 'ring:s'), 0, 'and_has_none_itself');
-SELECT results_eq($$ SELECT "window", keys FROM idem_rings WHERE ring = 'ring:' AND state = 'sealed' ORDER BY 1 $$, $$ VALUES (0, 3003::bigint), (1, 3001) $$, 'keys_are_counted');
+SELECT results_eq($$ SELECT number, keys FROM idem_rings WHERE ring = 'ring:' AND state = 'sealed' ORDER BY 1 $$, $$ VALUES (0, 3003::bigint), (1, 3001) $$, 'keys_are_counted');
 SELECT is((SELECT count(*)::int FROM idem_rings WHERE ring = 'ring:' AND state = 'sealed' AND false_positives BETWEEN 0 AND 0.015), 2, 'false_positives');
 
 -- An expired key is free exactly at its end, wherever it is.
