@@ -49,10 +49,11 @@ COMMENT ON FUNCTION idem_complete(text, jsonb, integer, bigint, text) IS
 'Completes a leased key with its response, or (without fence) attaches a response to this transaction''s own claim. The retention starts again. A second, equal completion is a no-op. Returns true; false: the key is completed, but the response was over the limit and is not stored, with a warning.
 Errors: ID001 stale fence, the key is completed with another response or status_code, or without a fence the key is not this transaction''s claim (is autocommit on?).';
 
-CREATE FUNCTION idem_release(key text, fence bigint, scope text DEFAULT '')
+CREATE FUNCTION idem_release(key text, fence bigint DEFAULT NULL, scope text DEFAULT '')
 RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_release(text, bigint, text) IS
-'Gives a leased key back without a result; the next claim gets it at once, as another attempt. Always returns true. Errors: ID001 stale fence; 22004 fence is null.';
+'Gives a leased key back without a result; the next claim gets it at once, as another attempt. Without a fence, gives this transaction''s own claim without a lease back, as for an item of a batch whose work failed under a savepoint: the key is as before the claim. It is expired or absent, or released with its steps, or its lease is over. Always returns true.
+Errors: ID001 stale fence, or without a fence the key is no open claim of this transaction: it is leased, completed by a call such as idem_complete or idem_execute, or of another transaction (is autocommit on?).';
 
 CREATE FUNCTION idem_lookup(key text, scope text DEFAULT '')
 RETURNS SETOF idem_key_info LANGUAGE c VOLATILE PARALLEL SAFE ROWS 1 AS 'MODULE_PATHNAME';

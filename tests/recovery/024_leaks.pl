@@ -63,6 +63,13 @@ my @cases = (
         t := idem_begin('release ' || i, ttl => '1 ms', lease => '1 h');
         PERFORM idem_release('release ' || i, t.fence);
         PERFORM idem_begin('release ' || i, ttl => '1 ms');} ],
+    [ given_back => changes => 4, plpgsql => q{
+        PERFORM idem_claim('given back ' || i);
+        PERFORM idem_release('given back ' || i);
+        t := idem_begin('given back ' || i, ttl => '1 ms', lease => '1 h');
+        PERFORM idem_release('given back ' || i, t.fence);
+        PERFORM idem_claim('given back ' || i);
+        PERFORM idem_release('given back ' || i);} ],
     [ taken_over => plpgsql => q{
         PERFORM idem_begin('lapse ' || i / 3, ttl => '1 ms', lease => '1 us');
         IF i % 3 = 2 THEN PERFORM idem_try_claim('lapse ' || i / 3, ttl => '1 ms'); END IF;} ],

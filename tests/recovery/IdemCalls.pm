@@ -92,7 +92,9 @@ calls_of($keys,
     'step' => [ q{SELECT idem_step('leased', battery.fence('leased'), 'charged', '{"id": 7}')}, q{SELECT steps::text FROM idem_lookup('leased')} ],
     'complete with a fence' => [ q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased'))}, q{SELECT (state, response)::text FROM idem_lookup('leased')} ],
     'complete with a stale fence' => q{SELECT idem_complete('leased', '{"r": 3}', 200, battery.fence('leased') - 1)::text},
-    'release' => [ q{SELECT idem_release('leased', battery.fence('leased'))}, q{SELECT state FROM idem_lookup('leased')} ]);
+    'release' => [ q{SELECT idem_release('leased', battery.fence('leased'))}, q{SELECT state FROM idem_lookup('leased')} ],
+    'claim and release' => [ q{SELECT idem_claim('given back'), idem_release('given back')}, q{SELECT count(*) FROM idem_lookup('given back')} ],
+    'claim a released key, and release' => [ q{SELECT idem_claim('released'), idem_release('released')}, q{SELECT state FROM idem_lookup('released')} ]);
 
 calls_of("$keys idem_ring_registry",
     'keys in flight' => q{SELECT string_agg(key || ' ' || mode, ',' ORDER BY key) FROM idem_in_flight()},

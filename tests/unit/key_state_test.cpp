@@ -178,18 +178,23 @@ TEST(Change, ReleasedIsOver) {
         expect(decide_change(held(State::released), change), ChangeDecision::stale);
 }
 
-TEST(Change, WithoutFenceOnlyAnOwnTransactionalClaimTakesAResponse) {
+TEST(Change, WithoutFenceOnlyAnOwnTransactionalClaimTakesAResponseOrIsGivenBack) {
     for (State state : {State::in_progress, State::completed, State::released, State::in_doubt})
         for (bool own : {false, true})
             for (bool has_fence : {false, true})
-                for (Change change : kChanges) {
-                    HolderFacts key{};
-                    key.state = state;
-                    key.own_transaction = own;
-                    key.has_fence = has_fence;
-                    const bool attaches = state == State::completed && own && !has_fence && change == Change::complete;
-                    expect(decide_change(key, change), attaches ? ChangeDecision::attach : ChangeDecision::stale);
-                }
+                for (bool completed : {false, true})
+                    for (Change change : kChanges) {
+                        HolderFacts key{};
+                        key.state = state;
+                        key.own_transaction = own;
+                        key.has_fence = has_fence;
+                        key.completed_by_call = completed;
+                        const bool is_claim = state == State::completed && own && !has_fence;
+                        expect(decide_change(key, change),
+                               is_claim && change == Change::complete                 ? ChangeDecision::attach
+                               : is_claim && change == Change::release && !completed ? ChangeDecision::apply
+                                                                                      : ChangeDecision::stale);
+                    }
 }
 
 TEST(Step, IsWrittenOnceAsIntendedAndOnceAsDone) {

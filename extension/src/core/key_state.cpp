@@ -55,9 +55,11 @@ ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request) {
 
 ChangeDecision decide_change(const HolderFacts &key, Change change) {
     if (!key.fence_given) {
-        const bool attachable =
-            change == Change::complete && key.own_transaction && key.state == State::completed && !key.has_fence;
-        return attachable ? ChangeDecision::attach : ChangeDecision::stale;
+        const bool is_own_claim = key.own_transaction && key.state == State::completed && !key.has_fence;
+        if (is_own_claim && change == Change::complete)
+            return ChangeDecision::attach;
+        return is_own_claim && change == Change::release && !key.completed_by_call ? ChangeDecision::apply
+                                                                                   : ChangeDecision::stale;
     }
     if (!key.fence_matches)
         return ChangeDecision::stale;

@@ -64,6 +64,7 @@ struct HolderFacts {
     State state;
     bool own_transaction;
     bool has_fence; // the row carries a fence
+    bool completed_by_call; // and not only by the commit of a claim
     bool fence_given;
     bool fence_matches; // both are present and equal
     bool same_response;

@@ -3,6 +3,7 @@
 #include "keys/holder.hpp"
 
 #include "keys/wake_up.hpp"
+#include "keys/withdrawal.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
 #include "server/writable.hpp"
@@ -17,8 +18,15 @@ namespace {
 using core::Change;
 using core::ChangeDecision;
 
-[[noreturn]] void raise_stale(const text *key, bool has_fence) {
-    if (!has_fence)
+[[noreturn]] void raise_stale(const HolderCall &call) {
+    const text *key = call.key;
+    if (is_withdrawal(call))
+        ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_FENCE),
+                        errmsg("key \"%s\" is no open claim of this transaction", text_to_cstring(key)),
+                        errdetail("Without a fence, a claim without a lease is given back, by the transaction that made it and "
+                                  "before a call completes it."),
+                        errhint("A leased key needs its fence. Is autocommit on?")));
+    if (!call.has_fence)
         ereport(
             ERROR,
             (errcode(ERRCODE_IDEM_STALE_FENCE), errmsg("key \"%s\" was not claimed by this transaction", text_to_cstring(key)),
@@ -50,6 +58,7 @@ core::HolderFacts facts_of(const FoundRow &found, const KeyRow &row, const Holde
     facts.state = state_of(row);
     facts.own_transaction = found.own_transaction;
     facts.has_fence = !row.is_null(KeyColumn::fence);
+    facts.completed_by_call = !row.is_null(KeyColumn::completed_at);
     facts.fence_given = call.has_fence;
     facts.fence_matches = facts.has_fence && call.has_fence && DatumGetInt64(row.get(KeyColumn::fence)) == call.fence;
     facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
@@ -111,8 +120,10 @@ ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_
     const KeyTable table = open_keys(Access::write, call.space, call.scope);
     ChangeDecision decision;
     for (;; check_for_interrupts()) {
-        FoundRow found = find_row_waiting(table, call.scope, call.key, call.function);
-        if (found.presence == Presence::absent) {
+        // No other transaction's row is waited for where only an own claim will do.
+        FoundRow found = is_withdrawal(call) ? find_row(table, call.scope, call.key)
+                                             : find_row_waiting(table, call.scope, call.key, call.function);
+        if (found.presence != Presence::found) {
             decision = ChangeDecision::stale;
             break;
         }
@@ -131,7 +142,9 @@ ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_
             return row = changed_row(stored, found.version, call, at);
         };
         Write write;
-        if (is_locked_first(call)) {
+        if (is_withdrawal(call)) {
+            write = withdraw_claim(table, found, call);
+        } else if (is_locked_first(call)) {
             write = lock_first(table, call, &found.version);
             if (write == Write::done)
                 write = replace_key(table, &found.version, compose(clock_now()), true);
@@ -158,7 +171,7 @@ ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_
 bool change_as_holder(const HolderCall &call, core::Micros *lease_until) {
     const ChangeDecision decision = try_change_as_holder(call, lease_until);
     if (decision == ChangeDecision::stale)
-        raise_stale(call.key, call.has_fence);
+        raise_stale(call);
     return decision != ChangeDecision::no_op;
 }
 
@@ -194,7 +207,7 @@ HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, Change cha
     call.has_fence = !PG_ARGISNULL(fence_arg);
     if (call.has_fence)
         call.fence = PG_GETARG_INT64(fence_arg);
-    else if (change != Change::complete)
+    else if (change == Change::renew || change == Change::step)
         raise_null_argument("fence");
     return call;
 }

@@ -39,7 +39,7 @@ void complete_claim(const KeyTable &table, const ClaimRequest &request, const Sc
                     const Jsonb *response);
 
 // The arguments that such a function has in addition to the change itself: the key comes first. Raises 22004 for a fence that
-// is null, unless the change is `complete`.
+// is null, unless the change is `complete` or `release`.
 HolderCall holder_call(FunctionCallInfo fcinfo, const char *function, core::Change change, int fence_arg, int scope_arg);
 
 // The optional arguments `response` and `status_code`.

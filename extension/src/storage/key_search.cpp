@@ -94,6 +94,15 @@ bool find_own(const HeapTable &table, const text *scope, const text *key, FoundR
     return is_written;
 }
 
+// REQUIRES: the row's page is pinned in `buffer`.
+bool is_replaced_by(HeapTuple row, Buffer buffer, ItemPointerData version, TransactionId writer) {
+    LockBuffer(buffer, BUFFER_LOCK_SHARE); // others may lock the row, which changes how its xmax is to be read
+    const bool is_it = !ItemPointerEquals(&row->t_self, &version) && ItemPointerEquals(&row->t_data->t_ctid, &version) &&
+                       !(row->t_data->t_infomask & HEAP_XMAX_INVALID) && HeapTupleHeaderGetUpdateXid(row->t_data) == writer;
+    LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+    return is_it;
+}
+
 // Finds the version in the chain at `entry` that the dirty snapshot sees. As an index scan's fetch (heapam_index_fetch_tuple).
 bool fetch_version(RowFinder *finder, ItemPointerData entry) {
     Relation relation = finder->table->relation;
@@ -225,6 +234,20 @@ FoundRow find_visible(const HeapTable &table, const text *scope, const text *key
         may_have_been_deleted(visible) && find_own(table, scope, key, &own))
         return own;
     return visible;
+}
+
+FoundRow find_replaced(const HeapTable &table, const text *scope, const text *key, const FoundRow &by) {
+    const TransactionId writer = HeapTupleHeaderGetXmin(by.row->t_data);
+    FoundRow replaced{};
+    Scan scan;
+    begin_scan(&scan, table, SnapshotAny, scope, key);
+    TupleTableSlot *slot;
+    while (replaced.presence == Presence::absent && (slot = next_row(scan.rows)) != nullptr)
+        if (is_replaced_by(row_of(slot), buffer_of(slot), by.version.tid, writer))
+            replaced = with_copied_row(found_at(row_of(slot), buffer_of(slot)));
+    end_indexed_rows(scan.rows);
+    replaced.version.table = by.version.table;
+    return replaced;
 }
 
 bool is_settled_absent(const HeapTable &table, const text *scope, const text *key) {

@@ -53,6 +53,9 @@ FoundRow find_dirty(const HeapTable &table, const text *scope, const text *key);
 // The row that the active snapshot sees.
 FoundRow find_visible(const HeapTable &table, const text *scope, const text *key);
 
+// The version that this transaction's version `by` has replaced; absent: it was inserted.
+FoundRow find_replaced(const HeapTable &table, const text *scope, const text *key, const FoundRow &by);
+
 // Whether no committed version of the key exists, and none did when the call began. A scan by a snapshot cannot miss a row that
 // moves: the version that it sees stays in place.
 bool is_settled_absent(const HeapTable &table, const text *scope, const text *key);

@@ -260,6 +260,26 @@ BEGIN
 END
 $$;
 
+-- Writes the row of a key over the one that is there.
+CREATE FUNCTION _idem_replace_key(stored idem_keys) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    UPDATE ONLY idem_keys k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = stored.state,
+        lease_until = stored.lease_until, fence = stored.fence, completed_at = stored.completed_at, status_code = stored.status_code, response = stored.response,
+        response_omitted = stored.response_omitted, steps = stored.steps, owner = stored.owner, fingerprint = stored.fingerprint
+     WHERE k.scope = stored.scope COLLATE "C" AND k.key = stored.key COLLATE "C";
+END
+$$;
+
+-- Notes the row that a claim without a lease replaces by the next attempt: _idem_withdraw writes it back. Where the tables are distributed, none is noted.
+CREATE FUNCTION _idem_note_replaced(stored idem_keys) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+BEGIN
+    IF NOT _idem_is_distributed() THEN
+        DELETE FROM ONLY _idem_replaced_keys r WHERE r.scope = stored.scope AND r.key = stored.key; -- of an earlier transaction
+        INSERT INTO _idem_replaced_keys SELECT stored.*;
+    END IF;
+END
+$$;
+
 -- Writes what _idem_key_state says to the row, which is locked, and returns it. ttl, lease: as in _idem_claim.
 CREATE FUNCTION _idem_write_claim(stored idem_keys, write text, now timestamptz, ttl interval, lease interval, given bytea, caller text)
 RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
@@ -267,6 +287,9 @@ BEGIN
     IF write = 'mark_in_doubt' THEN
         stored.state := 'd';
     ELSE
+        IF write = 'next_attempt' AND lease IS NULL THEN
+            PERFORM _idem_note_replaced(stored);
+        END IF;
         IF write = 'restart' THEN
             stored.attempt := 0;
             stored.status_code := NULL;
@@ -288,10 +311,7 @@ BEGIN
         stored.owner := caller;
         stored.fingerprint := coalesce(stored.fingerprint, given);
     END IF;
-    UPDATE ONLY idem_keys k SET created_at = stored.created_at, expires_at = stored.expires_at, attempt = stored.attempt, state = stored.state,
-        lease_until = stored.lease_until, fence = stored.fence, completed_at = stored.completed_at, status_code = stored.status_code, response = stored.response,
-        response_omitted = stored.response_omitted, steps = stored.steps, owner = stored.owner, fingerprint = stored.fingerprint
-     WHERE k.scope = stored.scope COLLATE "C" AND k.key = stored.key COLLATE "C";
+    PERFORM _idem_replace_key(stored);
     IF _idem_is_distributed() THEN
         PERFORM _idem_note(8103, stored.scope, ARRAY[stored.key]);
     END IF;
@@ -754,10 +774,45 @@ BEGIN
 END
 $$;
 
+-- Gives back a claim of this transaction without a lease: the key is as before the claim. A first attempt had no row, or an expired one.
+CREATE FUNCTION _idem_withdraw(wanted_scope text, wanted_key text, is_manual boolean) RETURNS void LANGUAGE plpgsql VOLATILE INNER AS $$
+DECLARE
+    stored idem_keys;
+    before idem_keys;
+BEGIN
+    SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    IF stored.state = 'c' AND stored.fence IS NULL AND stored.completed_at IS NULL AND _idem_wrote(wanted_scope, wanted_key) THEN
+        PERFORM _idem_require_writable('idem_release()');
+    ELSE
+        RAISE EXCEPTION USING ERRCODE = 'ID001', MESSAGE = format('key "%s" is no open claim of this transaction', wanted_key),
+            DETAIL = 'Without a fence, a claim without a lease is given back, by the transaction that made it and before a call completes it.',
+            HINT = 'A leased key needs its fence. Is autocommit on?';
+    END IF;
+    IF stored.attempt > 1 AND _idem_is_distributed() THEN
+        before := stored;
+        before.attempt := stored.attempt - 1;
+        before.state := 'r';
+    ELSIF stored.attempt > 1 THEN
+        DELETE FROM ONLY _idem_replaced_keys r WHERE r.scope = wanted_scope COLLATE "C" AND r.key = wanted_key COLLATE "C" RETURNING * INTO before;
+    END IF;
+    IF before.key IS NULL OR _idem_is_expired(before, clock_timestamp(), is_manual) THEN
+        DELETE FROM ONLY idem_keys k WHERE k.scope = wanted_scope COLLATE "C" AND k.key = wanted_key COLLATE "C";
+    ELSE
+        PERFORM _idem_replace_key(before);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION idem_release LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     policy record;
 BEGIN
+    IF fence IS NULL THEN
+        PERFORM _idem_check_key(key);
+        policy := _idem_policy(scope);
+        PERFORM _idem_withdraw(policy.scope, key, policy.is_manual);
+        RETURN true;
+    END IF;
     policy := _idem_holder_policy(key, fence, scope);
     PERFORM _idem_held(policy.scope, key, fence, '{p}', 'idem_release()');
     PERFORM _idem_release(policy.scope, key);

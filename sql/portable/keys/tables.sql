@@ -46,3 +46,10 @@ EXCEPTION WHEN invalid_parameter_value THEN -- a number in the future
     RETURN false;
 END
 $$;
+
+-- What _idem_note_replaced notes. Only the transaction that wrote a row needs it. The sweep deletes the others.
+CREATE TABLE _idem_replaced_keys (LIKE idem_keys INCLUDING INDEXES);
+
+ALTER TABLE _idem_replaced_keys SET UNLOGGED;
+
+COMMENT ON TABLE _idem_replaced_keys IS 'Internal: the rows of keys before claims without a lease, until the ends of their transactions.';

@@ -34,6 +34,7 @@ BEGIN
             HINT = 'To sweep all the same: SET idem.sweep_start_delay = 0.';
         tables := '{}';
     END IF;
+    DELETE FROM ONLY _idem_replaced_keys r WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM ONLY _idem_replaced_keys o FOR UPDATE SKIP LOCKED));
 END
 $$;
 

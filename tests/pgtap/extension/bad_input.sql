@@ -103,7 +103,7 @@ SELECT is(
 SELECT is(
     (SELECT string_agg(format('%s: %s', call, state), '; ')
        FROM unnest(ARRAY['idem_step(''bad:done'', 1, NULL)', 'idem_step(''bad:done'', NULL, ''x'')',
-                         'idem_renew(''bad:done'', NULL)', 'idem_release(''bad:done'', NULL)', 'idem_claim_many(NULL)',
+                         'idem_renew(''bad:done'', NULL)', 'idem_claim_many(NULL)',
                          'idem_execute(''bad:done'', NULL)', 'idem_resolve(''bad:done'', NULL)', 'idem_scope_set(NULL)',
                          'idem_scope_drop(NULL)', 'idem_grant(NULL)', 'idem_revoke(NULL)']) AS call,
             pg_temp.state_of('SELECT * FROM ' || call) AS state

@@ -37,7 +37,7 @@ INSERT INTO calls VALUES
     ('idem_outbox_take', $$'null:'$$),
     ('idem_publish', $$'null:', '{}'$$),
     ('idem_redact', $$'null:'$$),
-    ('idem_release', $$'null:given back', pg_temp.fence('given back')$$),
+    ('idem_release', $$'null:withdrawn'$$),
     ('idem_renew', $$'null:leased', pg_temp.fence('leased')$$),
     ('idem_resolve', $$'null:lapsed', 'completed'$$),
     ('idem_ring_create', $$'null:', '1 h'$$),
@@ -74,8 +74,8 @@ CREATE TABLE public.null_rows (id int PRIMARY KEY, quantity int NOT NULL, state 
 INSERT INTO null_rows VALUES (1, 1, 'a');
 SELECT idem_machine_define('null:', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
 INSERT INTO fences SELECT name, idem_lock('null:' || name, '1 hour') FROM unnest('{lock,freed}'::text[]) name;
-INSERT INTO fences SELECT name, (SELECT fence FROM idem_begin('null:' || name, lease => '1 hour')) FROM unnest('{leased,given back}'::text[]) name;
-SELECT idem_claim('null:claimed');
+INSERT INTO fences SELECT name, (SELECT fence FROM idem_begin('null:' || name, lease => '1 hour')) FROM unnest('{leased}'::text[]) name;
+SELECT idem_claim('null:claimed'), idem_claim('null:withdrawn');
 SELECT action FROM idem_http_begin('null:', 'POST', '/orders', 'null:begun');
 SELECT outcome FROM idem_begin('null:lapsed', lease => '1 ms');
 CALL pg_temp.sleep('2 ms');
