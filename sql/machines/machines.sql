@@ -92,8 +92,9 @@ CREATE FUNCTION idem_machine_mermaid(machine text) RETURNS text LANGUAGE c STABL
 COMMENT ON FUNCTION idem_machine_mermaid(text) IS
 'Returns the machine as a Mermaid state diagram, for Markdown. Errors: 22004 machine is null; 42704 no such machine.';
 
-CREATE FUNCTION idem_transition(target regclass, key jsonb, from_state text, to_state text, OUT outcome text, OUT state text)
+CREATE FUNCTION idem_transition(target regclass, key jsonb, from_state text, to_state text, state_column name DEFAULT NULL, OUT outcome text,
+                                OUT state text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_transition(regclass, jsonb, text, text) IS
-'Moves the row with this key from one state to another, as the machine attached to its table allows. from_state null: any state. outcome moved; already: the row is in to_state; conflict: it is not in from_state; not_allowed: the machine has no such transition; not_found. state: the row''s state, after the move or as it was found.
-Errors: as optimistic_update, without those about versions; 42702 machines are attached to several columns; 55000 no machine is attached.';
+COMMENT ON FUNCTION idem_transition(regclass, jsonb, text, text, name) IS
+'Moves the row with this key from one state to another, as the machine attached to its table allows. from_state null: any state. state_column: which one, if machines are attached to several. outcome moved; already: the row is in to_state; conflict: it is not in from_state; not_allowed: the machine has no such transition; not_found. state: the row''s state, after the move or as it was found.
+Errors: as optimistic_update, without those about versions; 42702 machines are attached to several columns, and state_column names none; 42704 no machine is attached to state_column; 55000 none is attached.';

@@ -104,18 +104,36 @@ List *attachments_of(const char *machine) {
     return without_duplicates(found);
 }
 
-AttachedMachine attached_machine(Relation table) {
+namespace {
+
+[[noreturn]] void raise_not_attached(Relation table, const char *column) {
+    (void)column_number(table, column); // raises if there is no such column
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+                    errmsg("column \"%s\" of table \"%s\" has no state machine", column, RelationGetRelationName(table)),
+                    table->rd_rel->relispartition ? errhint("The state machine is attached to the partitioned table.") : 0,
+                    errtable(table)));
+    pg_unreachable();
+}
+
+} // namespace
+
+AttachedMachine attached_machine(Relation table, const char *state_column) {
     const char *machine = nullptr, *column = nullptr;
     any_guard(table, [&](const Trigger &trigger) {
         const char *guarded = trigger.tgargs[GuardArguments::column];
+        if (state_column != nullptr && strcmp(state_column, guarded) != 0)
+            return false;
         if (column != nullptr && strcmp(column, guarded) != 0)
             ereport(ERROR, (errcode(ERRCODE_AMBIGUOUS_COLUMN),
                             errmsg("table \"%s\" has several state columns", RelationGetRelationName(table)),
-                            errdetail("State machines are attached to \"%s\" and \"%s\".", column, guarded), errtable(table)));
+                            errdetail("State machines are attached to \"%s\" and \"%s\".", column, guarded),
+                            errhint("Name one of them as state_column."), errtable(table)));
         machine = trigger.tgargs[GuardArguments::machine];
         column = guarded;
         return false;
     });
+    if (column == nullptr && state_column != nullptr)
+        raise_not_attached(table, state_column);
     if (column == nullptr)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("table \"%s\" has no state machine attached", RelationGetRelationName(table)),
@@ -220,15 +238,6 @@ List *drop_statements(Relation table, const char *column) {
         return false;
     });
     return statements;
-}
-
-[[noreturn]] void raise_not_attached(Relation table, const char *column) {
-    (void)column_number(table, column); // raises if there is no such column
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-                    errmsg("column \"%s\" of table \"%s\" has no state machine", column, RelationGetRelationName(table)),
-                    table->rd_rel->relispartition ? errhint("The state machine is attached to the partitioned table.") : 0,
-                    errtable(table)));
-    pg_unreachable();
 }
 
 // 55000: rows could change past a guard that does not fire, while they are read.

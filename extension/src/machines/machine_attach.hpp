@@ -31,9 +31,9 @@ struct AttachedMachine {
     char *machine;
 };
 
-// The machine attached to the open table, which may be a partition. 55000 when there is none, 42702 when several columns have
-// one, 42703 when the column was renamed.
-AttachedMachine attached_machine(Relation table);
+// The machine attached to the column of the open table, which may be a partition; nullptr: to its one state column. 55000 when
+// there is none, 42702 when several columns have one, 42704 when the given column has none, 42703 when it was renamed.
+AttachedMachine attached_machine(Relation table, const char *state_column);
 
 // Keeps definitions and attachments as they are until the transaction ends: every function that changes either takes this lock
 // first.

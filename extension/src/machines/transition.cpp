@@ -11,7 +11,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { target, key, from_state, to_state };
+    enum { target, key, from_state, to_state, state_column };
 };
 
 void build(RowStatement *statement, const RowCall &call) {
@@ -108,7 +108,8 @@ SQL_FUNCTION(idem_transition) {
     Move move{};
     move.to = text_to_cstring(required_text(fcinfo, Argument::to_state, "to_state"));
     move.expected = PG_ARGISNULL(Argument::from_state) ? nullptr : text_to_cstring(PG_GETARG_TEXT_PP(Argument::from_state));
-    move.machine = attached_machine(call.table);
+    move.machine = attached_machine(
+        call.table, PG_ARGISNULL(Argument::state_column) ? nullptr : NameStr(*PG_GETARG_NAME(Argument::state_column)));
     move.call = &call;
     const char *column = column_name(call.table, move.machine.column);
     call.names = 1;

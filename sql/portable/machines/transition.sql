@@ -17,7 +17,7 @@ $$;
 
 -- statements: those of _idem_row_change; $2 is the state that the row is expected to be in. lock: to be analyzed, which locks the table as they do, and
 -- not run.
-CREATE FUNCTION _idem_transition_plan(target regclass, key jsonb, to_state text, OUT machine text, OUT lock text, OUT statements text[])
+CREATE FUNCTION _idem_transition_plan(target regclass, key jsonb, to_state text, wanted name, OUT machine text, OUT lock text, OUT statements text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     t            CONSTANT record := _idem_row_table(target);
@@ -34,14 +34,17 @@ BEGIN
                  UNION ALL
                  SELECT g.machine, g.column_name, g.column_name FROM _idem_citus_guards_of(target) AS g WHERE is_away AND g.machine IS NOT NULL
                  ORDER BY 3 LOOP
+        CONTINUE WHEN guard.of_column <> wanted::text;
         IF state_column <> guard.of_column THEN
             RAISE ambiguous_column USING MESSAGE = format('table "%s" has several state columns', t.relation),
-                DETAIL = format('State machines are attached to "%s" and "%s".', state_column, guard.of_column);
+                DETAIL = format('State machines are attached to "%s" and "%s".', state_column, guard.of_column), HINT = 'Name one of them as state_column.';
         END IF;
         machine := guard.machine;
         state_column := guard.of_column;
     END LOOP;
-    IF state_column IS NULL THEN
+    IF state_column IS NULL AND wanted IS NOT NULL THEN
+        PERFORM _idem_raise_not_attached(target, wanted);
+    ELSIF state_column IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" has no state machine attached', t.relation),
             HINT = 'Attach one with idem_machine_attach.';
     ELSIF _idem_row_column(target, state_column) IS NULL THEN
@@ -85,7 +88,7 @@ DECLARE
     expected pg_catalog.jsonb;
     locked   pg_catalog.refcursor;
 BEGIN
-    plan := @extschema@._idem_transition_plan(target, key, to_state);
+    plan := @extschema@._idem_transition_plan(target, key, to_state, state_column);
     OPEN locked FOR EXECUTE plan.lock;
     CLOSE locked;
     IF from_state IS NOT NULL AND from_state OPERATOR(pg_catalog.<>) to_state AND @extschema@.idem_can_transition(plan.machine, from_state, to_state) THEN
@@ -107,7 +110,7 @@ BEGIN
             outcome := verdict.outcome;
             state := verdict.state;
             expected := done.row_data;
-            plan := @extschema@._idem_transition_plan(target, key, to_state); -- an enum may have got labels
+            plan := @extschema@._idem_transition_plan(target, key, to_state, state_column); -- an enum may have got labels
         END IF;
     END LOOP;
 END

@@ -48,6 +48,7 @@ INSERT INTO calls VALUES
     ('idem_token_issue', ''),
     ('idem_token_redeem', 'idem_token_issue()'),
     ('idem_token_rotate_secret', ''),
+    ('idem_transition', $$'null_moved', '{"id": 1}', NULL, 'b'$$),
     ('idem_try_claim', $$'null:try'$$),
     ('idem_unlock', $$'null:freed', pg_temp.fence('freed')$$),
     ('idem_verify_request', $$'{}', 's', 'k', now(), 'n'$$),
@@ -73,6 +74,8 @@ CREATE ROLE tap_null;
 CREATE TABLE public.null_rows (id int PRIMARY KEY, quantity int NOT NULL, state text NOT NULL);
 INSERT INTO null_rows VALUES (1, 1, 'a');
 SELECT idem_machine_define('null:', '{"initial": ["a"], "transitions": {"a": ["b"]}}');
+CREATE TABLE public.null_moved (id int PRIMARY KEY, state text);
+SELECT idem_machine_attach('null_moved', 'state', 'null:');
 INSERT INTO fences SELECT name, idem_lock('null:' || name, '1 hour') FROM unnest('{lock,freed}'::text[]) name;
 INSERT INTO fences SELECT name, (SELECT fence FROM idem_begin('null:' || name, lease => '1 hour')) FROM unnest('{leased}'::text[]) name;
 SELECT idem_claim('null:claimed'), idem_claim('null:withdrawn');

@@ -1,6 +1,6 @@
 -- idem_transition: each outcome, what comes first when several fit, column types, errors.
 \ir ../include/helpers.psql
-SELECT plan(52);
+SELECT plan(60);
 
 CREATE SCHEMA row_transition;
 SELECT idem_machine_define('transition:order',
@@ -130,6 +130,18 @@ SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"i
 SELECT idem_machine_attach('row_transition.free', 'a', 'transition:order');
 SELECT idem_machine_attach('row_transition.free', 'b', 'transition:order');
 SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid') $$), '42702', 'machines_on_two_columns');
+INSERT INTO row_transition.free VALUES (1, 'created', 'created');
+SELECT results_eq($$ SELECT * FROM idem_transition('row_transition.free', '{"id": 1}', 'created', 'paid', 'b') $$, $$ VALUES ('moved', 'paid') $$, 'one_of_them_is_named');
+SELECT results_eq($$ SELECT * FROM idem_transition('row_transition.free', '{"id": 1}', NULL, 'cancelled', state_column => 'a') $$,
+    $$ VALUES ('moved', 'cancelled') $$, 'so_is_the_other');
+SELECT results_eq($$ SELECT a, b FROM row_transition.free $$, $$ VALUES ('cancelled', 'paid') $$, 'each_has_its_state');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid', 'id') $$), '42704', 'column_without_a_machine');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid', 'c') $$), '42703', 'no_such_column');
+ALTER TABLE row_transition.free RENAME b TO c;
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid', 'b') $$), '42703', 'named_column_was_renamed');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid', 'a') $$), 'ok', 'the_other_was_not');
+SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid', 'c') $$), '42704', 'new_name_has_no_machine');
+ALTER TABLE row_transition.free RENAME c TO b;
 SELECT idem_machine_detach('row_transition.free', 'b');
 SELECT is(pg_temp.state_of($$ SELECT idem_transition('row_transition.free', '{"id": 1}', NULL, 'paid') $$), 'ok', 'one_of_them_detached');
 CREATE VIEW row_transition.seen AS SELECT * FROM row_transition.orders;
