@@ -41,7 +41,7 @@ teardown_file() { PGDATABASE=postgres psql -Xqc 'DROP DATABASE rights WITH (FORC
 
 @test "helpers that read rows and write the log are the owner's alone" {
     [ "$(sql mallory "SELECT count(*) FROM pg_proc WHERE pronamespace = 'idem'::regnamespace AND has_function_privilege(oid, 'EXECUTE')
-                         AND proname IN ('_idem_states_of_row', '_idem_check_guarded_column', '_idem_log_move', '_idem_note_departure', '_idem_take_departure')")" = 0 ]
+                         AND proname IN ('_idem_states_of_row', '_idem_check_guarded_column', '_idem_log_move', '_idem_row_name', '_idem_note_departure', '_idem_take_departure')")" = 0 ]
 }
 
 # Every call of tests/drivers/calls.json, and each of these functions with NULL and with a value of a type of mallory's, in a session with all of her code.

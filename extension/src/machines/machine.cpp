@@ -1,6 +1,7 @@
 #include "machines/machine.hpp"
 
 #include "machines/machine_definition.hpp"
+#include "rows/row_name.hpp"
 #include "server/arguments.hpp"
 #include "server/compat.hpp"
 #include "server/errors.hpp"
@@ -128,22 +129,24 @@ StateNames state_names(const core::StateGraph &graph) {
     return states;
 }
 
-void raise_transition_not_allowed(const char *machine, const char *from, const char *to, Relation table, AttrNumber column) {
+void raise_transition_not_allowed(const char *machine, const char *from, const char *to, Relation table, AttrNumber column,
+                                  HeapTuple row) {
     const char *detail = reachable_from(machine_graph(machine), machine, from);
     ereport(ERROR, (errcode(ERRCODE_IDEM_TRANSITION_NOT_ALLOWED),
                     errmsg("transition from %s to %s is not allowed", quoted_or_null(from), quoted_or_null(to)),
-                    errdetail_internal("%s", detail), table != nullptr ? errtablecol(table, column) : 0));
+                    errdetail_internal("%s%s", detail, row != nullptr ? row_name(table, row) : ""), table != nullptr ? errtablecol(table, column) : 0));
     pg_unreachable();
 }
 
-void raise_not_initial(const char *machine, const char *state, Relation table, AttrNumber column) {
+void raise_not_initial(const char *machine, const char *state, Relation table, AttrNumber column, HeapTuple row) {
     const core::StateGraph &graph = machine_graph(machine);
     const text *list = core_string([&] { return core::quoted_list(graph.initial_states()); });
     ereport(ERROR,
             (errcode(ERRCODE_IDEM_TRANSITION_NOT_ALLOWED),
              state == nullptr ? errmsg("state of a new row must not be null")
                               : errmsg("state \"%s\" is not an initial state", state),
-             errdetail("State machine \"%s\" starts in: %s.", machine, text_to_cstring(list)), errtablecol(table, column)));
+             errdetail("State machine \"%s\" starts in: %s.%s", machine, text_to_cstring(list), row_name(table, row)),
+             errtablecol(table, column)));
     pg_unreachable();
 }
 

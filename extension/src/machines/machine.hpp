@@ -26,7 +26,7 @@ StateNames state_names(const core::StateGraph &graph);
 
 // ID003. A null pointer stands for a NULL state. `table` and `column`: of the row, if there is one.
 [[noreturn]] void raise_transition_not_allowed(const char *machine, const char *from, const char *to, Relation table = nullptr,
-                                               AttrNumber column = InvalidAttrNumber);
-[[noreturn]] void raise_not_initial(const char *machine, const char *state, Relation table, AttrNumber column);
+                                               AttrNumber column = InvalidAttrNumber, HeapTuple row = nullptr);
+[[noreturn]] void raise_not_initial(const char *machine, const char *state, Relation table, AttrNumber column, HeapTuple row);
 
 } // namespace idem

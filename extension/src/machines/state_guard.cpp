@@ -119,7 +119,7 @@ void check_move(const GuardCall &call, HeapTuple row, std::string_view from, std
         return;
     if (from.data() == nullptr || to.data() == nullptr || !machine_graph(call.machine()).can(from, to))
         raise_transition_not_allowed(call.machine(), for_message(from), for_message(to), call.table(),
-                                     call.guard->column.number);
+                                     call.guard->column.number, row);
     log_move(call, row, from, to);
 }
 
@@ -134,7 +134,7 @@ void guard_update(const GuardCall &call) {
 
 void check_new_row(const GuardCall &call, HeapTuple row, std::string_view state) {
     if (state.data() == nullptr || !machine_graph(call.machine()).is_initial(state))
-        raise_not_initial(call.machine(), for_message(state), call.table(), call.guard->column.number);
+        raise_not_initial(call.machine(), for_message(state), call.table(), call.guard->column.number, row);
     log_move(call, row, {}, state);
 }
 

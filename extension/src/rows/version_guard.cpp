@@ -1,6 +1,7 @@
 // optimistic_enable, optimistic_disable, and the trigger that they create and drop.
 #include "rows/version_guard.hpp"
 
+#include "rows/row_name.hpp"
 #include "server/arguments.hpp"
 #include "server/errors.hpp"
 #include "server/extension.hpp"
@@ -84,12 +85,13 @@ int64 most_of(Oid type) {
     return type == INT4OID ? PG_INT32_MAX : PG_INT16_MAX;
 }
 
-[[noreturn]] void raise_stale(Relation table, AttrNumber column, Version before, Version after) {
+[[noreturn]] void raise_stale(Relation table, AttrNumber column, HeapTuple row, Version before, Version after) {
     ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_VERSION),
                     errmsg("stale version of a row of table \"%s\"", RelationGetRelationName(table)),
-                    after.is_null ? errdetail("The row has version %lld; the update sets it to null.", (long long)before.number)
-                                  : errdetail("The row has version %lld; the update sets it to %lld.", (long long)before.number,
-                                              (long long)after.number),
+                    after.is_null ? errdetail("The row has version %lld; the update sets it to null.%s", (long long)before.number,
+                                              row_name(table, row))
+                                  : errdetail("The row has version %lld; the update sets it to %lld.%s",
+                                              (long long)before.number, (long long)after.number, row_name(table, row)),
                     errhint("Read the row again, and repeat the change on what it holds now."), errtablecol(table, column)));
     pg_unreachable();
 }
@@ -124,7 +126,7 @@ HeapTuple guard_update(const TriggerData &call) {
         check_version_column(table, name);
     if (after.is_null ||
         (after.number != before.number && (before.number == PG_INT64_MAX || after.number != before.number + 1)))
-        raise_stale(table, column, before, after);
+        raise_stale(table, column, call.tg_trigtuple, before, after);
     if (after.number != before.number)
         return call.tg_newtuple;
     if (before.number == most_of(type))

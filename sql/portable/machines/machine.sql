@@ -57,7 +57,7 @@ $$;
 
 -- ID003. NULL stands for a NULL state.
 CREATE FUNCTION _idem_raise_not_allowed(machine text, definition jsonb, from_state text, to_state text, in_schema name DEFAULT NULL,
-                                        in_table name DEFAULT NULL, in_column name DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+                                        in_table name DEFAULT NULL, in_column name DEFAULT NULL, row_name text DEFAULT '') RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     message CONSTANT text := format('transition from %s to %s is not allowed', coalesce('"' || from_state || '"', 'null'),
                                     coalesce('"' || to_state || '"', 'null'));
@@ -74,7 +74,7 @@ BEGIN
     IF in_table IS NULL THEN
         RAISE SQLSTATE 'ID003' USING MESSAGE = message, DETAIL = reason;
     END IF;
-    RAISE SQLSTATE 'ID003' USING MESSAGE = message, DETAIL = reason, SCHEMA = in_schema, TABLE = in_table, COLUMN = in_column;
+    RAISE SQLSTATE 'ID003' USING MESSAGE = message, DETAIL = reason || row_name, SCHEMA = in_schema, TABLE = in_table, COLUMN = in_column;
 END
 $$;
 

@@ -41,6 +41,28 @@ BEGIN
 END
 $$;
 
+-- ' The row has the key (id)=(7).', for a DETAIL: the columns of the table's main key that the caller may SELECT, with their values. '' when there is
+-- none to show, and under row-level security. Only values of the server's own types and of enums are shown: their output functions are the server's.
+CREATE FUNCTION _idem_row_name(in_table oid, named record) RETURNS text LANGUAGE plpgsql STABLE INNER AS $$
+DECLARE
+    names  text;
+    fields text;
+    shown  text;
+BEGIN
+    SELECT string_agg(format('%I', a.attname), ', ' ORDER BY k.n), string_agg(format('($1).%I', a.attname), ', ' ORDER BY k.n) INTO names, fields
+      FROM unnest(_idem_log_key(in_table)) WITH ORDINALITY AS k (number, n)
+      JOIN pg_attribute a ON a.attrelid = in_table AND a.attnum = k.number
+      JOIN pg_type y ON y.oid = (_idem_base_type(a.atttypid)).type
+     WHERE (y.oid < 16384 OR y.typtype = 'e') AND has_column_privilege(_idem_caller(), in_table, a.attnum, 'SELECT')
+       AND NOT (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = in_table);
+    IF names IS NULL THEN
+        RETURN '';
+    END IF;
+    EXECUTE format('SELECT concat_ws('', '', %s)', fields) INTO shown USING named;
+    RETURN format(' The row has the key (%s)=(%s).', names, shown);
+END
+$$;
+
 -- Columns of the usual names are read by expressions that the session has prepared, ten times faster than others.
 CREATE FUNCTION idem_state_guard LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -90,12 +112,13 @@ BEGIN
     definition := _idem_latest_definition(TG_ARGV[0]);
     IF NOT is_new THEN
         IF (definition -> 'transitions' -> before ? after) IS NOT TRUE THEN
-            PERFORM _idem_raise_not_allowed(TG_ARGV[0], definition, before, after, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[1]);
+            PERFORM _idem_raise_not_allowed(TG_ARGV[0], definition, before, after, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[1],
+                                            _idem_row_name(TG_RELID, NEW));
         END IF;
     ELSIF (definition -> 'initial' ? after) IS NOT TRUE THEN
         RAISE SQLSTATE 'ID003' USING
             MESSAGE = CASE WHEN after IS NULL THEN 'state of a new row must not be null' ELSE format('state "%s" is not an initial state', after) END,
-            DETAIL = format('State machine "%s" starts in: %s.', TG_ARGV[0], _idem_quoted_list(definition -> 'initial')),
+            DETAIL = format('State machine "%s" starts in: %s.', TG_ARGV[0], _idem_quoted_list(definition -> 'initial')) || _idem_row_name(TG_RELID, NEW),
             SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = TG_ARGV[1];
     END IF;
     IF TG_ARGV[2] = 'log' THEN

@@ -140,6 +140,9 @@ DECLARE
     type     pg_catalog.oid;
     before   bigint;
     after    bigint;
+    names    text;
+    fields   text;
+    row_name text := '';
 BEGIN
     IF TG_WHEN OPERATOR(pg_catalog.<>) 'BEFORE' OR TG_LEVEL OPERATOR(pg_catalog.<>) 'ROW' OR TG_OP OPERATOR(pg_catalog.<>) 'UPDATE'
        OR TG_NARGS OPERATOR(pg_catalog.<>) 1 THEN
@@ -184,9 +187,29 @@ BEGIN
             MESSAGE = pg_catalog.format('column "%s" of table "%s" allows nulls', TG_ARGV[0], TG_TABLE_NAME),
             HINT = pg_catalog.format('Run ALTER TABLE %I.%I ALTER COLUMN %I SET NOT NULL.', TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]);
     ELSIF after IS NULL OR before OPERATOR(pg_catalog.=) 9223372036854775807 OR after OPERATOR(pg_catalog.<>) (before OPERATOR(pg_catalog.+) 1) THEN
+        -- As _idem_row_name. Output functions run with the rights of the caller here.
+        SELECT pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ' ORDER BY k.n), pg_catalog.string_agg(pg_catalog.format('($1).%I', a.attname), ', ' ORDER BY k.n)
+          INTO names, fields
+          FROM (SELECT x.indkey::pg_catalog.int2[] AS numbers, x.indnkeyatts FROM pg_catalog.pg_index x
+                 WHERE x.indrelid OPERATOR(pg_catalog.=) TG_RELID AND x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate
+                   AND x.indpred IS NULL AND x.indexprs IS NULL AND NOT x.indisexclusion
+                   AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
+                                    WHERE a.attrelid OPERATOR(pg_catalog.=) TG_RELID AND NOT a.attnotnull
+                                      AND a.attnum OPERATOR(pg_catalog.=) ANY ((x.indkey::pg_catalog.int2[])[0:x.indnkeyatts OPERATOR(pg_catalog.-) 1]))
+                 ORDER BY x.indisprimary DESC, x.indexrelid LIMIT 1) x,
+               pg_catalog.unnest(x.numbers[0:x.indnkeyatts OPERATOR(pg_catalog.-) 1]) WITH ORDINALITY AS k (number, n)
+          JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) TG_RELID AND a.attnum OPERATOR(pg_catalog.=) k.number
+          JOIN pg_catalog.pg_type y ON y.oid OPERATOR(pg_catalog.=) a.atttypid
+         WHERE (y.oid OPERATOR(pg_catalog.<) 16384::pg_catalog.oid OR y.typtype OPERATOR(pg_catalog.=) 'e')
+           AND pg_catalog.has_column_privilege(TG_RELID, a.attnum, 'SELECT') AND NOT pg_catalog.row_security_active(TG_RELID);
+        IF names IS NOT NULL THEN
+            EXECUTE pg_catalog.format('SELECT pg_catalog.concat_ws('', '', %s)', fields) INTO fields USING OLD;
+            row_name := pg_catalog.format(' The row has the key (%s)=(%s).', names, fields);
+        END IF;
         RAISE SQLSTATE 'ID004' USING
             MESSAGE = pg_catalog.format('stale version of a row of table "%s"', TG_TABLE_NAME),
-            DETAIL = pg_catalog.format('The row has version %s; the update sets it to %s.', before, coalesce(after::pg_catalog.text, 'null')),
+            DETAIL = pg_catalog.format('The row has version %s; the update sets it to %s.', before, coalesce(after::pg_catalog.text, 'null'))
+                     OPERATOR(pg_catalog.||) row_name,
             HINT = 'Read the row again, and repeat the change on what it holds now.';
     END IF;
     RETURN NEW;

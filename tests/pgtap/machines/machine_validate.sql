@@ -32,10 +32,10 @@ SELECT lives_ok($$ SELECT idem_machine_attach('validate.orders', 's', 'validate:
 SELECT is(pg_temp.is_valid('validate.orders'), false, 'not_valid_yet');
 SELECT throws_ok($$ SELECT idem_machine_attach('validate.orders', 's', 'validate:m', validate => false) $$, '42710', NULL, 'attach_again');
 SELECT lives_ok($$ UPDATE validate.orders SET note = 'seen' $$, 'old_rows_can_change_otherwise');
-SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'b' WHERE id = 2 $$), 'ID003: State machine "validate:m" has no state "old".',
+SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'b' WHERE id = 2 $$), 'ID003: State machine "validate:m" has no state "old". The row has the key (id)=(2).',
     'next_move_of_an_unknown_state_names_it');
-SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'a' WHERE id = 3 $$), 'ID003: The row has no state.', 'next_move_of_a_null');
-SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'old' WHERE id = 1 $$), 'ID003: From "a", state machine "validate:m" can reach: "b".',
+SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'a' WHERE id = 3 $$), 'ID003: The row has no state. The row has the key (id)=(3).', 'next_move_of_a_null');
+SELECT is(pg_temp.refusal($$ UPDATE validate.orders SET s = 'old' WHERE id = 1 $$), 'ID003: From "a", state machine "validate:m" can reach: "b". The row has the key (id)=(1).',
     'no_row_moves_to_an_unknown_state');
 SELECT is(pg_temp.state_of($$ INSERT INTO validate.orders VALUES (5, 'old') $$), 'ID003', 'new_rows_are_guarded');
 SELECT is(pg_temp.state_of($$ UPDATE validate.orders SET s = 'b' WHERE id = 1 $$), 'ok', 'legal_moves_pass');

@@ -23,11 +23,11 @@ END $$;
 -- INSERT
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.t VALUES (1, 'new'), (2, 'draft') $$), 'ok', 'insert_in_initial_states');
 SELECT is(pg_temp.error_of($$ INSERT INTO guard.t VALUES (3, 'paid') $$),
-    'ID003 | state "paid" is not an initial state | State machine "guard:m" starts in: "new", "draft". | t | s', 'insert_in_another_state');
+    'ID003 | state "paid" is not an initial state | State machine "guard:m" starts in: "new", "draft". The row has the key (id)=(3). | t | s', 'insert_in_another_state');
 SELECT is(pg_temp.error_of($$ INSERT INTO guard.t VALUES (3, 'nonsense') $$),
-    'ID003 | state "nonsense" is not an initial state | State machine "guard:m" starts in: "new", "draft". | t | s', 'insert_in_no_state');
+    'ID003 | state "nonsense" is not an initial state | State machine "guard:m" starts in: "new", "draft". The row has the key (id)=(3). | t | s', 'insert_in_no_state');
 SELECT is(pg_temp.error_of($$ INSERT INTO guard.t VALUES (3) $$),
-    'ID003 | state of a new row must not be null | State machine "guard:m" starts in: "new", "draft". | t | s', 'insert_of_null');
+    'ID003 | state of a new row must not be null | State machine "guard:m" starts in: "new", "draft". The row has the key (id)=(3). | t | s', 'insert_of_null');
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.t VALUES (3, '') $$), 'ID003', 'insert_of_the_empty_text');
 SELECT is(pg_temp.state_of($$ INSERT INTO guard.t VALUES (3, 'new'), (4, 'new'), (5, 'paid') $$), 'ID003', 'one_bad_row_of_many');
 SELECT is((SELECT count(*)::int FROM guard.t), 2, 'leaves_none');
@@ -35,9 +35,9 @@ SELECT is((SELECT count(*)::int FROM guard.t), 2, 'leaves_none');
 -- UPDATE
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = 'paid' WHERE id = 1 $$), 'ok', 'update_by_a_transition');
 SELECT is(pg_temp.error_of($$ UPDATE guard.t SET s = 'new' WHERE id = 1 $$),
-    'ID003 | transition from "paid" to "new" is not allowed | From "paid", state machine "guard:m" can reach: "sent". | t | s', 'update_by_no_transition');
+    'ID003 | transition from "paid" to "new" is not allowed | From "paid", state machine "guard:m" can reach: "sent". The row has the key (id)=(1). | t | s', 'update_by_no_transition');
 SELECT is(pg_temp.error_of($$ UPDATE guard.t SET s = NULL WHERE id = 1 $$),
-    'ID003 | transition from "paid" to null is not allowed | From "paid", state machine "guard:m" can reach: "sent". | t | s', 'update_to_null');
+    'ID003 | transition from "paid" to null is not allowed | From "paid", state machine "guard:m" can reach: "sent". The row has the key (id)=(1). | t | s', 'update_to_null');
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = 'Sent' WHERE id = 1 $$), 'ID003', 'states_are_compared_exactly');
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = 'sent ' WHERE id = 1 $$), 'ID003', 'trailing_blanks_too');
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = s, note = 'x' $$), 'ok', 'same_state_without_a_self_loop');
@@ -46,7 +46,7 @@ SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = 'new' $$), 'ID003', 'one_ba
 SELECT is((SELECT string_agg(s, ' ' ORDER BY id) FROM guard.t), 'paid draft', 'leaves_all');
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET s = CASE s WHEN 'paid' THEN 'sent' ELSE 'new' END $$), 'ok', 'each_row_by_its_own_transition');
 SELECT is(pg_temp.error_of($$ UPDATE guard.t SET s = 'paid' WHERE id = 1 $$),
-    'ID003 | transition from "sent" to "paid" is not allowed | State machine "guard:m" ends in "sent". | t | s', 'update_from_a_terminal_state');
+    'ID003 | transition from "sent" to "paid" is not allowed | State machine "guard:m" ends in "sent". The row has the key (id)=(1). | t | s', 'update_from_a_terminal_state');
 SELECT is(pg_temp.state_of($$ UPDATE guard.t SET id = 10, s = 'void' WHERE id = 2 $$), 'ok', 'with_another_key');
 SELECT is(pg_temp.state_of($$ DELETE FROM guard.t $$), 'ok', 'delete_from_any_state');
 
@@ -139,8 +139,8 @@ SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4 $$), 'ok', 'rows_
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + k % 4, note = 'sent' $$), 'ID003', 'each_machine_decides');
 SELECT idem_machine_detach('guard.p', 'note');
 SELECT is(pg_temp.state_of($$ UPDATE guard.p SET k = 1 + (k + 2) % 4 $$), 'ok', 'back_again');
-SELECT is(pg_temp.error_of($$ UPDATE guard.p SET k = 2, s = 'new' WHERE k = 1 $$),
-    'ID003 | transition from "paid" to "new" is not allowed | From "paid", state machine "guard:m" can reach: "sent". | p2 | s', 'rows_move_by_no_transition');
+SELECT is(regexp_replace(pg_temp.error_of($$ UPDATE guard.p SET k = 2, s = 'new' WHERE k = 1 $$), '=\([1-8], ', '=(…, '),
+    'ID003 | transition from "paid" to "new" is not allowed | From "paid", state machine "guard:m" can reach: "sent". The row has the key (id, k)=(…, 2). | p2 | s', 'rows_move_by_no_transition');
 \if :from_15
 SELECT is(pg_temp.state_of($$ MERGE INTO guard.p USING generate_series(1, 8) i ON id = i WHEN MATCHED AND i < 3 THEN UPDATE SET k = 1 + k % 4, s = 'sent' WHEN MATCHED AND i > 6 THEN DELETE $$), 'ok', 'merge_moves_rows');
 \else
