@@ -190,10 +190,10 @@ TEST(Change, WithoutFenceOnlyAnOwnTransactionalClaimTakesAResponseOrIsGivenBack)
                         key.has_fence = has_fence;
                         key.completed_by_call = completed;
                         const bool is_claim = state == State::completed && own && !has_fence;
-                        expect(decide_change(key, change),
-                               is_claim && change == Change::complete                 ? ChangeDecision::attach
-                               : is_claim && change == Change::release && !completed ? ChangeDecision::apply
-                                                                                      : ChangeDecision::stale);
+                        expect(decide_change(key, change), is_claim && change == Change::complete ? ChangeDecision::attach
+                                                           : is_claim && change == Change::release && !completed
+                                                               ? ChangeDecision::apply
+                                                               : ChangeDecision::stale);
                     }
 }
 

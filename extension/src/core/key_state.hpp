@@ -63,7 +63,7 @@ enum class Change { renew, step, complete, release };
 struct HolderFacts {
     State state;
     bool own_transaction;
-    bool has_fence; // the row carries a fence
+    bool has_fence;         // the row carries a fence
     bool completed_by_call; // and not only by the commit of a claim
     bool fence_given;
     bool fence_matches; // both are present and equal

@@ -134,19 +134,19 @@ void raise_transition_not_allowed(const char *machine, const char *from, const c
     const char *detail = reachable_from(machine_graph(machine), machine, from);
     ereport(ERROR, (errcode(ERRCODE_IDEM_TRANSITION_NOT_ALLOWED),
                     errmsg("transition from %s to %s is not allowed", quoted_or_null(from), quoted_or_null(to)),
-                    errdetail_internal("%s%s", detail, row != nullptr ? row_name(table, row) : ""), table != nullptr ? errtablecol(table, column) : 0));
+                    errdetail_internal("%s%s", detail, row != nullptr ? row_name(table, row) : ""),
+                    table != nullptr ? errtablecol(table, column) : 0));
     pg_unreachable();
 }
 
 void raise_not_initial(const char *machine, const char *state, Relation table, AttrNumber column, HeapTuple row) {
     const core::StateGraph &graph = machine_graph(machine);
     const text *list = core_string([&] { return core::quoted_list(graph.initial_states()); });
-    ereport(ERROR,
-            (errcode(ERRCODE_IDEM_TRANSITION_NOT_ALLOWED),
-             state == nullptr ? errmsg("state of a new row must not be null")
-                              : errmsg("state \"%s\" is not an initial state", state),
-             errdetail("State machine \"%s\" starts in: %s.%s", machine, text_to_cstring(list), row_name(table, row)),
-             errtablecol(table, column)));
+    ereport(ERROR, (errcode(ERRCODE_IDEM_TRANSITION_NOT_ALLOWED),
+                    state == nullptr ? errmsg("state of a new row must not be null")
+                                     : errmsg("state \"%s\" is not an initial state", state),
+                    errdetail("State machine \"%s\" starts in: %s.%s", machine, text_to_cstring(list), row_name(table, row)),
+                    errtablecol(table, column)));
     pg_unreachable();
 }
 

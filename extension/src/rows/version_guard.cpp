@@ -88,8 +88,8 @@ int64 most_of(Oid type) {
 [[noreturn]] void raise_stale(Relation table, AttrNumber column, HeapTuple row, Version before, Version after) {
     ereport(ERROR, (errcode(ERRCODE_IDEM_STALE_VERSION),
                     errmsg("stale version of a row of table \"%s\"", RelationGetRelationName(table)),
-                    after.is_null ? errdetail("The row has version %lld; the update sets it to null.%s", (long long)before.number,
-                                              row_name(table, row))
+                    after.is_null ? errdetail("The row has version %lld; the update sets it to null.%s",
+                                              (long long)before.number, row_name(table, row))
                                   : errdetail("The row has version %lld; the update sets it to %lld.%s",
                                               (long long)before.number, (long long)after.number, row_name(table, row)),
                     errhint("Read the row again, and repeat the change on what it holds now."), errtablecol(table, column)));
