@@ -18,6 +18,9 @@ namespace {
 using core::Change;
 using core::ChangeDecision;
 
+// A release of this transaction's own claim.
+bool is_withdrawal(const HolderCall &call) { return call.change == Change::release && !call.has_fence; }
+
 [[noreturn]] void raise_stale(const HolderCall &call) {
     const text *key = call.key;
     if (is_withdrawal(call))
@@ -143,7 +146,7 @@ ChangeDecision try_change_as_holder(const HolderCall &call, core::Micros *lease_
         };
         Write write;
         if (is_withdrawal(call)) {
-            write = withdraw_claim(table, found, call);
+            write = withdraw_claim(table, found, call.scope, call.key, call.policy.manual_on_lease_expiry);
         } else if (is_locked_first(call)) {
             write = lock_first(table, call, &found.version);
             if (write == Write::done)
