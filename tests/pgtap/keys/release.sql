@@ -157,4 +157,6 @@ SELECT idem_claim('release:read only');
 SET TRANSACTION READ ONLY;
 SELECT is(pg_temp.state_of($$ SELECT idem_release('release:read only') $$), '25006', 'in_a_transaction_that_became_read_only');
 COMMIT;
+
+CALL pg_temp.clean('release:');
 SELECT * FROM finish();
