@@ -140,9 +140,9 @@ DECLARE
     type     pg_catalog.oid;
     before   bigint;
     after    bigint;
-    names    text;
-    fields   text;
-    row_name text := '';
+    names    pg_catalog.text;
+    fields   pg_catalog.text;
+    row_name pg_catalog.text := '';
 BEGIN
     IF TG_WHEN OPERATOR(pg_catalog.<>) 'BEFORE' OR TG_LEVEL OPERATOR(pg_catalog.<>) 'ROW' OR TG_OP OPERATOR(pg_catalog.<>) 'UPDATE'
        OR TG_NARGS OPERATOR(pg_catalog.<>) 1 THEN
