@@ -22,7 +22,7 @@ COMMENT ON COLUMN idem_http_answer.retryable IS 'For reject: whether the same re
 
 CREATE TYPE idem_http_stored AS ENUM ('stored', 'omitted', 'released', 'unkeyed');
 COMMENT ON TYPE idem_http_stored IS
-'The result of idem_http_complete. stored: the response is stored; omitted: it is over the scope''s max_response_size, so that only its status and headers are (commit); released: the leased key was released, as the scope does not store the status (roll back); unkeyed: the request has no key.';
+'The result of idem_http_complete. stored: the response is stored; omitted: only its status and headers are, as it is over the scope''s max_response_size, or the caller omitted the body (commit); released: the leased key was released, as the scope does not store the status (roll back); unkeyed: the request has no key.';
 
 CREATE FUNCTION idem_http_begin(scope text, method text, route text, idempotency_key text, body text DEFAULT NULL, body_bytes bytea DEFAULT NULL,
                                 lease interval DEFAULT NULL, wait interval DEFAULT NULL, ttl interval DEFAULT NULL, fingerprint bytea DEFAULT NULL,
@@ -35,12 +35,12 @@ reject: 400 the key is missing or malformed; 422 the key was used for another re
 Errors: 22004 scope, method or route is null; 22023 empty scope, method is not a token, two of body, body_bytes and fingerprint, and as idem_begin; 25P01 as idem_begin; 55000 this transaction has the key open already: idem_http_begin returned run, and idem_http_complete has not been called.';
 
 CREATE FUNCTION idem_http_complete(scope text, idempotency_key text, status integer, headers jsonb DEFAULT NULL, body text DEFAULT NULL,
-                                   body_bytes bytea DEFAULT NULL, fence bigint DEFAULT NULL)
+                                   body_bytes bytea DEFAULT NULL, fence bigint DEFAULT NULL, omit boolean DEFAULT false)
 RETURNS idem_http_stored LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION idem_http_complete(text, text, integer, jsonb, text, bytea, bigint) IS
-'Stores the response of a request for which idem_http_begin returned run, so that it can be replayed byte for byte. Returns stored; omitted: the response is over the scope''s max_response_size, and only status and headers are stored, with a warning; released: its status is one of the scope''s unstored_statuses, and the leased key was released; unkeyed: idempotency_key is NULL.
-headers: {"name": "value", number or an array of them}; null values are skipped. Only the fields that the scope stores are checked and stored. Set-Cookie and the fields of a connection are never stored. body, body_bytes: the body as text or as bytes; neither: no body.
-Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 scope or status is null; 22023 empty scope, malformed key, status not from 200 to 599, both body and body_bytes, headers not as above, with CR, LF or NUL in a value, or with one stored name in two spellings; 25000 a transactional claim and one of the unstored_statuses: roll back, then send the response.';
+COMMENT ON FUNCTION idem_http_complete(text, text, integer, jsonb, text, bytea, bigint, boolean) IS
+'Stores the response of a request for which idem_http_begin returned run, so that it can be replayed byte for byte. Returns stored; omitted: only status and headers are stored, as the response is over the scope''s max_response_size (with a warning) or omit is true; released: its status is one of the scope''s unstored_statuses, and the leased key was released; unkeyed: idempotency_key is NULL.
+headers: {"name": "value", number or an array of them}; null values are skipped. Only the fields that the scope stores are checked and stored. Set-Cookie and the fields of a connection are never stored. body, body_bytes: the body as text or as bytes; neither: no body. omit: true for a body that the caller sends without giving it here, such as a stream. A replay of an omitted response has the header Idempotent-Body-Omitted, and no Content-Type.
+Errors: ID001 stale fence, or without fence not this transaction''s claim; 22004 scope or status is null; 22023 empty scope, malformed key, status not from 200 to 599, both body and body_bytes, a body with omit, headers not as above, with CR, LF or NUL in a value, or with one stored name in two spellings; 25000 a transactional claim and one of the unstored_statuses: roll back, then send the response.';
 
 CREATE FUNCTION idem_http_key(idempotency_key text, scope text DEFAULT NULL) RETURNS text LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION idem_http_key(text, text) IS

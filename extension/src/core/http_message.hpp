@@ -38,12 +38,14 @@ inline constexpr std::string_view kStoredFields = "Content-Language,Content-Loca
                                                   "ETag,Last-Modified,Link,Retry-After";
 
 // Fields that are never stored, whatever a scope lists. A cookie belongs to the client that received it. The connection's
-// fields describe a connection that is gone (RFC 9110, section 7.6.1). The last field marks a response as a replay.
+// fields describe a connection that is gone (RFC 9110, section 7.6.1). The last two fields mark a response as a replay.
 inline constexpr std::string_view kNeverStoredFields =
-    "Set-Cookie,Set-Cookie2,Connection,Keep-Alive,Proxy-Connection,TE,Trailer,Transfer-Encoding,Upgrade,Idempotent-Replayed";
+    "Set-Cookie,Set-Cookie2,Connection,Keep-Alive,Proxy-Connection,TE,Trailer,Transfer-Encoding,Upgrade,Idempotent-Replayed,"
+    "Idempotent-Body-Omitted";
 
 inline constexpr const char *kKeyField = "Idempotency-Key";
 inline constexpr const char *kReplayedField = "Idempotent-Replayed";
+inline constexpr const char *kOmittedField = "Idempotent-Body-Omitted";
 
 // Whether a Content-Type names JSON: application/json, or a type that ends in +json (RFC 6839).
 bool is_json_media_type(std::string_view content_type) noexcept;

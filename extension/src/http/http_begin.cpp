@@ -104,7 +104,7 @@ class Responder {
 
     Datum replay(const KeyRow &row) const {
         Jsonb *stored = row.is_null(KeyColumn::response) ? nullptr : DatumGetJsonbP(row.get(KeyColumn::response));
-        const ReplayedResponse response = replayed_response(stored, echoed_key());
+        const ReplayedResponse response = replayed_response(stored, !row.is_null(KeyColumn::response_omitted), echoed_key());
         Answer answer("replay");
         answer.set(HttpAnswerColumn::status, Int32GetDatum(replayed_status(row)));
         answer.set(HttpAnswerColumn::headers, PointerGetDatum(response.headers));

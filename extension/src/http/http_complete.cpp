@@ -11,7 +11,7 @@ namespace {
 using namespace idem;
 
 struct Argument {
-    enum { scope, idempotency_key, status, headers, body, body_bytes, fence };
+    enum { scope, idempotency_key, status, headers, body, body_bytes, fence, omit };
 };
 
 const text *held_key(FunctionCallInfo fcinfo, const HttpPolicy &policy) {
@@ -34,6 +34,15 @@ int32 status_argument(FunctionCallInfo fcinfo) {
     if (!core::is_final_http_status(status))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("status must be from 200 to 599")));
     return status;
+}
+
+// The caller sends a body that is not given here, such as a stream.
+bool omits_body(FunctionCallInfo fcinfo, const HttpBody &body) {
+    const bool omits = !PG_ARGISNULL(Argument::omit) && PG_GETARG_BOOL(Argument::omit);
+    if (omits && !body.is_absent())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a body that is omitted cannot be given"),
+                        errhint("Give the body, or omit => true.")));
+    return omits;
 }
 
 // A retry has to run again. A commit would keep what this attempt wrote, so only a leased key can be released here.
@@ -71,8 +80,9 @@ SQL_FUNCTION(idem_http_complete) {
     }
     call.response.has_status_code = true;
     call.response.status_code = status;
-    call.response.body = stored_response(headers, body, policy.stored_fields);
-    if (!body.is_absent() && !is_stored(call.response, call.policy))
+    if (!omits_body(fcinfo, body))
+        call.response.body = stored_response(headers, body, policy.stored_fields);
+    if (call.response.body == nullptr || (!body.is_absent() && !is_stored(call.response, call.policy)))
         call.response.fallback = stored_response(headers, HttpBody{}, policy.stored_fields);
     change_as_holder(call);
     return answer(fcinfo, is_stored(call.response, call.policy) ? HttpStored::stored : HttpStored::omitted);

@@ -225,19 +225,22 @@ Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *f
     return response.finish_object();
 }
 
-ReplayedResponse replayed_response(Jsonb *stored, const char *echoed_key) {
+ReplayedResponse replayed_response(Jsonb *stored, bool is_omitted, const char *echoed_key) {
     ReplayedResponse replay{};
     JsonBuilder headers = JsonBuilder::object();
     JsonbContainer *fields = nullptr;
     if (stored != nullptr && find_parts(stored, &fields, &replay.body)) {
         Members field(fields);
         while (field.next())
-            headers.add_member(field.name, field.value);
+            if (!is_omitted || !core::names_http_field(core::kAlwaysStoredFields, text_of(field.name)))
+                headers.add_member(field.name, field.value);
     } else if (stored != nullptr) {
         replay.body = {cstring_to_text(JsonbToCString(nullptr, &stored->root, VARSIZE(stored))), nullptr};
         headers.add_member("Content-Type", "application/json");
     }
     headers.add_member(core::kReplayedField, "true");
+    if (is_omitted)
+        headers.add_member(core::kOmittedField, "true");
     if (echoed_key != nullptr)
         headers.add_member(core::kKeyField, echoed_key);
     replay.headers = headers.finish_object();

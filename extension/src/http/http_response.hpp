@@ -11,13 +11,14 @@ namespace idem {
 Jsonb *stored_response(const Jsonb *headers, const HttpBody &body, const char *fields);
 
 struct ReplayedResponse {
-    Jsonb *headers; // including the one that marks a replay
+    Jsonb *headers; // including those that mark a replay
     HttpBody body;
 };
 
 // The response to replay for a stored document or nullptr, with the key as a header field unless it is nullptr. A document that
-// idem_http_complete did not store is the body, as JSON.
-ReplayedResponse replayed_response(Jsonb *stored, const char *echoed_key);
+// idem_http_complete did not store is the body, as JSON. Without its body, a response says that it is omitted, and has no field
+// that describes the body.
+ReplayedResponse replayed_response(Jsonb *stored, bool is_omitted, const char *echoed_key);
 
 bytea *bytea_of(std::string_view bytes);
 

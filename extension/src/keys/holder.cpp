@@ -42,16 +42,16 @@ bool is_withdrawal(const HolderCall &call) { return call.change == Change::relea
     pg_unreachable();
 }
 
-bool equal_response(const KeyRow &row, const Response &response, int max_size) {
+bool equal_response(const KeyRow &row, const Response &response, const ScopePolicy &policy) {
     const bool same_code = response.has_status_code ? !row.is_null(KeyColumn::status_code) &&
                                                           DatumGetInt32(row.get(KeyColumn::status_code)) == response.status_code
                                                     : row.is_null(KeyColumn::status_code);
     if (!same_code)
         return false;
     if (!row.is_null(KeyColumn::response_omitted)) // an omitted response cannot be compared
-        return response.body != nullptr && response_size(response.body) > max_size;
+        return !is_stored(response, policy);
     if (response.body == nullptr || row.is_null(KeyColumn::response))
-        return response.body == nullptr && row.is_null(KeyColumn::response);
+        return response.body == nullptr && response.fallback == nullptr && row.is_null(KeyColumn::response);
     Jsonb *stored = DatumGetJsonbP(row.get(KeyColumn::response));
     return compareJsonbContainers(&stored->root, const_cast<JsonbContainer *>(&response.body->root)) == 0;
 }
@@ -64,7 +64,7 @@ core::HolderFacts facts_of(const FoundRow &found, const KeyRow &row, const Holde
     facts.completed_by_call = !row.is_null(KeyColumn::completed_at);
     facts.fence_given = call.has_fence;
     facts.fence_matches = facts.has_fence && call.has_fence && DatumGetInt64(row.get(KeyColumn::fence)) == call.fence;
-    facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy.max_response_size);
+    facts.same_response = call.change == Change::complete && equal_response(row, call.response, call.policy);
     return facts;
 }
 

@@ -109,7 +109,9 @@ KeyRow changed_key_row(const KeyRow &stored, ClaimWrite write, const ClaimReques
 int response_size(const Jsonb *body) { return static_cast<int>(VARSIZE(body) - VARHDRSZ); }
 
 bool is_stored(const Response &response, const ScopePolicy &policy) {
-    return response.body == nullptr || response_size(response.body) <= policy.max_response_size;
+    if (response.body == nullptr)
+        return response.fallback == nullptr;
+    return response_size(response.body) <= policy.max_response_size;
 }
 
 KeyRow completed_row(const KeyRow &stored, const Response &response, const ScopePolicy &policy, core::Micros now,
@@ -129,10 +131,8 @@ KeyRow completed_row(const KeyRow &stored, const Response &response, const Scope
         row.set(KeyColumn::status_code, Int32GetDatum(response.status_code));
     row.set_null(KeyColumn::response);
     row.set_null(KeyColumn::response_omitted);
-    if (response.body == nullptr)
-        return row;
     if (is_stored(response, policy)) {
-        row.set(KeyColumn::response, PointerGetDatum(response.body));
+        set_optional(&row, KeyColumn::response, response.body);
         return row;
     }
     row.set(KeyColumn::response_omitted, BoolGetDatum(true));
@@ -142,7 +142,7 @@ KeyRow completed_row(const KeyRow &stored, const Response &response, const Scope
 }
 
 void warn_unless_stored(const Response &response, const ScopePolicy &policy) {
-    if (is_stored(response, policy))
+    if (response.body == nullptr || is_stored(response, policy))
         return;
     ereport(WARNING,
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("response was not stored"),

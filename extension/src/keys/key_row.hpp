@@ -17,7 +17,7 @@ KeyRow changed_key_row(const KeyRow &stored, core::ClaimWrite write, const Claim
 
 struct Response {
     const Jsonb *body;     // or nullptr
-    const Jsonb *fallback; // the part to store when the body is too large, or nullptr
+    const Jsonb *fallback; // the part to store when the body is too large, or nullptr. Without a body: the caller omits it
     bool has_status_code;
     int32 status_code;
 };
@@ -33,7 +33,7 @@ bool is_stored(const Response &response, const ScopePolicy &policy);
 KeyRow completed_row(const KeyRow &stored, const Response &response, const ScopePolicy &policy, core::Micros now,
                      bool is_in_ring);
 
-// Warns of a body that completed_row leaves out.
+// Warns of a body that completed_row leaves out, unless the caller has omitted it.
 void warn_unless_stored(const Response &response, const ScopePolicy &policy);
 
 } // namespace idem

@@ -15,7 +15,7 @@ $$;
 
 CREATE FUNCTION _idem_http_is_never_stored(name text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT lower(name COLLATE "C") IN ('set-cookie', 'set-cookie2', 'connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding',
-                                       'upgrade', 'idempotent-replayed')
+                                       'upgrade', 'idempotent-replayed', 'idempotent-body-omitted')
 $$;
 
 -- A name that a JSON object of fields has in two spellings, in lower case; NULL: none. Fields that are null do not count.
@@ -242,7 +242,7 @@ BEGIN
 END
 $$;
 
--- The answer that replays a stored response. One that idem_http_complete cannot have stored is a body, as JSON. echoed: the Idempotency-Key; NULL: not sent.
+-- The answer that replays a stored response. One that idem_http_complete cannot have stored is a body, as JSON. One without its body says so. echoed: the Idempotency-Key; NULL: not sent.
 CREATE FUNCTION _idem_http_replay(stored idem_keys, echoed text) RETURNS idem_http_answer LANGUAGE plpgsql STABLE AS $$
 DECLARE
     response jsonb := stored.response;
@@ -253,7 +253,8 @@ BEGIN
     -- idem_complete stores any number as the code, and no response can have some of them.
     answer.status := CASE WHEN _idem_http_is_final(stored.status_code) THEN stored.status_code
                           WHEN stored.status_code IS NULL AND response IS NULL AND stored.response_omitted IS NULL THEN 204 ELSE 200 END;
-    answer.headers := jsonb_strip_nulls(jsonb_build_object('Idempotent-Replayed', 'true', 'Idempotency-Key', echoed));
+    answer.headers := jsonb_strip_nulls(jsonb_build_object('Idempotent-Replayed', 'true', 'Idempotency-Key', echoed,
+        'Idempotent-Body-Omitted', CASE WHEN stored.response_omitted THEN 'true' END));
     IF response IS NULL THEN
         RETURN answer;
     END IF;
@@ -290,7 +291,9 @@ BEGIN
         is_ours := false;
     END IF;
     IF is_ours THEN
-        answer.headers := (response -> 'headers') || answer.headers;
+        answer.headers := CASE WHEN stored.response_omitted
+            THEN coalesce((SELECT jsonb_object_agg(h.key, h.value) FROM jsonb_each(response -> 'headers') h WHERE NOT _idem_http_is_always_stored(h.key)), '{}')
+            ELSE response -> 'headers' END || answer.headers;
     ELSE
         answer.headers := answer.headers || '{"Content-Type": "application/json"}';
         answer.body := response::text;
@@ -483,8 +486,11 @@ BEGIN
         RETURN 'released';
     END IF;
     response := _idem_http_response($4, $5, $6, settings.stored_headers);
-    IF ($5 IS NOT NULL OR $6 IS NOT NULL) AND _idem_size(response) > policy.max_response_size THEN
+    IF $8 AND ($5 IS NOT NULL OR $6 IS NOT NULL) THEN
+        PERFORM _idem_invalid('a body that is omitted cannot be given', hint => 'Give the body, or omit => true.');
+    ELSIF $8 OR ($5 IS NOT NULL OR $6 IS NOT NULL) AND _idem_size(response) > policy.max_response_size THEN
         fallback := jsonb_build_object('headers', response -> 'headers');
+        response := CASE WHEN $8 THEN NULL ELSE response END;
     END IF;
     RETURN CASE WHEN _idem_complete('idem_http_complete()', space, policy.max_response_size, wanted, response, $3, $7, fallback) THEN 'stored' ELSE 'omitted' END;
 END

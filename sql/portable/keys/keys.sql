@@ -825,18 +825,18 @@ CREATE FUNCTION _idem_size(body jsonb) RETURNS integer LANGUAGE sql IMMUTABLE AS
     SELECT pg_column_size(CASE jsonb_typeof(body) WHEN 'object' THEN body || '{}' ELSE body || '[]' END) - 4
 $$;
 
-CREATE FUNCTION _idem_same_response(stored idem_keys, body jsonb, code integer, size integer, most integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION _idem_same_response(stored idem_keys, body jsonb, code integer, is_stored boolean) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT stored.status_code IS NOT DISTINCT FROM code
-       AND CASE WHEN stored.response_omitted IS NOT NULL THEN body IS NOT NULL AND size > most ELSE stored.response IS NOT DISTINCT FROM body END
+       AND CASE WHEN stored.response_omitted IS NOT NULL THEN NOT is_stored ELSE is_stored AND stored.response IS NOT DISTINCT FROM body END
 $$;
 
--- Completes a key. `fallback`: what to store when the response is too large. Returns whether the response is stored.
+-- Completes a key. `fallback`: what to store when the response is too large; without a response, the caller omits it. Returns whether the response is stored.
 CREATE FUNCTION _idem_complete(function text, policy_scope text, most integer, wanted_key text, body jsonb, code integer, given bigint, fallback jsonb)
 RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored    idem_keys;
-    size      integer := CASE WHEN body IS NULL THEN 0 ELSE _idem_size(body) END;
-    is_stored boolean := size <= most;
+    size      integer := _idem_size(body);
+    is_stored boolean := CASE WHEN body IS NULL THEN fallback IS NULL ELSE size <= most END;
     now       timestamptz := clock_timestamp();
 BEGIN
     IF given IS NULL AND is_stored AND NOT _idem_is_distributed() AND NOT current_setting('transaction_read_only')::boolean THEN
@@ -857,13 +857,13 @@ BEGIN
             PERFORM _idem_raise_stale(wanted_key, false);
         END IF;
     ELSE
-        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
+        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, is_stored) THEN
             RETURN is_stored;
         ELSIF NOT current_setting('transaction_read_only')::boolean THEN
             PERFORM _idem_enter_keys();
             SELECT * INTO stored FROM ONLY idem_keys k WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C" FOR NO KEY UPDATE;
         END IF;
-        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, size, most) THEN
+        IF stored.fence = given AND stored.state = 'c' AND _idem_same_response(stored, body, code, is_stored) THEN
             RETURN is_stored;
         ELSIF stored.fence = given AND stored.state IN ('p', 'd') THEN
             NULL; -- held
@@ -883,7 +883,7 @@ BEGIN
         expires_at = _idem_moved(k.expires_at, coalesce(k.completed_at, k.created_at), now), completed_at = now, state = 'c', lease_until = NULL,
         status_code = code, response = body, response_omitted = CASE WHEN NOT is_stored THEN true END
      WHERE k.scope = policy_scope AND k.key = wanted_key COLLATE "C";
-    IF NOT is_stored THEN
+    IF size > most THEN
         RAISE WARNING USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'response was not stored',
             DETAIL = format('It has %s bytes; the scope allows %s.', size, most),
             HINT = 'Raise max_response_size of the scope, or the setting idem.max_response_size.';

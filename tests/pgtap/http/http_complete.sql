@@ -1,6 +1,6 @@
 -- idem_http_complete: what is stored of a response, and how it is replayed.
 \ir ../include/helpers.psql
-SELECT plan(67);
+SELECT plan(72);
 CALL pg_temp.clean('reply:');
 
 -- Begins, completes and replays a request.
@@ -96,16 +96,28 @@ SELECT is(headers, '{"Link": [], "Location": "", "Idempotent-Replayed": "true"}'
 -- A response that is too large: status and headers are there, the work is not done again.
 SELECT idem_scope_set('reply:small', max_response_size => 200);
 SET client_min_messages = error;
-SELECT is(r, ROW('replay', 201, '{"Location": "/o/7", "Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'large_body_is_left_out')
-  FROM pg_temp.replay('reply:large', 201, '{"Location": "/o/7"}', repeat('x', 500), scope => 'reply:small') r;
+SELECT is(r, ROW('replay', 201, '{"Location": "/o/7", "Idempotent-Replayed": "true", "Idempotent-Body-Omitted": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer,
+    'large_body_is_left_out')
+  FROM pg_temp.replay('reply:large', 201, '{"Location": "/o/7", "content-type": "text/plain"}', repeat('x', 500), scope => 'reply:small') r;
 SELECT ok(response_omitted, 'as_lookup_says') FROM idem_lookup('reply:large', scope => 'reply:small');
-SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer, 'large_headers_are_left_out_too')
+SELECT is(r, ROW('replay', 201, '{"Idempotent-Replayed": "true", "Idempotent-Body-Omitted": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer,
+    'large_headers_are_left_out_too')
   FROM pg_temp.replay('reply:huge', 201, jsonb_build_object('Location', repeat('y', 500)), NULL, convert_to(repeat('x', 500), 'UTF8'), 'reply:small') r;
 BEGIN;
 SELECT is(idem_http_complete('reply:small', 'reply:told', 200, NULL, repeat('x', length(action) + 500)), 'omitted', 'and_the_caller_is_told')
   FROM idem_http_begin('reply:small', 'POST', '/', 'reply:told');
 COMMIT;
 RESET client_min_messages;
+
+-- A body that the caller sends and does not give.
+SELECT fence FROM idem_http_begin('reply', 'POST', '/', 'reply:stream', lease => '1 hour') \gset
+SELECT throws_ok(format($$ SELECT idem_http_complete('reply', 'reply:stream', 200, NULL, '', NULL, %s, true) $$, :fence), '22023', 'a body that is omitted cannot be given', 'body_with_omit');
+SELECT is(idem_http_complete('reply', 'reply:stream', 200, '{"ETag": "x", "Content-Type": "text/csv"}', fence => :fence, omit => true), 'omitted', 'body_is_omitted');
+SELECT is(idem_http_complete('reply', 'reply:stream', 200, '{"ETag": "x", "Content-Type": "text/csv"}', fence => :fence, omit => true), 'omitted', 'and_again');
+SELECT throws_ok(format($$ SELECT idem_http_complete('reply', 'reply:stream', 200, fence => %s) $$, :fence), 'ID001', NULL, 'response_without_a_body_is_another_one');
+SELECT is(r, ROW('replay', 200, '{"ETag": "x", "Idempotent-Replayed": "true", "Idempotent-Body-Omitted": "true"}'::jsonb, NULL, NULL, NULL, NULL, NULL)::idem.idem_http_answer,
+    'and_its_replay_says_so')
+  FROM idem_http_begin('reply', 'POST', '/', 'reply:stream') r;
 
 -- Completed without a response, or by other functions.
 BEGIN;
