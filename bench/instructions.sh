@@ -115,6 +115,9 @@ done
 for contender in "${requests[@]}"; do
     count request "$contender" bench/keys/fresh.sql bench/keys/order.sql "$contenders/request/$contender.sql"
 done
+for contender in idem_http_begin idem_begin; do
+    count 'HTTP request, begun' "$contender" bench/keys/fresh.sql "$contenders/http/$contender.sql"
+done
 for contender in idem_next_id nextval; do count 'id' "$contender" "$contenders/ids/$contender.sql"; done
 for contender in unique_insert on_conflict_or_select on_conflict; do
     count 'duplicate unique insert' "$contender" bench/keys/duplicate.sql bench/keys/order.sql "$contenders/unique/$contender.sql"
