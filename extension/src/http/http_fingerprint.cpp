@@ -12,16 +12,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-enum Part { method_part = 1, route_part = 2, body_part = 4, all_parts = 7 };
-
-int parts_of(const HttpPolicy &policy) {
-    int parts = 0;
-    for (const auto &[name, part] :
-         {std::pair("method", method_part), std::pair("route", route_part), std::pair("body", body_part)})
-        if (core::names_http_field(policy.fingerprint_of, name))
-            parts |= part;
-    return parts;
-}
+constexpr int method_part = static_cast<int>(HttpPart::method), route_part = static_cast<int>(HttpPart::route),
+              body_part = static_cast<int>(HttpPart::body);
 
 // Fingerprints of different versions are not compared: 1 has all parts, 2 to 4 some of them, 5 to 8 a body that is compared as
 // JSON, 9 to 11 no body, 12 and 13 the caller's digest.
@@ -32,7 +24,7 @@ uint8 version_of(int parts, bool is_digest, bool compares_json) {
         return static_cast<uint8>(8 + parts);
     if (compares_json)
         return static_cast<uint8>(1 + parts);
-    return parts == all_parts ? 1 : static_cast<uint8>(parts - 2);
+    return parts == kAllHttpParts ? 1 : static_cast<uint8>(parts - 2);
 }
 
 int count_members(Jsonb *document) {
@@ -76,7 +68,7 @@ bool is_json(const HttpRequest &request) {
 
 // No method contains a blank and no text a zero byte, so different requests have different bytes.
 const bytea *request_fingerprint(const HttpRequest &request, const HttpPolicy &policy) {
-    const int parts = parts_of(policy);
+    const int parts = policy.fingerprint_of;
     const bool is_digest = request.digest != nullptr, may_be_json = policy.compares_json && !is_digest && (parts & body_part);
     Jsonb *document = may_be_json && is_json(request) ? json_of(request.body) : nullptr;
     const std::string_view method(VARDATA_ANY(request.method), VARSIZE_ANY_EXHDR(request.method));

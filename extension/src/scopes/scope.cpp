@@ -9,6 +9,7 @@
 #include "server/value_lock.hpp"
 
 #include <string_view>
+#include <utility>
 
 namespace idem {
 
@@ -152,6 +153,18 @@ class SettingReader {
     MemoryContext memory_; // of strings
 };
 
+void read_parts(const SettingReader &row, int *parts) {
+    const char *names = nullptr;
+    row.read_list(ScopeColumn::fingerprint_of, &names);
+    if (names == nullptr)
+        return;
+    *parts = 0;
+    for (const auto &[name, part] :
+         {std::pair("method", HttpPart::method), std::pair("route", HttpPart::route), std::pair("body", HttpPart::body)})
+        if (core::names_http_field(names, name))
+            *parts |= static_cast<int>(part);
+}
+
 void read_http_settings(const SettingReader &row, HttpPolicy *policy) {
     for (int i = 0; i < kHttpRefusals; i++)
         row.read(ScopeColumn::first_http_status + i, &policy->statuses[i]);
@@ -161,7 +174,7 @@ void read_http_settings(const SettingReader &row, HttpPolicy *policy) {
     row.read_list(ScopeColumn::unstored_statuses, &policy->unstored_statuses);
     row.read_list(ScopeColumn::stored_headers, &policy->stored_fields);
     row.read_list(ScopeColumn::ignored_methods, &policy->ignored_methods);
-    row.read_list(ScopeColumn::fingerprint_of, &policy->fingerprint_of);
+    read_parts(row, &policy->fingerprint_of);
     row.read_word(ScopeColumn::key_syntax, kHttpKeySyntaxes, &policy->key_syntax);
     row.read_word(ScopeColumn::compare, "json", &policy->compares_json);
     row.read_word(ScopeColumn::error_format, kHttpErrorFormats, &policy->error_format);
@@ -278,8 +291,8 @@ HttpPolicy http_policy(const text *name) {
         policy.stored_fields = core::kStoredFields.data();
     if (policy.ignored_methods == nullptr)
         policy.ignored_methods = "";
-    if (policy.fingerprint_of == nullptr)
-        policy.fingerprint_of = core::kFingerprintOf.data();
+    if (policy.fingerprint_of == 0)
+        policy.fingerprint_of = kAllHttpParts;
     if (policy.documentation_url != nullptr && *policy.documentation_url == '\0')
         policy.documentation_url = nullptr;
     return policy;

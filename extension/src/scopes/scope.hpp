@@ -26,6 +26,9 @@ enum class HttpRefusal { missing_key, malformed_key, mismatch, in_flight, in_dou
 inline constexpr int kHttpRefusals = 5;
 enum class HttpErrorFormat { problem, stripe, acp, ucp };
 inline constexpr const char *kHttpErrorFormats[] = {"problem", "stripe", "acp", "ucp"};
+// The parts of a request that its fingerprint is of, as bits.
+enum class HttpPart { method = 1, route = 2, body = 4 };
+inline constexpr int kAllHttpParts = 7;
 inline constexpr const char *kHttpKeySyntaxes[] = {"string_or_bare", "string", "opaque"}; // core::HttpKeySyntax
 // The strings are in the cache: valid until the next look-up of a scope. Lists are separated by commas.
 struct HttpPolicy {
@@ -35,9 +38,9 @@ struct HttpPolicy {
     bool echoes_key;
     core::HttpKeySyntax key_syntax;
     HttpErrorFormat error_format;
+    int fingerprint_of; // HttpPart
     const char *keyed_methods;
     const char *ignored_methods;   // a key is not used with these
-    const char *fingerprint_of;    // some of "method", "route" and "body"
     const char *unstored_statuses; // patterns such as "5xx"
     const char *documentation_url; // nullptr: none
     const char *stored_fields;     // in addition to core::kAlwaysStoredFields
