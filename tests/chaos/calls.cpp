@@ -42,7 +42,7 @@ Question question_of(const Step &step, const Manner &manner) {
         return {"SELECT idem_complete($1, $2, NULL, $3, $4)",
                 {step.key, unless_empty(step.response), fence_of(step), step.scope}};
     case Call::release:
-        return {"SELECT idem_release($1, $2)", {step.key, fence_of(step)}};
+        return {"SELECT idem_release($1, $2, $3)", {step.key, fence_of(step), step.scope}};
     case Call::renew:
         return {"SELECT idem_renew($1, $2, $3)", {step.key, fence_of(step), interval(step.lease)}};
     case Call::step:

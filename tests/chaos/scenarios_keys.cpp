@@ -83,6 +83,11 @@ void claim_in(Recorder &tx, Client &client, const Key &key) {
     const Manner manner = some_wait(random);
     if (!is_granted(tx.ask(claim_step(client, key), manner)))
         return;
+    if (random.chance(0.08)) { // given back, and perhaps claimed again
+        tx.ask(key_step(Call::release, key));
+        if (random.chance(0.5) || !is_granted(tx.ask(claim_step(client, key), manner)))
+            return;
+    }
     tx.leave_effect(key.name);
     if (random.chance(0.3)) {
         Step complete = key_step(Call::complete, key);

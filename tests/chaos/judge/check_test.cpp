@@ -422,6 +422,31 @@ TEST(Fingerprints, that_differ) {
     EXPECT_EQ(broken(script.history), kExplained);
 }
 
+TEST(Fingerprints, of_released_keys) {
+    auto script = leased(1000);
+    script.history.transactions[0].steps[0].fingerprint = "f1";
+    script.transaction().fenced(Call::release, "k", 5, 6, 100);
+    script.transaction().call(Call::begin, "k", 10, 11, "acquired").effect("k").last().fingerprint = "f2";
+    EXPECT_EQ(broken(script.history), "") << "forgotten";
+    script.last().outcome = "mismatch";
+    script.history.transactions[2].effects.clear();
+    script.history.final_state.effects.clear();
+    EXPECT_EQ(broken(script.history), kExplained);
+}
+
+TEST(Claims, that_are_given_back) {
+    Script script;
+    script.transaction().call(Call::claim, "k", 0, 1, "t").call(Call::release, "k", 2, 3, "t");
+    script.transaction().call(Call::claim, "k", 5, 6, "t").effect("k");
+    EXPECT_EQ(broken(script.history), "");
+    script.transaction().call(Call::release, "k", 8, 9, "t");
+    EXPECT_EQ(broken(script.history), kExplained) << "it is another's";
+    script.history.transactions.pop_back();
+    script.history.transactions[0].steps[1].outcome.clear();
+    script.history.transactions[0].steps[1].sqlstate = "ID001";
+    EXPECT_NE(broken(script.history), "") << "it is its own";
+}
+
 TEST(InFlight, with_nobody) {
     Script script;
     script.transaction().begin("k", 0, 1, "in_flight");

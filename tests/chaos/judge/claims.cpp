@@ -21,6 +21,16 @@ bool says_free(const Step &step) {
     return step.call == Call::lookup && succeeded(step) && (step.outcome.empty() || step.outcome == "none");
 }
 
+// Its own transaction has given it back.
+bool is_withdrawn(const Asked &asked) {
+    const auto &steps = asked.transaction->steps;
+    const auto after = std::find_if(steps.begin() + (asked.step - steps.data()) + 1, steps.end(), [&](const Step &step) {
+        return step.key == asked.step->key && succeeded(step) && !step.undone &&
+               (made_holder(step) || (step.call == Call::release && step.fence == 0));
+    });
+    return after != steps.end() && after->call == Call::release;
+}
+
 void check_subject(const Index &index, const Subject &subject, Findings &findings) {
     const auto retention = index.shortest_retention(subject);
     std::vector<Claimed> claims;
@@ -34,7 +44,7 @@ void check_subject(const Index &index, const Subject &subject, Findings &finding
     }
     for (const auto &asked : subject.asked)
         if ((asked.step->call != Call::complete || asked.step->fence != 0) && completes(*asked.step) && !asked.step->undone &&
-            index.committed_by(asked.number) != kNever) {
+            index.committed_by(asked.number) != kNever && !is_withdrawn(asked)) {
             const auto since = asked.step->call == Call::complete ? first.at(asked.step->fence) : asked.step->sent;
             const auto free = retention == kNever ? kNever : later(since, retention - slack(retention));
             claims.push_back({index.committed_by(asked.number), free, &asked});

@@ -181,6 +181,10 @@ void change_leased(const During &now, Outcomes &outcomes) {
         row.lease = {};
         row.owner = 0;
         row.fence = 0;
+        if (row.steps == Steps{}) { // corrected arguments may run
+            row.fingerprint = 0;
+            row.fingerprint_sure = true;
+        }
         break;
     default:
         break;
@@ -189,6 +193,15 @@ void change_leased(const During &now, Outcomes &outcomes) {
     if (row.phase != Phase::in_progress)
         row.own = Own::no;
     outcomes.push_back({row, true});
+}
+
+bool is_withdrawal(const KeyCall &call) { return call.verb == Verb::release && call.fence == 0; }
+
+// A claim that its own transaction gives back: the row is as before. No client changes a key in another way before it claims it
+// and gives it back in one transaction.
+void withdraw(const View<KeyRow> &view, Outcomes &outcomes) {
+    if (view.seen.own == Own::transactional)
+        outcomes.push_back({view.committed, true});
 }
 
 void change(const During &now, Outcomes &outcomes) {
@@ -222,6 +235,8 @@ bool may_be_stale(const During &now) {
     const auto &row = now.row;
     if (now.may_be_gone())
         return true;
+    if (is_withdrawal(now.call))
+        return row.own != Own::transactional;
     if (now.right_fence())
         return step_conflicts(now);
     if (now.call.verb != Verb::complete || row.phase != Phase::completed)
@@ -248,7 +263,10 @@ void answers_if_lost(const View<KeyRow> &view, const KeyCall &call, Outcomes &ou
     case Verb::lookup:
         break;
     default:
-        change(now, outcomes);
+        if (is_withdrawal(call))
+            withdraw(view, outcomes);
+        else
+            change(now, outcomes);
     }
 }
 
@@ -310,6 +328,8 @@ void KeyRules::answers(const View<Row> &view, const Call &call, std::vector<Outc
         if (call.verb == Verb::forget) {
             if (row.phase != Phase::absent)
                 outcomes.push_back({Row{}, true});
+        } else if (is_withdrawal(call)) {
+            withdraw(view, outcomes);
         } else {
             change(now, outcomes);
         }

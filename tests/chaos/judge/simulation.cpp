@@ -587,6 +587,8 @@ class Store {
         if (step.call == Call::release) {
             row.state = "released";
             row.claimed_here = false;
+            if (row.steps.empty())
+                row.fingerprint.clear();
         }
         if (step.call == Call::complete) {
             row.state = "done";
