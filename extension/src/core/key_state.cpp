@@ -35,7 +35,8 @@ ClaimDecision decide_claim(const KeyFacts &key, const ClaimRequest &request) {
     if (key.own_transaction) {
         if (key.state == State::completed && !key.has_fence)
             return {Outcome::completed, ClaimWrite::none};
-        if (key.state == State::in_progress && !(request.leased && key.same_owner))
+        // A lease that is over may be another's: idem_release has given a claim that took it over back.
+        if (lease_is_live(key, request.now) && !(request.leased && key.same_owner))
             return {Outcome::in_flight, ClaimWrite::none};
     }
     if (key.fingerprints_differ)

@@ -41,7 +41,8 @@ BEGIN
         write := 'restart';
     ELSIF is_own AND stored.state = 'c' AND stored.fence IS NULL THEN
         outcome := 'completed';
-    ELSIF is_own AND stored.state = 'p' AND NOT is_mine THEN
+    -- A lease that is over may be another's: idem_release has given a claim that took it over back.
+    ELSIF is_own AND stored.state = 'p' AND stored.lease_until > now AND NOT is_mine THEN
         outcome := 'in_flight';
     ELSIF _idem_differs(stored.fingerprint, given) THEN
         outcome := 'mismatch';

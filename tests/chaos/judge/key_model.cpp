@@ -115,7 +115,7 @@ void take_over(const During &now, Outcomes &outcomes) {
     const auto &row = now.row;
     const auto &call = now.call;
     if (!now.lease_may_be_over() || !now.may_be_live() || !now.fingerprints_may_agree() || now.same_owner() ||
-        row.own != Own::no || !attempt_fits(call, row.attempt + 1))
+        row.own == Own::transactional || !attempt_fits(call, row.attempt + 1))
         return;
     if (call.leased && call.fence_given != kUnknownFence && call.fence_given <= row.fence)
         return;
@@ -133,7 +133,7 @@ bool may_say_completed(const During &now) {
 }
 
 bool may_say_in_flight(const During &now) {
-    if (now.row.own == Own::leased)
+    if (now.row.own == Own::leased && now.lease_may_be_live())
         return true;
     // A sweep may be deleting what is expired.
     return now.may_be_expired() || (now.lease_may_be_live() && !now.same_owner() && now.fingerprints_may_agree());

@@ -494,7 +494,7 @@ class Store {
             outcome = "acquired";
         else if (own && old.state == "done")
             outcome = "completed";
-        else if (own && old.state == "progress" && (old.owner.empty() || old.owner != step.owner || !step.leased))
+        else if (own && old.state == "progress" && !lapsed && (old.owner.empty() || old.owner != step.owner || !step.leased))
             outcome = "in_flight";
         else if (!step.fingerprint.empty() && !old.fingerprint.empty() && step.fingerprint != old.fingerprint)
             outcome = "mismatch";

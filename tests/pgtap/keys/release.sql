@@ -1,6 +1,6 @@
 -- idem_release without a fence: this transaction gives its own claim back. With a fence: leased_changes.sql.
 \ir ../include/helpers.psql
-SELECT plan(48);
+SELECT plan(50);
 CALL pg_temp.clean('release:');
 CREATE TEMP TABLE before (key text, stored idem.idem_keys);
 CREATE FUNCTION pg_temp.note(key text) RETURNS void LANGUAGE sql AS $$
@@ -90,6 +90,9 @@ BEGIN;
 SELECT is((SELECT outcome || ' ' || attempt FROM idem_begin('release:lapsed')), 'taken_over 2', 'claim_of_a_lapsed_lease');
 SELECT idem_release('release:lapsed');
 SELECT ok(pg_temp.is_as_before('release:lapsed'), 'lapsed_lease_is_as_before');
+SELECT is((SELECT outcome || ' ' || attempt FROM idem_begin('release:lapsed')), 'taken_over 2', 'and_is_taken_over_again');
+SELECT idem_release('release:lapsed');
+SELECT ok(pg_temp.is_as_before('release:lapsed'), 'and_given_back_again');
 COMMIT;
 SELECT lives_ok(format($$ SELECT idem_complete('release:lapsed', fence => %s) $$, :fence), 'its_holder_completes');
 
