@@ -25,6 +25,8 @@ constexpr statement serialize_statement{"idem_serialize",
                                         "SELECT @idem@.idem_serialize($1::pg_catalog.text, $2::pg_catalog.text)", true};
 constexpr statement hit_statement{"idem_hit",
                                   "SELECT @idem@.idem_hit($1::pg_catalog.text, $2::pg_catalog.interval, $3::pg_catalog.text)"};
+constexpr statement release_statement{"idem_release",
+                                      "SELECT @idem@.idem_release($1::pg_catalog.text, scope => $2::pg_catalog.text)"};
 constexpr statement forget_statement{"idem_forget", "SELECT @idem@.idem_forget($1::pg_catalog.text, $2::pg_catalog.text)"};
 constexpr statement owner_statement{
     "idem_is_owner_of", "SELECT @idem@.idem_is_owner($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)", true};
@@ -111,6 +113,10 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
                     detail::time_of(one.at(6)).value(),
                     detail::time_of(one.at(7)),
                     detail::time_of(one.at(8))};
+}
+
+void release(const target &at, const std::string &key, const std::string &scope) {
+    detail::call(at, {&release_statement, {key, scope}, {key, scope}});
 }
 
 bool forget(const target &at, const std::string &key, const std::string &scope) {

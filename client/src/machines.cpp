@@ -12,7 +12,7 @@ constexpr detail::words<5> kOutcomes{"moved", "already", "conflict", "not_allowe
 
 constexpr statement transition_statement{
     "idem_transition", "SELECT outcome, state FROM @idem@.idem_transition($1::pg_catalog.regclass, $2::pg_catalog.jsonb, "
-                       "$3::pg_catalog.text, $4::pg_catalog.text)"};
+                       "$3::pg_catalog.text, $4::pg_catalog.text, $5::pg_catalog.name)"};
 constexpr statement can_statement{
     "idem_can_transition", "SELECT @idem@.idem_can_transition($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text)",
     true};
@@ -28,9 +28,9 @@ const char *name(transition_outcome outcome) noexcept { return detail::word_of(k
 
 namespace detail {
 
-command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from,
-                        const std::string &to) {
-    return {&transition_statement, {table, key.json(), from, to}, {key.json()}};
+command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from, const std::string &to,
+                        const std::optional<std::string> &state_column) {
+    return {&transition_statement, {table, key.json(), from, to, state_column}, {key.json()}};
 }
 
 transition_result transition_of(const rows &answer) {
@@ -41,8 +41,8 @@ transition_result transition_of(const rows &answer) {
 } // namespace detail
 
 transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
-                             const std::string &to) {
-    return detail::transition_of(detail::call(at, detail::transition_step(table, key, from, to)));
+                             const std::string &to, const std::optional<std::string> &state_column) {
+    return detail::transition_of(detail::call(at, detail::transition_step(table, key, from, to, state_column)));
 }
 
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to) {

@@ -85,7 +85,8 @@ const std::vector<transaction_flow> &transaction_flows() {
          }},
         {"transition", "moved", "already", nullptr,
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {
-             return std::string(name(idem::transition(db, s.rows.table(), kOne, std::nullopt, "paid", o, w).outcome));
+             return std::string(name(
+                 idem::transition(db, s.rows.table(), kOne, std::nullopt, "paid", idem::transition_options{o}, w).outcome));
          }},
         {"with_token", "accepted", "duplicate", "duplicate",
          [](idem::client &db, const setting &s, const work &w, const idem::flow_options &o) {

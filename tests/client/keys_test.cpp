@@ -48,6 +48,15 @@ TEST_F(Keys, ClaimManyAnswersWithTheNewOnesInTheirOrder) {
     EXPECT_EQ(claim_many(db_, {a}, std::chrono::minutes(1), scope_), std::vector<std::string>{a});
 }
 
+TEST_F(Keys, ClaimThatIsGivenBackIsFree) {
+    EXPECT_THROW(idem::transact(db_, [&](idem::transaction &tx) { release(tx, key_); }), idem::stale_fence);
+    idem::transact(db_, [&](idem::transaction &tx) {
+        EXPECT_TRUE(claim(tx, key_));
+        release(tx, key_);
+    });
+    EXPECT_TRUE(claim(db_, key_));
+}
+
 TEST_F(Keys, HitCounts) {
     EXPECT_EQ(hit(db_, key_, std::chrono::hours(1), scope_), 1);
     EXPECT_EQ(hit(db_, key_, std::chrono::hours(1), scope_), 2);

@@ -37,6 +37,14 @@ TEST_F(Machine, EveryOutcomeOfACall) {
     EXPECT_EQ(move(kNine, std::nullopt, "paid"), "not_found -");
 }
 
+TEST_F(Machine, NamesItsColumn) {
+    EXPECT_THROW(transition(db_, rows_.table(), kOne, "new", "paid", "id"), idem::error);
+    EXPECT_TRUE(transition(db_, rows_.table(), kOne, "new", "paid", "state"));
+    idem::transition_options options;
+    options.state_column = "id";
+    EXPECT_THROW(transition(db_, rows_.table(), kOne, "paid", "sent", options, [](idem::transaction &) {}), idem::error);
+}
+
 TEST_F(Machine, FlowRunsTheWorkOnlyWhenTheRowMoved) {
     const auto pay = [&](const idem::row &key, const std::optional<std::string> &from, const char *to) {
         return transition(db_, rows_.table(), key, from, to, [&](idem::transaction &tx) { leave_effect(tx, key_); });

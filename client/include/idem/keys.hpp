@@ -67,6 +67,10 @@ key_outcome try_claim(const target &at, const std::string &key, const std::optio
 /// Claims many keys. Returns the new ones, each once, in the order of `keys`. Two calls cannot deadlock on each other.
 std::vector<std::string> claim_many(const target &at, const std::vector<std::string> &keys,
                                     const std::optional<duration> &ttl = std::nullopt, const std::string &scope = "");
+/// Gives a claim of this transaction back, such as that of an item of a batch whose work has failed: the key is as before it,
+/// and another claim acquires it. REQUIRES: a transaction as the target, which claimed the key without a lease. Throws
+/// stale_fence for any other key.
+void release(const target &at, const std::string &key, const std::string &scope = "");
 /// Until this transaction ends, other calls of serialize for the same key wait. REQUIRES: a transaction as the target.
 void serialize(const target &at, const std::string &key, const std::string &scope = "");
 /// Counts a use of the key. Returns how often it was used within its ttl, this time included.

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <idem/row.hpp>
@@ -32,10 +33,10 @@ struct transition_result {
     explicit operator bool() const noexcept { return outcome == transition_outcome::moved; }
 };
 
-/// Moves one row from one state to another, in one round trip. `from` = std::nullopt: from any state. REQUIRES:
-/// exactly one column of the table has a machine attached (else 55000, 42702).
+/// Moves one row from one state to another, in one round trip. `from` = std::nullopt: from any state. `state_column`: which
+/// column moves, where several have a machine attached; nothing: REQUIRES that exactly one has (else 55000, 42702).
 transition_result transition(const target &at, const std::string &table, const row &key, const std::optional<std::string> &from,
-                             const std::string &to);
+                             const std::string &to, const std::optional<std::string> &state_column = {});
 
 /// Whether the machine has this transition; false for unknown states too. Throws error (42704) for an unknown machine.
 bool can_transition(const target &at, const std::string &machine, const std::string &from, const std::string &to);
@@ -48,11 +49,15 @@ std::string machine_mermaid(const target &at, const std::string &machine);
 
 namespace detail {
 
-command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from,
-                        const std::string &to);
+command transition_step(const std::string &table, const row &key, const std::optional<std::string> &from, const std::string &to,
+                        const std::optional<std::string> &state_column);
 transition_result transition_of(const rows &answer);
 
 } // namespace detail
+
+struct transition_options : flow_options {
+    std::optional<std::string> state_column{}; ///< as for transition without work
+};
 
 /// Moves the row and, if it moved, runs `work(transaction &)` in the same transaction: the transition and the work happen once,
 /// together or not at all. All other outcomes are returned without running `work`, and are not exceptions.
@@ -61,15 +66,16 @@ transition_result transition_of(const rows &answer);
 /// outcome_unknown when the reply to COMMIT was lost: `already` on the next call then means that this or another call moved it.
 template <typename F>
 transition_result transition(client &db, const std::string &table, const row &key, const std::optional<std::string> &from,
-                             const std::string &to, const flow_options &options, F &&work) {
+                             const std::string &to, const transition_options &options, F &&work) {
     static_assert(detail::is_work<F>, "work is called as work(idem::transaction &)");
-    return detail::step_flow(db, options, detail::transition_step(table, key, from, to), detail::transition_of,
-                             [&](transaction &tx, const transition_result &) { work(tx); });
+    return detail::step_flow(db, options, detail::transition_step(table, key, from, to, options.state_column),
+                             detail::transition_of, [&](transaction &tx, const transition_result &) { work(tx); });
 }
-template <typename F>
+// Not for a state column, which belongs to the call without work.
+template <typename F, typename = std::enable_if_t<!std::is_convertible_v<F &&, std::optional<std::string>>>>
 transition_result transition(client &db, const std::string &table, const row &key, const std::optional<std::string> &from,
                              const std::string &to, F &&work) {
-    return transition(db, table, key, from, to, flow_options{}, std::forward<F>(work));
+    return transition(db, table, key, from, to, transition_options{}, std::forward<F>(work));
 }
 
 } // namespace idem
