@@ -71,7 +71,7 @@ SELECT idem_http_complete('redact:http', 'redact:shop', 201, '{"Location": "/use
 COMMIT;
 SELECT idem_redact('redact:shop', 'redact:http');
 SELECT is((SELECT (action, status, headers, body)::text FROM idem_http_begin('redact:http', 'POST', '/', 'redact:shop', '1')),
-    '(replay,201,"{""Idempotent-Replayed"": ""true""}",)', 'http_replays_the_status');
+    '(replay,201,"{""Idempotent-Replayed"": ""true"", ""Idempotent-Body-Omitted"": ""true""}",)', 'http_replays_the_status');
 
 -- Read only, and snapshots.
 SELECT pg_temp.answered('redact:c', '"x"');

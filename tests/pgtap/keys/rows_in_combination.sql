@@ -1,6 +1,6 @@
 -- Rows of the state table that only show in combination: what one row says must not leak into another.
 \ir ../include/helpers.psql
-SELECT plan(24);
+SELECT plan(25);
 CALL pg_temp.clean('rows:');
 SELECT idem_scope_set('rows-manual', on_lease_expiry => 'manual');
 
@@ -17,11 +17,13 @@ SELECT is((SELECT outcome::text FROM idem_begin('rows:2', idem_fingerprint('2'))
 SELECT throws_ok($$ SELECT idem_complete('rows:2', '1') $$, 'ID001', NULL, 'own_completed_lease_takes_no_response_without_a_fence');
 COMMIT;
 
--- One's own leased claim is in flight also when its lease is over, unless the begin is a leased one of the same owner.
+-- One's own leased claim is in flight while its lease is live, unless the begin is a leased one of the same owner. Then it is taken over as any other.
 BEGIN;
-SELECT is((SELECT outcome::text FROM idem_begin('rows:3', lease => '1 ms', owner => 'me')), 'acquired', 'own_lease');
+SELECT is((SELECT outcome::text FROM idem_begin('rows:3', lease => '1 h', owner => 'me')), 'acquired', 'own_lease');
+SELECT is((SELECT outcome::text FROM idem_begin('rows:3', owner => 'me')), 'in_flight', 'own_live_lease_begun_without_a_lease');
+SELECT outcome FROM idem_begin('rows:3', lease => '1 ms', owner => 'me') \gset
 SELECT pg_sleep(0.005);
-SELECT is((SELECT outcome::text FROM idem_begin('rows:3', owner => 'me')), 'in_flight', 'own_lapsed_lease_begun_without_a_lease');
+SELECT is((SELECT outcome::text FROM idem_begin('rows:3', owner => 'me')), 'taken_over', 'own_lapsed_lease_begun_without_a_lease');
 COMMIT;
 
 -- A released key with a step still belongs to its request.
