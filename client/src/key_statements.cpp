@@ -1,5 +1,7 @@
 #include "key_statements.hpp"
 
+#include "stored_text.hpp"
+
 namespace idem::detail {
 
 namespace {
@@ -35,7 +37,8 @@ constexpr statement execute_statement{
 constexpr statement complete_statement{
     "idem_complete",
     "SELECT $2::pg_catalog.jsonb::pg_catalog.text, "
-    "@idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5)",
+    "@idem@.idem_complete($1, $2::pg_catalog.jsonb, $3::pg_catalog.int4, $4::pg_catalog.int8, $5), "
+    "$6::pg_catalog.jsonb IS NULL",
     true}; // equal response, same fence: a no-op
 
 constexpr statement claim_many_statement{
@@ -68,7 +71,10 @@ command complete_command(const request &about, const response &outcome, const pa
     parameter status;
     if (outcome.status_code)
         status = std::to_string(*outcome.status_code);
-    return {&complete_statement, {about.key(), outcome.json, status, fence, about.scope()}, {about.key(), about.scope()}};
+    const stored_text result(outcome.json);
+    return {&complete_statement,
+            {about.key(), result.text, status, fence, about.scope(), result.check},
+            {about.key(), about.scope()}};
 }
 
 command claim_many_command(const std::vector<parameter> &keys, const std::optional<duration> &ttl, const std::string &scope) {
@@ -88,9 +94,9 @@ ticket ticket_of(const rows &answer) {
             integer(columns.at(1)),
             small(columns.at(2)).value_or(1),
             small(columns.at(3)),
-            columns.at(4),
+            result_of(columns.at(4)),
             columns.at(5) == "t",
-            columns.at(6),
+            results_of(columns.at(6)),
             milliseconds(columns.at(7)),
             milliseconds(columns.at(8))};
 }

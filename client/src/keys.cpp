@@ -3,6 +3,7 @@
 #include "key_statements.hpp"
 #include "outcome.hpp"
 #include "server_time.hpp"
+#include "stored_text.hpp"
 
 namespace idem {
 
@@ -105,11 +106,11 @@ std::optional<key_info> lookup(const target &at, const std::string &key, const s
     if (one.at(2))
         status_code = static_cast<int>(detail::to_integer(one[2]));
     return key_info{detail::outcome_of<key_state>(kStates, one[0]),
-                    std::move(one[1]),
+                    detail::result_of(std::move(one[1])),
                     status_code,
                     one.at(3) == "t",
                     static_cast<int>(detail::to_integer(one.at(4))),
-                    std::move(one.at(5)),
+                    detail::results_of(one.at(5)),
                     detail::time_of(one.at(6)).value(),
                     detail::time_of(one.at(7)),
                     detail::time_of(one.at(8))};

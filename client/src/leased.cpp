@@ -1,6 +1,7 @@
 #include <idem/leased.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "access.hpp"
@@ -9,6 +10,7 @@
 #include "heartbeat.hpp"
 #include "key_statements.hpp"
 #include "repeat.hpp"
+#include "stored_text.hpp"
 
 namespace idem {
 
@@ -23,7 +25,8 @@ constexpr statement intend_statement{"idem_step_intend", "SELECT @idem@.idem_ste
 // The output is returned in jsonb's spelling, so that all attempts see the same text.
 constexpr statement step_statement{"idem_step",
                                    "SELECT $4::pg_catalog.jsonb::pg_catalog.text, "
-                                   "@idem@.idem_step($1, $2::pg_catalog.int8, $3, $4::pg_catalog.jsonb, $5)",
+                                   "@idem@.idem_step($1, $2::pg_catalog.int8, $3, $4::pg_catalog.jsonb, $5), "
+                                   "$6::pg_catalog.jsonb IS NULL",
                                    true}; // equal output: a no-op
 constexpr statement output_statement{
     "idem_step_output", "SELECT (steps OPERATOR(pg_catalog.->) $2)::pg_catalog.text FROM @idem@.idem_lookup($1, $3)", true};
@@ -42,6 +45,30 @@ constexpr duration kCompletionPause{100};
 // Releasing is optional, as the lease ends anyway: the longest wait for a row lock.
 constexpr duration kReleaseTimeout{2'000};
 
+/// Whether the exception that is being handled says that a result cannot be stored, now or later: it is not JSON, or too large.
+bool result_is_unstorable() {
+    try {
+        throw;
+    } catch (const bad_input &) {
+        return true;
+    } catch (const error &problem) {
+        return problem.sqlstate() == "54000";
+    } catch (...) {
+        return false;
+    }
+}
+
+/// Rethrows it, and says what was done if the result of that cannot be stored.
+[[noreturn]] void rethrow_unstored(const std::string &done) {
+    if (!result_is_unstorable())
+        throw;
+    try {
+        throw;
+    } catch (const error &problem) {
+        throw_error(problem.sqlstate(), done + " could not be stored: " + problem.what(), {problem.key(), problem.scope()});
+    }
+}
+
 } // namespace
 
 /// Shared by the flow and the lease that the work gets.
@@ -57,6 +84,7 @@ class lease_state {
     command intend_command(const std::string &name) const;
     command step_command(const std::string &name, const std::string &output) const;
     std::optional<std::string> find_output(const target &in, const std::string &name);
+    template <typename Store> std::string store_output(const std::string &name, bool may_be_undone, Store store);
     void complete_in(const target &in, const response &outcome);
     void work_returned() noexcept { work_done_ = true; }
     answer complete(const response &outcome);
@@ -67,6 +95,7 @@ class lease_state {
         throw lease_lost("ID001", "the lease of key \"" + about_.key() + "\" is lost: " + why, about());
     }
     subject about() const { return {about_.key(), about_.scope()}; }
+    std::string what_was_done() const { return "the work of key \"" + about_.key() + "\" was done, but its response"; }
 
     client client_; // a copy, which keeps the heartbeat alive
     const request about_;
@@ -76,7 +105,8 @@ class lease_state {
     std::shared_ptr<renewed_lease> lease_;
     int attempt_ = 1;
     std::optional<std::string> steps_;
-    bool kept_ = false; // a step is in doubt: the key is not released
+    std::atomic<bool> kept_{false};        // a step is in doubt: the key is not released
+    std::atomic<int> unstored_outputs_{0}; // of steps that have happened: the same
 
   private:
     ticket claim(granted_lease &lease);
@@ -195,7 +225,21 @@ command lease_state::intend_command(const std::string &name) const {
 }
 
 command lease_state::step_command(const std::string &name, const std::string &output) const {
-    return {&step_statement, {about_.key(), fence_text(), name, output, about_.scope()}, about()};
+    const stored_text result(output);
+    return {&step_statement, {about_.key(), fence_text(), name, result.text, about_.scope(), result.check}, about()};
+}
+
+/// `may_be_undone`: a step in a transaction has happened when that commits, unless its output can never be stored.
+template <typename Store> std::string lease_state::store_output(const std::string &name, bool may_be_undone, Store store) {
+    try {
+        const rows stored = store();
+        --unstored_outputs_;
+        return *result_of(stored.at(0).at(0));
+    } catch (...) {
+        if (may_be_undone && !result_is_unstorable())
+            --unstored_outputs_;
+        rethrow_unstored("step \"" + name + "\" of key \"" + about_.key() + "\" was done, but its output");
+    }
 }
 
 /// The output of a step that is done. idem_lookup shows no key whose lease has run out and whose retention is over, although
@@ -209,12 +253,12 @@ std::optional<std::string> lease_state::find_output(const target &in, const std:
     }
     if (found.empty())
         throw_lost("its retention is over");
-    return found[0][0] != "null" ? found[0][0] : std::nullopt;
+    return found[0][0] != "null" ? result_of(found[0][0]) : std::nullopt;
 }
 
 answer lease_state::new_answer(const response &outcome, const rows &text) const {
     answer fresh;
-    fresh.response = text.at(0).at(0);
+    fresh.response = result_of(text.at(0).at(0));
     fresh.status_code = outcome.status_code;
     fresh.response_omitted = text.at(0).at(1) == "f";
     fresh.attempt = attempt_;
@@ -242,7 +286,8 @@ void lease_state::complete_in(const target &in, const response &outcome) {
         throw;
     } catch (...) {
         heartbeat_->end_completion(*lease_, completed_in_transaction_ || completed_ || completion_unknown_);
-        throw;
+        kept_ = kept_ || result_is_unstorable();
+        rethrow_unstored(what_was_done());
     }
 }
 
@@ -263,7 +308,7 @@ std::optional<answer> lease_state::stored_answer() {
     known.attempt = static_cast<int>(to_integer(found[0][1]));
     if (found[0][2])
         known.status_code = static_cast<int>(to_integer(found[0][2]));
-    known.response = found[0][3];
+    known.response = result_of(found[0][3]);
     known.response_omitted = found[0][4] == "t";
     return known;
 }
@@ -329,7 +374,7 @@ answer lease_state::complete(const response &outcome) {
                 continue;
             heartbeat_->end_completion(*lease_, completion_unknown_);
             if (!completion_unknown_)
-                throw;
+                rethrow_unstored(what_was_done());
             try {
                 throw;
             } catch (const error &e) {
@@ -372,7 +417,7 @@ answer lease_state::failed(const std::exception_ptr &problem) {
         if (!release_or_renew(lease_is_lost || options_.exception == leased_options::on_exception::keep))
             if (std::optional<answer> known = stored_answer())
                 return *std::move(known);
-    } else if (!kept_ && !lease_is_lost && !completion_unknown_ && !work_done_ &&
+    } else if (!kept_ && unstored_outputs_ == 0 && !lease_is_lost && !completion_unknown_ && !work_done_ &&
                options_.exception == leased_options::on_exception::release) {
         release_or_renew(false);
     }
@@ -411,12 +456,14 @@ std::optional<std::string> lease::find_output(const target &in, const std::strin
 }
 
 std::string lease::store_output(const std::string &name, const std::string &output) {
-    return state_->run(state_->step_command(name, output)).at(0).at(0).value();
+    return state_->store_output(name, false, [&] { return state_->run(state_->step_command(name, output)); });
 }
 
 std::string lease::store_output(const target &in, const std::string &name, const std::string &output) {
-    return state_->run(in, state_->step_command(name, output)).at(0).at(0).value();
+    return state_->store_output(name, in.in_transaction(), [&] { return state_->run(in, state_->step_command(name, output)); });
 }
+
+void lease::step_happened() noexcept { ++state_->unstored_outputs_; }
 
 void lease::throw_in_doubt(const std::string &name) {
     state_->kept_ = true;

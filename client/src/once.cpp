@@ -8,6 +8,7 @@
 #include "client_state.hpp"
 #include "key_statements.hpp"
 #include "session.hpp"
+#include "stored_text.hpp"
 
 namespace idem {
 
@@ -61,7 +62,7 @@ std::optional<answer> once_flow::begin() {
 answer once_flow::complete(const response &outcome) {
     const std::vector<rows> stored = flow_.commit({complete_command(request_, outcome, std::nullopt)});
     answer known;
-    known.response = stored.at(0).at(0).at(0);
+    known.response = result_of(stored.at(0).at(0).at(0));
     known.status_code = outcome.status_code;
     known.response_omitted = stored.at(0).at(0).at(1) == "f";
     known.attempt = attempt_;

@@ -221,6 +221,15 @@ TEST(Leased, AResultThatIsNoResponseKeepsTheKey) {
     EXPECT_EQ(state_of(key), "in_progress");
 }
 
+// The same of a step.
+TEST(Leased, AStepWhoseResultIsNoOutputKeepsTheKey) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    const auto work = [](idem::lease &lease) { lease.step("charge", [] { return unspeakable(); }); };
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(60s), work), std::range_error);
+    EXPECT_EQ(state_of(key), "in_progress");
+}
+
 // The same: for lock_timeout ends the wait of the completion again and again.
 TEST(Leased, ARowThatIsLockedIsCompletedLater) {
     idem::client_options impatient;

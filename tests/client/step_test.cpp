@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <idem/leased.hpp>
 #include <idem/transact.hpp>
@@ -209,6 +211,101 @@ TEST_F(Step, NullIsNoOutputAndTooMuchIsAnError) {
         }
         EXPECT_EQ(steps(), R"({"a": null, "b": null})");
     });
+}
+
+/// An error that says that the work was done, of this SQLSTATE.
+template <typename F> void expect_done_but_unstored(F &&call, const std::string &sqlstate, const std::string &what) {
+    try {
+        call();
+        ADD_FAILURE() << "no exception";
+    } catch (const idem::error &e) {
+        EXPECT_EQ(e.sqlstate(), sqlstate);
+        EXPECT_EQ(std::string(e.what()).rfind(what + " was done, but its ", 0), 0U) << e.what();
+    }
+}
+
+// No output, and no response, but the first is a text that a JSON string may be.
+const std::vector<std::pair<std::string, std::string>> kUnstorable{{"ch_17", "22P02"},
+                                                                   {std::string("\"\0\"", 3), "22021"},
+                                                                   {"\"\xFF\"", "22021"},
+                                                                   {"{\"\\u0000\": tru}", "22P02"},
+                                                                   {"1e200000", "22003"}};
+
+// The step has happened: a release would let the next caller take it again.
+TEST_F(Step, OutputThatCannotBeStoredKeepsTheKey) {
+    auto cases = kUnstorable;
+    cases.emplace_back("null", "22023");
+    cases.emplace_back('"' + std::string(3'000'000, 'x') + '"', "54000");
+    for (const auto &[output, sqlstate] : cases) {
+        const std::string key = unique_key();
+        int acted = 0;
+        const auto charge = [&, text = output] {
+            return idem::leased(db_, idem::request{key}.lease(20s), [&](idem::lease &lease) {
+                lease.step("charge", [&] {
+                    ++acted;
+                    return text;
+                });
+            });
+        };
+        expect_done_but_unstored(charge, sqlstate, "step \"charge\" of key \"" + key + '"');
+        EXPECT_EQ(ask("SELECT state FROM idem.idem_lookup($1)", {key}), "in_progress") << sqlstate;
+        EXPECT_THROW(charge(), idem::in_flight);
+        EXPECT_EQ(acted, 1);
+    }
+}
+
+TEST_F(Step, OutputThatCannotBeStoredKeepsTheKeyInATransactionToo) {
+    for (const auto &[output, sqlstate] : kUnstorable) {
+        const std::string key = unique_key();
+        const auto book = [&, text = output] {
+            return idem::leased(db_, idem::request{key}.lease(20s), [&](idem::lease &lease) {
+                idem::transact(db_, [&](idem::transaction &tx) { lease.step(tx, "book", [&] { return text; }); });
+            });
+        };
+        expect_done_but_unstored(book, sqlstate, "step \"book\" of key \"" + key + '"');
+        EXPECT_THROW(book(), idem::in_flight) << sqlstate;
+    }
+}
+
+TEST_F(Step, ReconciledOutputThatCannotBeStoredKeepsTheKey) {
+    const auto work = [&](idem::lease &lease) {
+        lease.step(
+            "charge", [&] { ++acted_, throw failure{}; }, [] { return step_fate::done("ch_17"); });
+    };
+    EXPECT_THROW(attempt(work), failure);
+    expect_done_but_unstored([&] { attempt(work); }, "22P02", "step \"charge\" of key \"" + key_ + '"');
+    EXPECT_THROW(attempt(work), idem::in_flight);
+    EXPECT_EQ(acted_, 1);
+}
+
+TEST_F(Step, ResponseThatCannotBeStoredKeepsTheKey) {
+    for (const auto &[text, sqlstate] : kUnstorable)
+        for (const bool completes : {false, true}) {
+            const std::string key = unique_key();
+            const auto work = [&, response = text] {
+                return idem::leased(db_, idem::request{key}.lease(20s), [&](idem::lease &lease) {
+                    if (completes)
+                        idem::transact(db_, [&](idem::transaction &tx) { lease.complete(tx, {201, response}); });
+                    return idem::response{201, response};
+                });
+            };
+            expect_done_but_unstored(work, sqlstate, "the work of key \"" + key + '"');
+            EXPECT_THROW(work(), idem::in_flight) << sqlstate;
+        }
+}
+
+// A transaction that is rolled back undoes the step, and the key is free.
+TEST_F(Step, FailureOfTheTransactionOfAStepReleasesTheKey) {
+    const auto work = [&](idem::lease &lease) {
+        idem::transact(db_, [&](idem::transaction &tx) {
+            lease.step(tx, "book", [&] { ++acted_; });
+            if (acted_ == 1)
+                tx.exec("SELECT 1 / 0");
+        });
+    };
+    EXPECT_ANY_THROW(attempt(work));
+    attempt(work);
+    EXPECT_EQ(acted_, 2);
 }
 
 } // namespace

@@ -54,8 +54,26 @@ struct leased_options {
 };
 
 namespace detail {
+
 class lease_state;
 class leased_flow;
+
+/// Calls a function when its scope is left, unless an exception leaves it.
+template <typename F> class on_return {
+  public:
+    explicit on_return(F then) : then_(std::move(then)), exceptions_(std::uncaught_exceptions()) {}
+    ~on_return() {
+        if (std::uncaught_exceptions() == exceptions_)
+            then_();
+    }
+    on_return(const on_return &) = delete;
+    on_return &operator=(const on_return &) = delete;
+
+  private:
+    F then_;
+    const int exceptions_;
+};
+
 } // namespace detail
 
 /// The lease under which the work runs. It is renewed in the background, after each third of its length.
@@ -86,8 +104,9 @@ class lease {
     /// is kept: after the end of the lease others reconcile again, or an operator decides. Without `reconcile`, `act` runs
     /// again, so it must be safe to repeat, for example through an idempotency key of the gateway.
     ///
-    /// Throws lease_lost; in_doubt; error with SQLSTATE 54000 when the steps are over the scope's limit for responses; and what
-    /// `act` and `reconcile` throw, with the step still intended.
+    /// Throws lease_lost; in_doubt; and what `act` and `reconcile` throw, with the step still intended. When `act` has returned
+    /// and its output cannot be stored, because it is not JSON (bad_input) or the steps are over the scope's limit for
+    /// responses (54000), the message says so, and the key is kept whatever the options say.
     ///
     ///     const std::string charge = lease.step(
     ///         "charge", [&] { return gateway.charge(lease.key(), amount); },
@@ -126,7 +145,9 @@ class lease {
     std::string store_output(const std::string &name, const std::string &output);
     std::string store_output(const target &in, const std::string &name, const std::string &output);
     [[noreturn]] void throw_in_doubt(const std::string &name);
-    template <typename Act> static std::string output_of(Act &act);
+    template <typename Act> std::string output_of(Act &act);
+    /// From now on the key is kept, until the step's output is stored.
+    void step_happened() noexcept;
 
     friend class detail::leased_flow;
     explicit lease(detail::lease_state &state) noexcept : state_(&state) {}
@@ -147,28 +168,13 @@ class leased_flow {
     /// Claims the key. Returns the stored answer if the work was done before; else held() is the lease.
     std::optional<answer> begin();
     lease &held() noexcept { return held_; }
-    /// Around the work: unless it throws, its key is kept from then on, whatever becomes of its response.
-    class until_return {
-      public:
-        explicit until_return(leased_flow &flow) noexcept : flow_(flow), exceptions_(std::uncaught_exceptions()) {}
-        ~until_return() {
-            if (std::uncaught_exceptions() == exceptions_)
-                flow_.work_returned();
-        }
-        until_return(const until_return &) = delete;
-        until_return &operator=(const until_return &) = delete;
-
-      private:
-        leased_flow &flow_;
-        const int exceptions_;
-    };
+    /// When the work has returned, its key is kept, whatever becomes of its response.
+    void work_returned() noexcept;
     answer complete(const response &outcome);
     /// Releases the key if it is to be released, and rethrows. Returns an answer when the work turns out to be completed.
     answer failed(const std::exception_ptr &problem);
 
   private:
-    void work_returned() noexcept;
-
     std::unique_ptr<lease_state> state_;
     lease held_;
 };
@@ -177,7 +183,11 @@ class leased_flow {
 
 template <typename Act> std::string lease::output_of(Act &act) {
     static_assert(std::is_invocable_v<Act &>, "a step is called without arguments, as act()");
-    return detail::respond(act).json.value_or("{}");
+    const auto counted = [&]() -> decltype(auto) {
+        const detail::on_return happened([this]() noexcept { step_happened(); });
+        return act();
+    };
+    return detail::respond(counted).json.value_or("{}");
 }
 
 template <typename Act> std::string lease::step(const std::string &name, Act &&act) {
@@ -194,8 +204,10 @@ template <typename Act, typename Reconcile> std::string lease::step(const std::s
         const step_fate fate = reconcile();
         if (fate.is_unknown())
             throw_in_doubt(name);
-        if (fate.is_done())
+        if (fate.is_done()) {
+            step_happened();
             return store_output(name, fate.output());
+        }
     }
     return store_output(name, output_of(act));
 }
@@ -235,7 +247,7 @@ template <typename F> answer leased(client &db, const request &about, const leas
     if (std::optional<answer> known = flow.begin())
         return *std::move(known);
     const auto act = [&](lease &held) -> decltype(auto) {
-        const detail::leased_flow::until_return returned(flow);
+        const detail::on_return returned([&flow]() noexcept { flow.work_returned(); });
         return work(held);
     };
     try {
