@@ -171,6 +171,13 @@ void client_state::drop_idle() noexcept {
     }
 }
 
+bool client_state::begin_wait() noexcept {
+    if (++waits_ < options_.max_connections)
+        return true;
+    end_wait();
+    return false;
+}
+
 std::string client_state::schema() {
     const std::lock_guard lock(names_lock_);
     return schema_;

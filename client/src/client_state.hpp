@@ -37,6 +37,11 @@ class client_state {
     /// Closes all idle connections. To be called when a connection broke: the idle ones are probably broken too.
     void drop_idle() noexcept;
 
+    /// Before a wait in the server, which takes a connection for its time. False: the caller does not wait, but asks again and
+    /// again, because one connection is left for the holder whose completion or unlock ends the waits.
+    bool begin_wait() noexcept;
+    void end_wait() noexcept { --waits_; }
+
     /// Quoted. Looked up on the connection `on` when it is not known yet.
     const std::string &schema(session &on);
     /// The same; empty while it is not known.
@@ -59,6 +64,7 @@ class client_state {
 
     client_options options_;
     std::atomic<bool> prepare_;
+    std::atomic<std::size_t> waits_{0};
 
     std::mutex pool_lock_; // guards idle_, open_
     std::condition_variable returned_;

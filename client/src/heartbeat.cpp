@@ -33,7 +33,7 @@ milliseconds lock_timeout_for(milliseconds lease) { return std::clamp(lease / 10
 constexpr milliseconds kMinAnswerTimeout{200}, kMaxAnswerTimeout{5000};
 // Condition variables wait by a clock that stands still while the machine is suspended, and leases do not.
 constexpr milliseconds kLongestWait{1000};
-// Between two attempts.
+// Between two attempts to connect.
 constexpr milliseconds kMinPause{10}, kMaxPause{1000};
 
 struct renewal_result {
@@ -79,10 +79,12 @@ struct heartbeat::shared_state {
     renewal_result try_renew(const renewed_lease &lease, bool completing, milliseconds shortest) noexcept;
     renewal_result renew(const renewed_lease &lease, bool completing, milliseconds timeout);
     std::unique_ptr<session> connect(milliseconds shortest);
-    void record(renewed_lease &lease, const renewal_result &result, lease_clock::time_point sent, status before,
-                unsigned completions);
-    bool lapsed(const renewed_lease &lease) const noexcept {
-        return lease.current == status::live && lease_clock::now() >= lease.valid_until;
+    void record(renewed_lease &lease, const renewal_result &result, status before, unsigned completions);
+    /// Notices that the lease is over. While it is being completed, only the server knows.
+    static bool is_lost(renewed_lease &lease) noexcept {
+        if (lease.current == status::live)
+            lease.term.watch(lease_clock::now());
+        return lease.current != status::ended && lease.term.is_lost();
     }
     milliseconds shortest_lease() const;
 
@@ -118,11 +120,8 @@ heartbeat::~heartbeat() {
             each->join();
 }
 
-std::shared_ptr<renewed_lease> heartbeat::add(granted_lease grant) {
-    auto added = std::make_shared<renewed_lease>(std::move(grant));
-    added->length = added->grant.length;
-    added->valid_until = added->grant.begin + added->length;
-    added->next_renewal = added->grant.begin + added->length / 3;
+std::shared_ptr<renewed_lease> heartbeat::add(granted_lease grant, lease_term term) {
+    auto added = std::make_shared<renewed_lease>(std::move(grant), term);
 
     shared_state &all = *shared_;
     const std::lock_guard guard(all.lock);
@@ -136,9 +135,9 @@ std::shared_ptr<renewed_lease> heartbeat::add(granted_lease grant) {
     }
     all.leases.push_back(added);
     // Most leases end before their first renewal: a thread that wakes earlier anyway is left asleep.
-    if (added->next_renewal < all.renewer_wakes)
+    if (term.next_renewal() < all.renewer_wakes)
         all.renewer_woken.notify_one();
-    if (added->valid_until < all.signaller_wakes)
+    if (term.until() < all.signaller_wakes)
         all.signaller_woken.notify_one();
     return added;
 }
@@ -157,23 +156,33 @@ void heartbeat::remove(renewed_lease &lease) noexcept {
 bool heartbeat::is_lost(renewed_lease &lease) noexcept {
     {
         const std::lock_guard guard(shared_->lock);
-        if (lease.current == status::lost)
-            return true;
-        if (!shared_->lapsed(lease))
+        if (!shared_state::is_lost(lease))
             return false;
     }
-    mark_lost(lease);
+    signal(lease);
     return true;
 }
 
+bool heartbeat::is_stale(renewed_lease &lease) noexcept {
+    const std::lock_guard guard(shared_->lock);
+    return lease.term.is_stale();
+}
+
 void heartbeat::mark_lost(renewed_lease &lease) noexcept {
-    const std::shared_ptr<stop_state> stop = lease.stop; // a callback may destroy the holder of `lease`
     {
         const std::lock_guard guard(shared_->lock);
         if (lease.current == status::ended)
             return;
-        lease.current = status::lost;
-        if (std::exchange(lease.signalled, true))
+        lease.term.stale();
+    }
+    signal(lease);
+}
+
+void heartbeat::signal(renewed_lease &lease) noexcept {
+    const std::shared_ptr<stop_state> stop = lease.stop; // a callback may destroy the holder of `lease`
+    {
+        const std::lock_guard guard(shared_->lock);
+        if (lease.current == status::ended || std::exchange(lease.signalled, true))
             return;
     }
     stop->request();
@@ -181,16 +190,15 @@ void heartbeat::mark_lost(renewed_lease &lease) noexcept {
 
 duration heartbeat::time_left(renewed_lease &lease) noexcept {
     const std::lock_guard guard(shared_->lock);
-    if (lease.current == status::lost || lease.current == status::ended)
+    if (lease.term.is_lost() || lease.current == status::ended)
         return duration::zero();
-    return std::max(duration::zero(), std::chrono::duration_cast<duration>(lease.valid_until - lease_clock::now()));
+    return std::max(duration::zero(), std::chrono::duration_cast<duration>(lease.term.until() - lease_clock::now()));
 }
 
 bool heartbeat::begin_completion(renewed_lease &lease) noexcept {
-    if (is_lost(lease))
-        return false;
+    is_lost(lease); // and if so, it is signalled
     const std::lock_guard guard(shared_->lock);
-    if (lease.current == status::lost)
+    if (lease.term.is_stale())
         return false;
     if (lease.current == status::live)
         lease.current = status::completing;
@@ -218,7 +226,7 @@ void heartbeat::shared_state::wait(guard &held, std::condition_variable &woken, 
 milliseconds heartbeat::shared_state::shortest_lease() const {
     milliseconds shortest = milliseconds::max();
     for (const auto &each : leases)
-        shortest = std::min(shortest, each->length);
+        shortest = std::min(shortest, std::chrono::duration_cast<milliseconds>(each->term.length()));
     return shortest;
 }
 
@@ -228,12 +236,10 @@ void heartbeat::shared_state::signal_losses() noexcept {
         auto until = lease_clock::time_point::max();
         std::shared_ptr<renewed_lease> lost;
         for (const auto &each : leases) {
-            if (lapsed(*each))
-                each->current = status::lost;
-            if (each->current == status::lost && !each->signalled)
+            if (is_lost(*each) && !each->signalled)
                 lost = each;
-            else if (each->current == status::live)
-                until = std::min(until, each->valid_until);
+            else if (each->current == status::live && !each->term.is_lost())
+                until = std::min(until, each->term.until());
         }
         if (!lost) {
             wait(held, signaller_woken, signaller_wakes, until);
@@ -252,8 +258,7 @@ void heartbeat::shared_state::renew_leases() noexcept {
     while (!stopping) {
         std::shared_ptr<renewed_lease> due;
         for (const auto &each : leases)
-            if ((each->current == status::live || each->current == status::completing) &&
-                (!due || each->next_renewal < due->next_renewal))
+            if (const auto next = each->term.next_renewal(); next && (!due || *next < *due->term.next_renewal()))
                 due = each;
         if (!due && renewal_session) {
             held.unlock();
@@ -261,7 +266,7 @@ void heartbeat::shared_state::renew_leases() noexcept {
             held.lock();
             continue;
         }
-        auto until = due ? due->next_renewal : lease_clock::time_point::max();
+        auto until = due ? *due->term.next_renewal() : lease_clock::time_point::max();
         if (due && !renewal_session)
             until = std::max(until, connect_at);
         if (lease_clock::now() < until) {
@@ -269,19 +274,18 @@ void heartbeat::shared_state::renew_leases() noexcept {
             wait(held, renewer_woken, renewer_wakes, until);
             continue;
         }
-        if (lapsed(*due)) { // the process or the network slept: others may hold it by now, so it is not renewed any more
-            due->current = status::lost;
+        if (is_lost(*due)) { // the process or the network slept: others may hold it by now, so it is not renewed any more
             signaller_woken.notify_one();
             continue;
         }
         const status before = due->current;
         const unsigned completions = due->completions;
         const milliseconds shortest = shortest_lease();
+        due->term.send(lease_clock::now());
         held.unlock();
-        const auto sent = lease_clock::now();
         const renewal_result result = try_renew(*due, before == status::completing, shortest);
         held.lock();
-        record(*due, result, sent, before, completions);
+        record(*due, result, before, completions);
     }
 }
 
@@ -329,37 +333,31 @@ renewal_result heartbeat::shared_state::renew(const renewed_lease &lease, bool c
     return {renewal_result::outcome::rejected, {}};
 }
 
-void heartbeat::shared_state::record(renewed_lease &lease, const renewal_result &result, lease_clock::time_point sent,
-                                     status before, unsigned completions) {
-    if (lease.current == status::lost || lease.current == status::ended)
-        return;
+void heartbeat::shared_state::record(renewed_lease &lease, const renewal_result &result, status before, unsigned completions) {
     const auto now = lease_clock::now();
     switch (result.outcome) {
     case renewal_result::outcome::renewed:
-        lease.length = result.length;
-        lease.valid_until = sent + result.length;
-        lease.next_renewal = sent + std::max(result.length / 3, kMinPause);
+        lease.term.renewed(now, result.length);
         // Sent after idem_complete had returned, and granted nevertheless: its transaction was rolled back.
         if (lease.current == status::completing && before == status::completing && lease.completions == completions &&
             completions % 2 == 0)
             lease.current = status::live;
         break;
     case renewal_result::outcome::completed:
-        lease.next_renewal = lease_clock::time_point::max();
-        break;
+        break; // no further renewal is sent
     case renewal_result::outcome::rejected:
         if (lease.current == before) {
-            lease.current = status::lost;
+            lease.term.stale();
             signaller_woken.notify_one();
         } else { // the holder began to complete it meanwhile, which may be the reason
-            lease.next_renewal = now;
+            lease.term.failed(now, lease_clock::duration::zero());
         }
         break;
     case renewal_result::outcome::blocked:
-        lease.next_renewal = now + std::max(lease.length / 6, kMinPause);
+        lease.term.failed(now, std::max<lease_clock::duration>(lease.term.length() / 6, kMinPause));
         break;
     case renewal_result::outcome::failed:
-        lease.next_renewal = now + std::clamp(lease.length / 12, kMinPause, kMaxPause);
+        lease.term.failed(now);
         break;
     }
 }

@@ -13,7 +13,7 @@
 #include <idem/statement.hpp>
 #include <idem/stop_token.hpp>
 
-#include "lease_clock.hpp"
+#include "lease_term.hpp"
 
 namespace idem::detail {
 
@@ -29,29 +29,25 @@ struct granted_lease {
     std::int64_t fence = 0;
     std::optional<duration> wanted; // the length to ask for; nothing: the scope's
     duration length{};              // as granted
-    lease_clock::time_point begin;  // when the request was sent: the lease lasts at least until begin + length
 
     subject about() const { return {name, scope}; }
 };
 
 /// A lease that the heartbeat renews. The heartbeat's mutex guards all members that are not const.
 struct renewed_lease {
-    explicit renewed_lease(granted_lease from) : grant(std::move(from)) {}
+    renewed_lease(granted_lease from, lease_term held) : grant(std::move(from)), term(held) {}
 
     const granted_lease grant;
     const std::shared_ptr<stop_state> stop = std::make_shared<stop_state>();
 
+    lease_term term;
     enum class status {
         live,
         completing, // idem_complete was called: only the server knows whether the key is still held
-        lost,
-        ended // completed, released or unlocked: a loss is no longer signalled
+        ended       // completed, released or unlocked: a loss is no longer signalled
     } current = status::live;
     bool signalled = false;   // stop has been requested, or is about to be
     unsigned completions = 0; // odd while a call of idem_complete is under way
-    duration length{};        // as last granted
-    lease_clock::time_point valid_until;
-    lease_clock::time_point next_renewal;
 };
 
 /// Renews each lease after a third of its length. A lease is lost when the server says so, or when its length has passed since
@@ -73,16 +69,18 @@ class heartbeat {
     ~heartbeat();
 
     /// Throws error (53000) when a thread cannot be started.
-    std::shared_ptr<renewed_lease> add(granted_lease grant);
+    std::shared_ptr<renewed_lease> add(granted_lease grant, lease_term term);
     /// The lease has ended, or is given up. A loss is not signalled after this, unless a signal is already under way.
     void remove(renewed_lease &lease) noexcept;
 
     bool is_lost(renewed_lease &lease) noexcept;
+    /// Whether the server has said that the lease is lost.
+    bool is_stale(renewed_lease &lease) noexcept;
     /// To be called when a statement other than a renewal failed with a stale fence.
     void mark_lost(renewed_lease &lease) noexcept;
     duration time_left(renewed_lease &lease) noexcept;
 
-    /// To be called before idem_complete. False: the lease is lost.
+    /// To be called before idem_complete. False: the fence is stale. A lease that is merely expired may be completed.
     bool begin_completion(renewed_lease &lease) noexcept;
     /// To be called after idem_complete. `may_take_effect`: it ran in a transaction that may still commit, or its outcome is
     /// unknown.
@@ -90,6 +88,8 @@ class heartbeat {
 
   private:
     struct shared_state;
+
+    void signal(renewed_lease &lease) noexcept;
 
     std::shared_ptr<shared_state> shared_;
 };

@@ -91,6 +91,7 @@ class lease_state {
     answer failed(const std::exception_ptr &problem);
 
     bool lost() const noexcept { return lease_ && heartbeat_->is_lost(*lease_); }
+    bool is_stale() const noexcept { return lease_ && heartbeat_->is_stale(*lease_); }
     [[noreturn]] void throw_lost(const char *why) const {
         throw lease_lost("ID001", "the lease of key \"" + about_.key() + "\" is lost: " + why, about());
     }
@@ -109,8 +110,10 @@ class lease_state {
     std::atomic<int> unstored_outputs_{0}; // of steps that have happened: the same
 
   private:
-    ticket claim(granted_lease &lease);
-    bool renew(granted_lease &lease);
+    ticket claim(const granted_lease &lease, lease_clock::time_point &sent);
+    ticket claim_once(const granted_lease &lease, lease_clock::time_point &sent, const wait_limit &wait);
+    lease_term start(const granted_lease &lease, lease_clock::time_point sent);
+    std::optional<duration> renew(const granted_lease &lease, lease_clock::time_point &sent);
     void finish() noexcept {
         if (lease_)
             heartbeat_->remove(*lease_);
@@ -127,16 +130,22 @@ class lease_state {
     bool completion_unknown_ = false; // whether the response is stored
 };
 
-ticket lease_state::claim(granted_lease &lease) {
+ticket lease_state::claim(const granted_lease &lease, lease_clock::time_point &sent) {
+    return wait_for_holder(
+        detail::state_of(client_), about_.wait(), [&](const wait_limit &wait) { return claim_once(lease, sent, wait); },
+        [](const ticket &claimed) { return claimed.outcome == key_outcome::in_flight; });
+}
+
+ticket lease_state::claim_once(const granted_lease &lease, lease_clock::time_point &sent, const wait_limit &limit) {
     const parameter length = interval_text(lease.wanted.value_or(kProvisionalLease));
     const auto began = steady_clock::now();
     std::optional<steady_clock::time_point> lost_at;
     for (;;) {
         ticket claimed = repeat(detail::state_of(client_), retry_, [&](session &on) {
-            wait_limit wait = left_of(about_.wait(), began);
+            wait_limit wait = left_of(limit, began);
             if (lost_at && wait.bound)
                 wait.bound = std::max(*wait.bound, kRecoveryStep);
-            lease.begin = lease_clock::now();
+            sent = lease_clock::now();
             try {
                 return ticket_of(on.run({begin_command(about_, length, lease.owner, wait)}).at(0));
             } catch (const connection_lost &) {
@@ -151,20 +160,51 @@ ticket lease_state::claim(granted_lease &lease) {
     }
 }
 
-bool lease_state::renew(granted_lease &lease) {
+/// The length that was granted; nothing: the fence is stale.
+std::optional<duration> lease_state::renew(const granted_lease &lease, lease_clock::time_point &sent) {
     try {
         return repeat(detail::state_of(client_), retry_, [&](session &on) {
-            const auto sent = lease_clock::now();
-            const std::optional<duration> left = time_granted(on.run({renew_command(lease)}).at(0), lease);
-            if (!left)
-                return false;
-            lease.begin = sent;
-            lease.length = *left;
-            return true;
+            sent = lease_clock::now();
+            return time_granted(on.run({renew_command(lease)}, steady_clock::now() + bounded(lease.length)).at(0), lease);
         });
     } catch (const stale_fence &) {
-        return false;
+        return std::nullopt;
     }
+}
+
+/// The term in which the work may begin.
+lease_term lease_state::start(const granted_lease &lease, lease_clock::time_point sent) {
+    const auto claimed = [&](duration length) {
+        lease_term term(length);
+        term.claim(sent);
+        return term;
+    };
+    const auto throw_expired = [&] {
+        lease_ = std::make_shared<renewed_lease>(lease, claimed(lease.length));
+        release_or_renew(false); // no work has begun
+        throw_lost("it ended before the work began");
+    };
+    lease_term term = claimed(lease.length);
+    lease_term::request next = term.acquired(lease_clock::now());
+    // The scope's lease was not asked for, and after a wait the lease may have begun long after the claim was sent.
+    const bool waited = !about_.wait().bound || *about_.wait().bound > duration::zero();
+    if (!lease.wanted || (waited && next != lease_term::request::work)) {
+        const std::optional<duration> length = renew(lease, sent);
+        if (!length)
+            throw_lost("it was taken over before the work began");
+        term = claimed(*length);
+        next = term.acquired(lease_clock::now());
+    }
+    if (next == lease_term::request::renew) {
+        const std::optional<duration> length = renew(lease, sent);
+        if (!length)
+            throw_lost("it was taken over before the work began");
+        term.send(sent);
+        next = term.renewed(lease_clock::now(), *length);
+    }
+    if (next != lease_term::request::work)
+        throw_expired();
+    return term;
 }
 
 std::optional<answer> lease_state::begin() {
@@ -173,7 +213,8 @@ std::optional<answer> lease_state::begin() {
     lease.scope = about_.scope();
     lease.owner = make_nonce();
     lease.wanted = about_.lease();
-    const ticket claimed = claim(lease);
+    lease_clock::time_point sent;
+    const ticket claimed = claim(lease, sent);
     if (claimed.outcome == key_outcome::completed)
         return answer_of(claimed, true);
     if (!claimed.is_acquired())
@@ -182,14 +223,12 @@ std::optional<answer> lease_state::begin() {
     lease.length = claimed.lease_left.value();
     attempt_ = claimed.attempt;
     steps_ = claimed.steps;
-    // After a wait for another holder the lease may have begun long after the claim was sent.
-    if ((!lease.wanted || lease.begin + lease.length / 3 < lease_clock::now()) && !renew(lease))
-        throw_lost("it was taken over before the work began");
     heartbeat_ = &detail::state_of(client_).shared_heartbeat();
+    const lease_term term = start(lease, sent);
     try {
-        lease_ = heartbeat_->add(lease);
+        lease_ = heartbeat_->add(lease, term);
     } catch (...) {
-        lease_ = std::make_shared<renewed_lease>(lease);
+        lease_ = std::make_shared<renewed_lease>(lease, term);
         release_or_renew(false);
         throw;
     }
@@ -315,7 +354,7 @@ std::optional<answer> lease_state::stored_answer() {
 
 // The work is done, so the completion is tried for longer than the policy says.
 bool lease_state::may_retry_completion(const std::exception_ptr &problem, steady_clock::time_point began) const {
-    if (steady_clock::now() >= began + bounded(retry_.deadline.value_or(lease_->grant.length)))
+    if (heartbeat_->is_lost(*lease_) || steady_clock::now() >= began + bounded(retry_.deadline.value_or(lease_->grant.length)))
         return false;
     try {
         std::rethrow_exception(problem);
@@ -373,6 +412,8 @@ answer lease_state::complete(const response &outcome) {
             if (may_retry_completion(std::current_exception(), began))
                 continue;
             heartbeat_->end_completion(*lease_, completion_unknown_);
+            if (!completion_unknown_ && lost() && judge(std::current_exception()) != verdict::final)
+                throw_lost("it was not renewed in time, and its completion failed");
             if (!completion_unknown_)
                 rethrow_unstored(what_was_done());
             try {
@@ -407,17 +448,17 @@ bool lease_state::release_or_renew(bool keep) {
 }
 
 answer lease_state::failed(const std::exception_ptr &problem) {
-    const bool lease_is_lost = lost();
+    const bool lease_is_stale = is_stale();
     finish();
     if (completed_)
         std::rethrow_exception(problem);
     const bool undecided = judge(problem) == verdict::commit_unknown;
     if (undecided && completed_in_transaction_) {
         // If that transaction committed, the key is completed: otherwise the work failed.
-        if (!release_or_renew(lease_is_lost || options_.exception == leased_options::on_exception::keep))
+        if (!release_or_renew(lease_is_stale || options_.exception == leased_options::on_exception::keep))
             if (std::optional<answer> known = stored_answer())
                 return *std::move(known);
-    } else if (!kept_ && unstored_outputs_ == 0 && !lease_is_lost && !completion_unknown_ && !work_done_ &&
+    } else if (!kept_ && unstored_outputs_ == 0 && !lease_is_stale && !completion_unknown_ && !work_done_ &&
                options_.exception == leased_options::on_exception::release) {
         release_or_renew(false);
     }

@@ -60,14 +60,17 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
     lease.scope = options.scope;
     lease.owner = make_nonce();
     lease.wanted = lease.length = options.ttl;
+    taken->heartbeat_ = &detail::state_of(db).shared_heartbeat();
     const auto began = steady_clock::now();
-    bool lost = false;
-    for (bool begin_is_known = false; !begin_is_known;) {
-        const parameter fence = repeat(detail::state_of(db), taken->retry_, [&](session &on) {
-            wait_limit left = left_of(wait, began);
+    lease_term term(options.ttl);
+    lease_clock::time_point sent;
+    auto ask = [&, lost = false](const wait_limit &limit) mutable {
+        const auto asked = steady_clock::now();
+        return repeat(detail::state_of(db), taken->retry_, [&](session &on) {
+            wait_limit left = left_of(limit, asked);
             if (lost && left.bound)
                 left.bound = std::max(*left.bound, kRecoveryWait);
-            lease.begin = lease_clock::now();
+            sent = lease_clock::now();
             const parameters values{name, interval_text(options.ttl), lease.owner, wait_text(left), options.scope};
             try {
                 return on.run({{&lock_statement, values, lease.about()}}).at(0).at(0).at(0);
@@ -76,17 +79,31 @@ std::unique_ptr<held_lock::state> held_lock::acquire(client &db, const std::stri
                 throw;
             }
         });
+    };
+    for (auto next = lease_term::request::nothing; next != lease_term::request::work;) {
+        const parameter fence =
+            wait_for_holder(detail::state_of(db), left_of(wait, began), ask, [](const parameter &answer) { return !answer; });
         if (!fence)
             return nullptr;
         // After a wait it is not known when the lease began: the same owner acquires it again, which renews it.
-        begin_is_known = lease_clock::now() < lease.begin + lease.length / 3 || lease.fence == to_integer(fence);
+        const bool is_renewed = lease.fence == to_integer(fence);
         lease.fence = to_integer(fence);
+        term.claim(sent);
+        next = term.acquired(lease_clock::now());
+        if (is_renewed && next == lease_term::request::renew) {
+            term.send(sent);
+            next = term.renewed(lease_clock::now());
+        }
+        if (is_renewed && next == lease_term::request::lost_expired) {
+            taken->lease_ = std::make_shared<renewed_lease>(lease, term);
+            taken->unlock_briefly();
+            taken->throw_lost("it ended before the answer arrived");
+        }
     }
-    taken->heartbeat_ = &detail::state_of(db).shared_heartbeat();
     try {
-        taken->lease_ = taken->heartbeat_->add(lease);
+        taken->lease_ = taken->heartbeat_->add(lease, term);
     } catch (...) {
-        taken->lease_ = std::make_shared<renewed_lease>(lease);
+        taken->lease_ = std::make_shared<renewed_lease>(lease, term);
         taken->unlock_briefly();
         throw;
     }
@@ -100,8 +117,8 @@ bool held_lock::state::unlock() {
         const bool again = std::exchange(repeated, true);
         if (on.run({unlock_command()}).at(0).at(0).at(0) == "t")
             return true;
-        // The first call, whose answer was lost, may have freed it, and no other caller can have held it before valid_until.
-        return again && lease_clock::now() < lease_->valid_until;
+        // The first call, whose answer was lost, may have freed it, and no other caller can have held it before until().
+        return again && lease_clock::now() < lease_->term.until();
     });
 }
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <random>
 #include <string>
+#include <thread>
 
 #include <idem/client.hpp>
 #include <idem/error.hpp>
@@ -43,6 +46,28 @@ inline wait_limit left_of(const wait_limit &wait, std::chrono::steady_clock::tim
         return wait;
     const auto spent = std::chrono::duration_cast<duration>(std::chrono::steady_clock::now() - began);
     return std::max(duration::zero(), *wait.bound - spent);
+}
+
+/// Waits for another holder: returns the first answer of ask(wait_limit) that is not `busy`, or the last one. The server waits
+/// if begin_wait() permits it. Else it is asked after growing, random pauses, and no connection is held meanwhile.
+template <typename Ask, typename Busy> auto wait_for_holder(client_state &db, const wait_limit &wait, Ask &&ask, Busy &&busy) {
+    static constexpr duration kFirstPause{20}, kLongestPause{250};
+    const auto began = std::chrono::steady_clock::now();
+    std::random_device random;
+    for (duration longest = kFirstPause;; longest = std::min(2 * longest, kLongestPause)) {
+        const wait_limit left = left_of(wait, began);
+        const bool may_end = left.bound && *left.bound == duration::zero();
+        const bool waits = !may_end && db.begin_wait();
+        auto answer = [&] {
+            const std::unique_ptr<client_state, void (*)(client_state *)> end(waits ? &db : nullptr,
+                                                                              [](client_state *waited) { waited->end_wait(); });
+            return ask(waits ? left : wait_limit());
+        }();
+        if (may_end || waits || !busy(answer))
+            return answer;
+        const duration pause(std::uniform_int_distribution<duration::rep>(longest.count() / 2, longest.count())(random));
+        std::this_thread::sleep_for(left.bound ? std::min(pause, *left.bound) : pause);
+    }
 }
 
 } // namespace idem::detail

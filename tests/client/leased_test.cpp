@@ -364,25 +364,66 @@ TEST(Leased, LapsedLeaseIsSignalledInTime) {
         const std::string key = unique_key();
         event told;
         std::chrono::milliseconds late{};
-        EXPECT_THROW(idem::leased(db, idem::request{key}.lease(3s),
-                                  [&](idem::lease &lease) {
-                                      const idem::stop_callback tell(lease.stop(), [&] { told.set(); });
-                                      pqxx::connection other(test::dsn());
-                                      pqxx::work tx(other);
-                                      tx.exec("SELECT idem.idem_step('" + key + "', " + std::to_string(lease.fence()) +
-                                              ", 'x')");
-                                      const auto end = steady_clock::now() + lease.time_left();
-                                      EXPECT_TRUE(told.wait());
-                                      late = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - end);
-                                      EXPECT_GE(late, -2ms); // in whole milliseconds
-                                      EXPECT_TRUE(lease.lost());
-                                      return idem::response{"1"};
-                                  }),
-                     idem::lease_lost);
-        EXPECT_EQ(state_of(key), "in_progress"); // and others may take it over
+        const idem::answer done = idem::leased(db, idem::request{key}.lease(3s), [&](idem::lease &lease) {
+            const idem::stop_callback tell(lease.stop(), [&] { told.set(); });
+            pqxx::connection other(test::dsn());
+            pqxx::work tx(other);
+            tx.exec("SELECT idem.idem_step('" + key + "', " + std::to_string(lease.fence()) + ", 'x')");
+            const auto end = steady_clock::now() + lease.time_left();
+            EXPECT_TRUE(told.wait());
+            late = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - end);
+            EXPECT_GE(late, -2ms); // in whole milliseconds
+            EXPECT_TRUE(lease.lost());
+            EXPECT_THROW(lease.throw_if_lost(), idem::lease_lost);
+            EXPECT_THROW(lease.step("next", [] {}), idem::lease_lost);
+            EXPECT_EQ(state_of(key), "in_progress"); // and others may take it over
+            return idem::response{"1"};
+        });
+        EXPECT_EQ(done.response, "1") << "no other caller has taken it over: the fence decides";
+        EXPECT_EQ(state_of(key), "completed");
         return late;
     };
     EXPECT_LT(test::least_delay(900ms, delay_of_signal), 900ms);
+}
+
+TEST(Leased, ALapsedLeaseIsReleasedWhenTheWorkThrows) {
+    idem::client db = test::make_client();
+    const std::string key = unique_key();
+    EXPECT_THROW(idem::leased(db, idem::request{key}.lease(1s),
+                              [&](idem::lease &lease) {
+                                  pqxx::connection other(test::dsn());
+                                  pqxx::work tx(other);
+                                  tx.exec("SELECT FROM idem.idem_keys WHERE key = " + tx.quote(key) + " FOR UPDATE");
+                                  EXPECT_TRUE(lease.stop().wait_for(20s));
+                                  lease.throw_if_lost();
+                              }),
+                 idem::lease_lost);
+    EXPECT_EQ(state_of(key), "released");
+}
+
+// The server grants the lease when the claim reaches it, but it counts from when the claim was sent.
+TEST(Leased, AnAnswerThatComesAfterTheLeaseBeginsNoWork) {
+    test::proxy between;
+    idem::client_options through;
+    through.dsn = between.dsn();
+    idem::client db = test::make_client(through);
+    for (const auto &[delay, runs] : {std::pair{700ms, true}, std::pair{2500ms, false}}) {
+        const std::string key = unique_key();
+        const auto work = [&](idem::lease &lease) {
+            EXPECT_TRUE(runs);
+            EXPECT_GT(lease.time_left(), 1500ms) << "it was renewed";
+        };
+        db.schema(); // which connects
+        between.stall(true);
+        auto call = std::async(std::launch::async, [&] { idem::leased(db, idem::request{key}.lease(2s), work); });
+        std::this_thread::sleep_for(delay);
+        between.stall(false);
+        if (runs)
+            EXPECT_NO_THROW(call.get());
+        else
+            EXPECT_THROW(call.get(), idem::lease_lost);
+        EXPECT_EQ(state_of(key), runs ? "completed" : "released");
+    }
 }
 
 TEST(Leased, CompletionCommitsWithTheBusinessRows) {

@@ -124,6 +124,8 @@ void proxy::cut_all() {
 
 void proxy::refuse(bool refusing) { refusing_ = refusing; }
 
+void proxy::stall(bool stalling) { stalling_ = stalling; }
+
 void proxy::wake() {
     const char byte = 0;
     if (write(wake_[1], &byte, 1) != 1)
@@ -223,6 +225,10 @@ bool proxy::pump(link &of, stream &through) {
 
 void proxy::serve() {
     while (!stopping_) {
+        if (stalling_) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            continue;
+        }
         std::vector<pollfd> sockets{{listener_, POLLIN, 0}, {wake_[0], POLLIN, 0}};
         int timeout = -1;
         for (const link &each : links_) {

@@ -55,6 +55,8 @@ class proxy {
     void cut_all();
     /// While set, new connections are closed at once.
     void refuse(bool refusing);
+    /// While set, nothing is forwarded, and connections stay open: a server that does not answer.
+    void stall(bool stalling);
 
   private:
     struct stream {
@@ -81,7 +83,7 @@ class proxy {
     std::string upstream_;
     int listener_ = -1, port_ = 0;
     int wake_[2] = {-1, -1};
-    std::atomic<bool> stopping_{false}, refusing_{false}, cutting_all_{false};
+    std::atomic<bool> stopping_{false}, refusing_{false}, cutting_all_{false}, stalling_{false};
 
     mutable std::mutex lock_; // guards what follows
     std::optional<cut> armed_;

@@ -79,7 +79,8 @@ template <typename F> class on_return {
 /// The lease under which the work runs. It is renewed in the background, after each third of its length.
 ///
 /// A lease is lost when the server says so, or when its length has passed since the last successful renewal was sent: then the
-/// process or the network paused, and others may be doing the work.
+/// process or the network paused, and others may be doing the work. A step is not taken any more. A response is stored if no
+/// other caller has taken over.
 ///
 /// Thread-safe, except for complete(): one thread at a time. Valid until the callable that received it returns.
 class lease {
@@ -233,7 +234,7 @@ template <typename Act> std::string lease::step(const target &in, const std::str
 ///
 /// Throws in_flight (with retry_after), in_doubt, mismatch, bad_input, denied, read_only; connection_lost when the claim did
 /// not succeed; the exceptions of `work`, after the key was released (see leased_options); those of the conversion of its
-/// result, with the key kept, as the work is done; lease_lost when the lease was lost before the response was stored;
+/// result, with the key kept, as the work is done; lease_lost when another caller took over before the response was stored;
 /// rolled_back when lease::complete was called in a transaction that did not commit; outcome_unknown when it could not be
 /// determined whether the response is stored.
 ///
