@@ -109,6 +109,17 @@ command http_complete_step(const http_request &request, bool passes_key, const h
             about(request)};
 }
 
+bool http_commit(flow &run, const command &complete, http_options::oversize over_limit) {
+    if (over_limit == http_options::oversize::omit) {
+        run.commit({complete});
+        return true;
+    }
+    if (outcome_of<http_stored>(kStored, call(run.tx(), complete).at(0).at(0)) == http_stored::omitted)
+        return false;
+    run.commit();
+    return true;
+}
+
 } // namespace detail
 
 http_answer http_begin(const target &at, const http_request &request, const std::optional<duration> &lease) {

@@ -262,6 +262,85 @@ TEST_F(Http, ResponseOverTheLimitIsOmitted) {
     EXPECT_EQ(http_begin(db_, request).response.body, std::nullopt);
 }
 
+TEST_F(Http, ResponseOverTheLimitIsCommittedOrRolledBack) {
+    test::ask("SELECT idem.idem_scope_set('http small', max_response_size => 100)");
+    idem::http_request request = post();
+    request.scope = "http small";
+    const auto handler = [&](idem::transaction &tx) {
+        leave_effect(tx, key_);
+        return idem::http_response{201, {}, std::string(101, 'x')};
+    };
+    idem::http_options options;
+    options.over_limit = idem::http_options::oversize::rollback;
+    const idem::http_response refused = idem::handle_http(db_, request, options, handler);
+    EXPECT_EQ(refused.status, 500);
+    EXPECT_NE(refused.body->find(R"("code":"response_too_large")"), std::string::npos);
+    EXPECT_EQ(effects(key_), 0);
+    EXPECT_EQ(idem::handle_http(db_, request, handler).body, std::string(101, 'x')) << "the key is free";
+    EXPECT_EQ(effects(key_), 1);
+    const idem::http_response again = idem::handle_http(db_, request, options, handler);
+    EXPECT_EQ(again.status, 201);
+    EXPECT_EQ(again.body, std::nullopt);
+    EXPECT_EQ(effects(key_), 1);
+    request.idempotency_key = unique_key();
+    const auto small = [](idem::transaction &) { return idem::http_response{201, {}, "x"}; };
+    EXPECT_EQ(idem::handle_http(db_, request, options, small).body, "x");
+    EXPECT_EQ(header(idem::handle_http(db_, request, options, small), "Idempotent-Replayed"), "true");
+}
+
+// Thrown errors as responses: those that a repetition may not meet are 503 with Retry-After.
+TEST_F(Http, ErrorsHaveResponses) {
+    struct thrown {
+        std::string sqlstate, code;
+        int status;
+    };
+    for (const thrown &each : std::vector<thrown>{{"08006", "unavailable", 503},
+                                                  {"08001", "unavailable", 503},
+                                                  {"53300", "unavailable", 503},
+                                                  {"53100", "unavailable", 503},
+                                                  {"57P01", "unavailable", 503},
+                                                  {"57P03", "unavailable", 503},
+                                                  {"25006", "unavailable", 503},
+                                                  {"40001", "serialization_failure", 503},
+                                                  {"40P01", "serialization_failure", 503},
+                                                  {"08007", "commit_unknown", 503},
+                                                  {"ID001", "lease_lost", 503},
+                                                  {"25P02", "rolled_back", 500},
+                                                  {"55000", "internal", 500},
+                                                  {"42501", "internal", 500},
+                                                  {"57014", "internal", 500},
+                                                  {"23505", "internal", 500}}) {
+        idem::http_response answer;
+        try {
+            idem::throw_error(each.sqlstate, "a \"reason\"");
+        } catch (...) {
+            answer = idem::http_error(std::current_exception());
+        }
+        EXPECT_EQ(answer.status, each.status) << each.sqlstate;
+        EXPECT_NE(answer.body->find("\"code\":\"" + each.code + '"'), std::string::npos) << each.sqlstate << *answer.body;
+        EXPECT_EQ(header(answer, "Retry-After"), each.status == 503 ? "1" : "");
+        EXPECT_EQ(header(answer, "Content-Type"), "application/problem+json");
+    }
+    EXPECT_EQ(idem::http_error(std::make_exception_ptr(1)).status, 500);
+    // As libpqxx throws them in the handler.
+    const auto fails = [](const std::string &sqlstate) {
+        return [sqlstate](idem::transaction &tx) {
+            tx.exec("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '" + sqlstate + "'; END $$");
+            return idem::http_response{201};
+        };
+    };
+    idem::http_options once;
+    once.retry.emplace().attempts = 1;
+    for (const auto &[sqlstate, status] : {std::pair{"40P01", 503}, std::pair{"22012", 500}})
+        try {
+            idem::handle_http(db_, post(), once, fails(sqlstate));
+            ADD_FAILURE();
+        } catch (...) {
+            EXPECT_EQ(idem::http_error(std::current_exception()).status, status) << sqlstate;
+        }
+    EXPECT_EQ(handle(post()).status, 201) << "none of them is stored";
+}
+
 // A deferred trigger may raise any SQLSTATE; its error is not taken for a response that is not stored.
 TEST_F(Http, ErrorOfCommitIsAnError) {
     const std::string name = "deferred_" + idem::detail::make_nonce().substr(0, 8);

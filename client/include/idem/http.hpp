@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -89,12 +90,32 @@ http_answer http_begin(const target &at, const http_request &request, const std:
 http_stored http_complete(const target &at, const http_request &request, const http_response &response,
                           const std::optional<std::int64_t> &fence = {});
 
+struct http_options : flow_options {
+    /// A response over the scope's limit. `omit`: the work is committed, and a replay has the status and the headers alone.
+    /// `rollback`: everything is rolled back, and the response is 500 response_too_large. It costs one more round trip.
+    enum class oversize { omit, rollback } over_limit = oversize::omit;
+};
+
+/// The response for an exception that handle_http, http_begin or http_complete threw, with a problem+json body. 503 with
+/// Retry-After: unavailable, serialization_failure, commit_unknown, lease_lost. 500: rolled_back; internal, for all others,
+/// whose reason belongs in a log. Such a response is not stored.
+///
+///     try {
+///         return idem::handle_http(db, request, handler);
+///     } catch (const own_error &) { … } catch (...) {
+///         return idem::http_error(std::current_exception());
+///     }
+http_response http_error(const std::exception_ptr &error);
+
 namespace detail {
 
 command http_begin_step(const http_request &request, const std::optional<duration> &lease, const wait_limit &wait);
 http_answer http_answer_of(const rows &answer);
 command http_complete_step(const http_request &request, bool passes_key, const http_response &response,
                            const std::optional<std::int64_t> &fence);
+/// Stores the response and commits. False: it is over the limit, and is not to be omitted.
+bool http_commit(flow &run, const command &complete, http_options::oversize over_limit);
+http_response http_too_large();
 
 } // namespace detail
 
@@ -116,7 +137,7 @@ command http_complete_step(const http_request &request, bool passes_key, const h
 ///         return idem::http_response{201, {{"Location", "/orders/7"}}, R"({"id": 7})"};
 ///     });
 template <typename F>
-http_response handle_http(client &db, const http_request &request, const flow_options &options, F &&handler) {
+http_response handle_http(client &db, const http_request &request, const http_options &options, F &&handler) {
     static_assert(std::is_invocable_r_v<http_response, F &, transaction &>,
                   "the handler is called as handler(idem::transaction &), and returns an idem::http_response");
     bool is_keyed = false; // whether a repetition finds out what became of a commit
@@ -136,7 +157,11 @@ http_response handle_http(client &db, const http_request &request, const flow_op
             is_keyed = known.code != "unkeyed";
             http_response response = handler(run.tx());
             try {
-                run.commit({detail::http_complete_step(request, is_keyed, response, std::nullopt)});
+                const auto complete = detail::http_complete_step(request, is_keyed, response, std::nullopt);
+                if (!detail::http_commit(run, complete, options.over_limit)) {
+                    run.cancel();
+                    return detail::http_too_large();
+                }
             } catch (const response_unstored &error) {
                 if (error.key().empty()) // raised by a deferred trigger at COMMIT, not by the step
                     throw;
@@ -148,7 +173,7 @@ http_response handle_http(client &db, const http_request &request, const flow_op
         is_keyed);
 }
 template <typename F> http_response handle_http(client &db, const http_request &request, F &&handler) {
-    return handle_http(db, request, flow_options{}, std::forward<F>(handler));
+    return handle_http(db, request, http_options{}, std::forward<F>(handler));
 }
 
 } // namespace idem
