@@ -89,11 +89,24 @@ async def celery():
     tasks.run(REQUESTS, rows, DIRECT, LOGS)
 
 
+async def vectors():
+    import vectors
+
+    vectors.run()
+
+
 async def flows():
     import flows
 
     reset()
     flows.all_flows(rows)
+
+
+async def work():
+    import work
+
+    reset()
+    work.run(rows)
 
 
 async def package():
@@ -104,8 +117,10 @@ async def package():
 
 SUITES = {
     "package": package,
+    "vectors": vectors,
     "flows": flows,
     "functions": functions,
+    "work": work,
     "fastapi": fastapi("psycopg"),
     "fastapi-asyncpg": fastapi("asyncpg"),
     "fastapi-sqlalchemy": fastapi("sqlalchemy"),

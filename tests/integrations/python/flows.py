@@ -20,7 +20,7 @@ from idem_postgres.http.serve import serve
 from idem_postgres.http.options import Settings
 from idem_postgres.http.request import Keyed
 from idem_postgres.http.response import Response
-from idem_postgres.interval import interval_text
+from idem_postgres.interval import interval_seconds, interval_text
 from idem_postgres.pool import Pool, finish
 
 from tap import same
@@ -149,7 +149,8 @@ def all_flows(rows):
         db.execute("ALTER TABLE orders ADD CONSTRAINT deferred_unique UNIQUE (number) DEFERRABLE INITIALLY DEFERRED")
     same("flows: a constraint that fails in COMMIT is the handler's error", outcome(Pool(connect), keyed("deferred"), insert(6)), "UniqueViolation")
 
-    same("flows: psycopg 3 refuses the handler's commit", outcome(Pool(connect), keyed("commits"), commits), "ProgrammingError")
+    for source in (connect, lambda: psycopg2.connect("")):
+        same("flows: the handler's commit is refused", outcome(Pool(source), keyed("commits"), commits), "RuntimeError")
 
     problems(rows)
     in_thread(lambda: open_transactions(rows))
@@ -158,6 +159,9 @@ def all_flows(rows):
     in_thread(kinds)
     leases()
     in_thread(renewals)
+    in_thread(late_answers)
+    in_thread(waiters)
+    in_thread(handles)
     hooks()
     refused()
     durations()
@@ -165,6 +169,11 @@ def all_flows(rows):
 
 async def commits(run):
     run.connection.commit()
+    return OK
+
+
+async def commits_by_sql(run):
+    run.connection.cursor().execute("COMMIT")
     return OK
 
 
@@ -181,11 +190,11 @@ def problems(rows):
     cases = (
         ("no database", nowhere, keyed("p1"), insert(30), {}, (503, "unavailable", "1"), logging.WARNING, "OperationalError"),
         ("a deadlock", Pool(connect), keyed("p2"), deadlock, {}, (503, "serialization_failure", "1"), logging.WARNING, "two requests met DETAIL: a second line"),
-        ("COMMIT is lost, the key shows that it failed", LossyPool(False), keyed("p3"), insert(31), {}, (503, "unavailable", "1"), logging.WARNING, "OperationalError: server closed"),
+        ("COMMIT is lost, the key shows that it failed", LossyPool(False), keyed("p3"), insert(31), {}, (503, "not_committed", "1"), logging.WARNING, "OperationalError: server closed"),
         ("COMMIT is lost without a key", LossyPool(True), keyed(method="PUT"), insert(32), {}, (500, "commit_unknown", None), logging.ERROR, "OperationalError: server closed"),
         ("COMMIT is lost, and another request holds the key", HeldPool(), keyed("p4"), insert(33), {}, (503, "commit_unknown", "1"), logging.WARNING, "OperationalError: server closed"),
         ("idem is not installed", Pool(connect, "nowhere"), keyed("p5"), insert(34), {}, (500, "internal", None), logging.ERROR, "nowhere"),
-        ("the handler commits", Pool(lambda: psycopg2.connect("")), keyed("p7"), commits, {}, (500, "internal", None), logging.ERROR, "leave commit and rollback to idem"),
+        ("the handler commits", Pool(lambda: psycopg2.connect("")), keyed("p7"), commits_by_sql, {}, (500, "internal", None), logging.ERROR, "leave commit and rollback to idem"),
         ("the pool is of a wrong kind", Pool(lambda: connect_later()), keyed("p6"), insert(35), {}, (500, "internal", None), logging.ERROR, "TypeError"),
     )
     for case, pool, request, handler, options, expected, level, cause in cases:
@@ -243,7 +252,7 @@ def open_transactions(rows):
         statement = f"INSERT INTO orders (number) VALUES ({number})"
 
         async def insert_there(run):
-            kind = type(run.connection).__module__.split(".")[0]
+            kind = run.connection.__class__.__module__.split(".")[0]
             if kind == "psycopg2":
                 run.connection.cursor().execute(statement)
             else:
@@ -496,10 +505,10 @@ def renewals():
         case = "a renewal hangs" if hangs else "renewals fail"
         seen, source = [], CutOff(hangs)
         status = outcome(Pool(source), keyed(f"cut-{hangs}"), lambda run: until_lost(run, source, block), lease=lease)[0]
-        same(f"flows: leased: {case}: the lease is lost", (status, seen), (503, [(False, True, "StaleFence")]))
+        same(f"flows: leased: {case}: the lease is lost", (status, seen), (503, [(False, True, "LeaseLost")]))
         seen, source = [], CutOff(hangs)
         flow = serve(Pool(source.later, in_loop=True), settings(lease=lease), keyed(f"cut-async-{hangs}"), lambda run: until_lost(run, source, asyncio.sleep))
-        same(f"flows: leased: {case}: the lease is lost in an event loop", (asyncio.run(flow).status, seen), (503, [(False, True, "StaleFence")]))
+        same(f"flows: leased: {case}: the lease is lost in an event loop", (asyncio.run(flow).status, seen), (503, [(False, True, "LeaseLost")]))
 
         source = CutOff(hangs)
         with lock(source, "cut", ttl=lease) as held:
@@ -534,6 +543,128 @@ async def cut_async_lock(source, ttl):
         got = held.lost.is_set(), _error(held.check)[0]
         source.restore()
     return got
+
+
+def late_answers():
+    """The answer to a claim comes late, and another caller takes over: the work never begins."""
+    began = []
+
+    async def handler(run):
+        began.append(run.key)
+        return OK
+
+    import idem_postgres.held as held
+
+    begin = held.Holder.begin
+
+    async def late_begin(self):
+        time.sleep(0.5)
+        with connect() as connection:
+            Idem(connection).release(self._run.key, self._run.fence, scope=self._run.scope)
+            Idem(connection).begin(self._run.key, lease="1 min", scope=self._run.scope)
+        await begin(self)
+
+    held.Holder.begin = late_begin
+    try:
+        got = answer(Pool(connect), keyed("late-claim"), handler, lease="1200 ms")
+        flow = serve(Pool(connect, in_loop=True), settings(lease="1200 ms"), keyed("late-claim-async"), handler)
+        got_async = json.loads(asyncio.run(flow).body)["code"]
+    finally:
+        held.Holder.begin = begin
+    same("flows: leased: the first renewal says that the lease is lost: 503", (got, got_async), ((503, "lease_lost", "1"), "lease_lost"))
+    same("flows: leased: and the handler does not run", began, [])
+
+
+def waiters():
+    """Callers that wait hold no connection, which the holder's renewals need."""
+    from psycopg_pool import ConnectionPool
+
+    ran, together, most = [], [0], [0]
+
+    async def slow(run):
+        ran.append(run.attempt)
+        time.sleep(5)
+        return OK
+
+    with ConnectionPool("", min_size=3, max_size=3) as pool, concurrent.futures.ThreadPoolExecutor(10) as threads:
+        def request(_):
+            return outcome(Pool(pool), keyed("starved"), slow, lease="2 s", wait="30 s")
+
+        got = list(threads.map(request, range(10)))
+
+        def held(_):
+            with lock(pool, "starved", ttl="2 s", wait="90 s") as lease:
+                together[0] += 1
+                most[0] = max(most[0], together[0])
+                time.sleep(2.2)
+                together[0] -= 1
+                return lease.lost.is_set()
+
+        lost = list(threads.map(held, range(8)))
+    same("flows: leased: ten duplicates on three connections: the handler runs once", (ran, sorted(got)), ([1], [(201, False)] + [(201, True)] * 9))
+    same("flows: eight callers of a lock on three connections: one at a time", (most[0], lost), (1, [False] * 8))
+    asyncio.run(async_waiters())
+
+
+async def async_waiters():
+    from psycopg_pool import AsyncConnectionPool
+
+    ran = []
+
+    async def slow(run):
+        ran.append(run.attempt)
+        await asyncio.sleep(5)
+        return OK
+
+    async with AsyncConnectionPool("", min_size=3, max_size=3) as pool:
+        source = Pool(pool, in_loop=True)
+        flows = [serve(source, settings(lease="2 s", wait="30 s"), keyed("starved-async"), slow) for _ in range(10)]
+        got = [response.status for response in await asyncio.gather(*flows)]
+    same("flows: leased: ten duplicates in an event loop: the handler runs once", (ran, got), ([1], [201] * 10))
+
+
+def handles():
+    """What is kept of a run reaches no later transaction on the same connection."""
+    from psycopg_pool import ConnectionPool
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.orm import sessionmaker
+
+    kept = {}
+
+    async def keeps(run):
+        kept["run"], kept["connection"] = run, run.connection
+        if hasattr(run.connection, "cursor"):
+            kept["cursor"] = run.connection.cursor()
+            kept["cursor"].execute("SELECT 1")
+        return OK
+
+    def late(name):
+        def use():
+            statement = "INSERT INTO orders (number) VALUES (666)"
+            target = kept["run"].connection if name == "run" else kept[name]
+            target.execute(text(statement) if hasattr(target, "scalars") else statement)
+
+        return use
+
+    with ConnectionPool("", min_size=1, max_size=1) as pool:
+        sources = (pool, lambda: psycopg2.connect(""), sessionmaker(create_engine("postgresql+psycopg2://")))
+        for number, source in enumerate(sources):
+            kept.clear()
+            got = outcome(Pool(source), keyed(f"kept-{number}"), keeps)
+            names = sorted(kept)
+            dead = [_error(late(name)) for name in names]
+            same(f"flows: {names}: dead after the response", (got, {error for error, _ in dead}), ((201, False), {"TransactionOver"}))
+            same("flows: the error says what to do", {message for _, message in dead}, {"the transaction is over: use your own connection for work after the response"})
+
+    async def own_type(run):
+        got = isinstance(run.connection, psycopg.Connection), Idem(run.connection).next_id() > 0
+        with run.connection.transaction(), run.connection.cursor() as cursor:
+            got += (cursor.execute("SELECT 2").fetchone()[0], [row[0] for row in run.connection.execute("SELECT 3")])
+        kept["own"] = got
+        return OK
+
+    outcome(Pool(connect), keyed("own-type"), own_type)
+    same("flows: a handle behaves as the connection", kept["own"], (True, True, 2, [3]))
 
 
 def in_thread(function):
@@ -587,13 +718,16 @@ def durations():
     both = (AsgiMiddleware, WsgiMiddleware)
     cases = [
         *((middleware(cls, **{name: 30}), "TypeError") for cls in both for name in ("lease", "wait", "ttl")),
-        *((middleware(cls, **{name: "30"}), "ValueError") for cls in both for name in ("wait", "ttl")),
-        *((middleware(cls, lease="30 s"), "TypeError") for cls in both),
-        *((lambda ttl=ttl: lock(connect, "k", ttl=ttl).__enter__(), "TypeError") for ttl in (30, "30 s", None)),
+        *((middleware(cls, **{name: "30"}), "ValueError") for cls in both for name in ("lease", "wait", "ttl")),
+        *((middleware(cls, lease=lease), error) for cls in both for lease, error in (("30 s", "nothing"), ("0 s", "ValueError"), ("1 month", "ValueError"))),
+        *((lambda ttl=ttl: lock(connect, "k", ttl=ttl).__enter__(), "TypeError") for ttl in (30, None)),
         (lambda: lock(connect, "k", wait="5").__enter__(), "ValueError"),
-        (lambda: asyncio.run(async_lock(connect, "k", ttl="30 s").__aenter__()), "TypeError"),
+        (lambda: asyncio.run(async_lock(connect, "k", ttl=30).__aenter__()), "TypeError"),
         (lambda: Idem(connect()).claim("k", ttl="5"), "ValueError"),
         (lambda: Idem(connect()).claim("k", ttl=5), "TypeError"),
     ]
     in_thread(lambda: same("flows: numbers and text in the wrong place", [_error(call)[0] for call, _ in cases], [error for _, error in cases]))
-    same("flows: the error names the argument", _error(lambda: lock(connect, "k", ttl="30 s").__enter__())[1], "ttl is a timedelta, not '30 s'")
+    text = "ttl is a timedelta or text with a unit, such as '30 s', not 86400: write '86400 s' or '1 day'"
+    same("flows: the error names the argument, and says what to write", _error(lambda: lock(connect, "k", ttl=86400).__enter__())[1], text)
+    seconds = [interval_seconds("ttl", text) for text in ("30 s", "1.5 hours", "1 day 02:00", "PT1M", "P1DT12H", "100 ms")]
+    same("flows: a duration that the package measures", seconds, [30, 5400, 93600, 60, 129600, 0.1])

@@ -12,7 +12,7 @@ from http_client import Cut, send
 from tap import check, same
 
 AT_ONCE = 16
-KINDS = ("json", "gzip", "pdf", "empty")
+KINDS = ("json", "pdf", "empty")
 STORED = ("content-type", "content-encoding", "location")
 
 

@@ -33,6 +33,7 @@ _CASTS = {
     "numeric": ("text", "numeric"),
     "interval": ("text", "interval"),
     "regclass": ("text", "regclass"),
+    "timestamptz": ("text", "timestamptz"),
     "jsonb": ("text", "jsonb"),
     "jsonb[]": ("text[]", "jsonb[]"),
 }

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import logging
-import time
+import uuid
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from celery import current_task
+from celery.exceptions import Ignore, Reject
 
 from .calls import keys
-from .heartbeat import Term
-from .interval import Interval, check_timedelta, interval_text
-from .lease import renewed
+from .errors import InDoubt, InFlight, LeaseLost, Mismatch, StaleFence, is_retryable, is_unavailable
+from .held import Holder
+from .interval import Interval, interval_seconds, interval_text, lease_seconds
+from .once import LOOKUPS, sleep
 from .pool import Pool, blocking_pool, finish, rollback
+from .result import decoded, encoded
 from .run import as_current, make_run
 
 P = ParamSpec("P")
@@ -28,15 +30,16 @@ def once(
     *,
     scope: str = "celery",
     ttl: Interval | None = None,
-    lease: datetime.timedelta | None = None,
-    countdown: float = 5,
+    lease: Interval | None = None,
+    countdown: Interval = "5 s",
     schema: str = "idem",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """`@app.task(acks_late=True, reject_on_worker_lost=True)` and below it `@once(pool)`. The pool is one of a blocking driver.
 
     The task runs in a transaction with the claim of its id; what it returns, JSON, is stored there and committed with its rows.
-    A repeated delivery returns the stored result. While another worker runs the task, it is retried after `countdown` seconds.
-    An exception, `Retry` included, rolls back, and the id is free. `current()` has the connection.
+    A repeated delivery returns the stored result. While another worker runs the task, the message is sent again after
+    `countdown`, which is no retry of the task's: it has no limit, and changes no state. An exception, `Retry` included, rolls
+    back, and the id is free. `current()` has the connection.
 
     With `lease` the claim is committed first, the task runs outside of a transaction under a fence, and notes its steps by
     `current().step`.
@@ -47,7 +50,8 @@ def once(
     if ttl is not None:
         interval_text("ttl", ttl)
     if lease is not None:
-        check_timedelta("lease", lease)
+        lease_seconds("lease", lease)
+    pause = interval_seconds("countdown", countdown)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -55,9 +59,9 @@ def once(
             task_id = current_task.request.id if current_task else None
             work = functools.partial(function, *args, **kwargs)
             if lease is None:
-                flow = _transactional(source, task_id, work, scope, ttl, countdown)
+                flow = _transactional(source, task_id, work, scope, ttl, pause)
             else:
-                flow = _leased(source, task_id, work, scope, ttl, countdown, lease)
+                flow = _leased(source, task_id, work, scope, ttl, pause, lease)
             return finish(flow)  # type: ignore[no-any-return]
 
         return wrapper
@@ -71,15 +75,18 @@ async def _transactional(
     ticket = None
     async with pool.session() as session:
         await session.begin()
+        run = make_run(pool, scope=scope, key=task_id, raw_connection=session.connection)
         try:
             if task_id is not None:
                 ticket = await session.run(keys.begin(task_id, ttl=ttl, scope=scope))
             if ticket is None or ticket.is_mine:
-                with as_current(make_run(pool, scope=scope, key=task_id, connection=session.connection)):
+                with as_current(run):
                     result = work()
+            run.life.is_over = True
             if task_id is not None and ticket is not None and ticket.is_mine:
-                await session.run(keys.complete(task_id, _wrapped(result), scope=scope))
+                _warn(task_id, await session.run(keys.complete(task_id, encoded({"result": result}), scope=scope)))
         except BaseException:
+            run.life.is_over = True
             await rollback(session)
             raise
         await session.commit()
@@ -93,33 +100,83 @@ async def _leased(
     scope: str,
     ttl: Interval | None,
     countdown: float,
-    lease: datetime.timedelta,
+    lease: Interval,
 ) -> Any:
     if task_id is None:
         return work()
-    term = Term(lease.total_seconds(), time.monotonic())
-    ticket = await pool.run(keys.begin(task_id, ttl=ttl, lease=lease, scope=scope))
+    run = make_run(pool, scope=scope, key=task_id)
+    holder = Holder(pool, run, lease, _log)
+    holder.beat.claim()
+    ticket = await pool.run(keys.begin(task_id, ttl=ttl, lease=lease, owner=str(uuid.uuid4()), scope=scope))
     if not ticket.is_mine:
         return _known(ticket, countdown)
-    run = make_run(pool, scope=scope, key=task_id, fence=ticket.fence, steps=ticket.steps or {}, term=term)
-    with as_current(run):
-        async with renewed(pool, run, lease, _log):
+    run.fence, run.attempt, run.steps = ticket.fence, ticket.attempt, ticket.steps or {}
+    try:
+        await holder.begin()
+    except LeaseLost:
+        _later(countdown)
+    try:
+        with as_current(run):
             result = work()
-    await pool.run(keys.complete(task_id, _wrapped(result), fence=ticket.fence, scope=scope))
+    except StaleFence:
+        await holder.release()
+        if run.is_lost:
+            _later(countdown)
+        raise
+    except BaseException:
+        await holder.release()
+        raise
+    if not holder.beat.returned():
+        _later(countdown)
+    await _complete(pool, task_id, result, ticket, scope, countdown)
     return result
 
 
+async def _complete(pool: Pool, task_id: str, result: Any, ticket: keys.Ticket, scope: str, countdown: float) -> None:
+    """The same completion twice is one. A stale fence: another worker has taken over, whose result counts."""
+    complete = keys.complete(task_id, encoded({"result": result}), fence=ticket.fence, scope=scope)
+    for pause in LOOKUPS:
+        await sleep(pool, pause)
+        try:
+            return _warn(task_id, await pool.run(complete))
+        except StaleFence:
+            _later(countdown)
+        except Exception as error:
+            if pause == LOOKUPS[-1] or not is_unavailable(error) and not is_retryable(error):
+                raise
+
+
 def _known(ticket: keys.Ticket, countdown: float) -> Any:
-    """The result of an earlier delivery; or the task is retried."""
-    if ticket.outcome == "completed":
-        return ticket.response["result"] if ticket.response else None
-    if ticket.outcome == "in_flight":
-        if ticket.retry_after_ms is not None:
-            countdown = max(ticket.retry_after_ms / 1000, 1)
-        raise current_task.retry(countdown=countdown, max_retries=None)
-    raise RuntimeError(f"the task cannot run: its id is {ticket.outcome}")
+    """The result of an earlier delivery; or the message comes again later."""
+    task_id = current_task.request.id
+    match ticket.outcome:
+        case "completed" if ticket.response_omitted:
+            # None would replace the result that the first delivery has given to Celery.
+            _log.warning("task %s was done before, and its result was too large to be stored: this delivery is ignored", task_id)
+            raise Ignore()
+        case "completed":
+            return decoded(ticket.response)["result"] if ticket.response else None
+        case "in_flight":
+            _later(countdown if ticket.retry_after_ms is None else max(ticket.retry_after_ms / 1000, 1), ticket.retry_after_ms)
+        case "mismatch":
+            raise Mismatch(f"task {task_id} was called before with another fingerprint")
+    raise InDoubt(f"task {task_id} is in doubt: an operator must decide")
 
 
-def _wrapped(result: Any) -> dict[str, Any]:
-    """None is a result, too."""
-    return {"result": result}
+def _later(countdown: float, retry_after_ms: int | None = None) -> None:
+    """Sends the message again, and acknowledges this delivery. Not by `Task.retry`: it fails the task after `max_retries`, and
+    counts what are no attempts of the task."""
+    request = current_task.request
+    if request.is_eager or request.called_directly:
+        raise InFlight(f"another worker runs task {request.id}", retry_after_ms)
+    again = current_task.signature_from_request(request, countdown=countdown, retries=request.retries)
+    try:
+        again.apply_async()
+    except Exception as error:
+        raise Reject(error, requeue=True) from error
+    raise Ignore()
+
+
+def _warn(task_id: str, is_stored: bool) -> None:
+    if not is_stored:
+        _log.warning("the result of task %s is too large to be stored: a repeated delivery has none", task_id)

@@ -27,6 +27,10 @@ class StaleFence(IdemError):
     sqlstate = "ID001"
 
 
+class LeaseLost(StaleFence):
+    """Another caller has, or may have, taken the key over. Stop working; nothing is stored."""
+
+
 class TransitionNotAllowed(IdemError):
     """ID003: the state machine does not have this transition."""
 
@@ -44,11 +48,53 @@ class InFlight(IdemError):
 
     sqlstate = "ID005"
 
+    def __init__(self, message: str = "", retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+        """When to try again; None: it is not known."""
+
 
 class DoneBefore(IdemError):
     """ID006: `must_claim` met a key whose work has committed."""
 
     sqlstate = "ID006"
+
+
+class Mismatch(Exception):
+    """The key was used before with another fingerprint."""
+
+
+class InDoubt(Exception):
+    """It is not known whether a step of the work has happened. The key is kept until an operator decides."""
+
+    def __init__(self, message: str, step: str | None = None) -> None:
+        super().__init__(message)
+        self.step = step
+        """The step that may have happened, if it is known."""
+
+
+class ResultNotStored(Exception):
+    """The act has run, and its result cannot be stored. The key is kept: a retry must not run the act again."""
+
+    def __init__(self, message: str, step: str | None = None) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class CommitUnknown(Exception):
+    """The connection was lost in COMMIT, and the database could not be asked what became of it. Call again with the same
+    key."""
+
+
+class RolledBack(Exception):
+    """COMMIT has answered ROLLBACK: nothing was done."""
+
+
+class TransactionOver(RuntimeError):
+    """A connection was used after its transaction."""
+
+    def __init__(self) -> None:
+        super().__init__("the transaction is over: use your own connection for work after the response")
 
 
 class LockBusy(Exception):
@@ -89,10 +135,16 @@ def is_connection_loss(error: BaseException) -> bool:
     """The server, a pooler or SQLAlchemy said that the session is over."""
     code = sqlstate(error) or ""
     return (
-        code.startswith("08")
-        or code in ("57P01", "57P02", "57P03")
+        code.startswith(("08", "57P"))
+        or code == "25P03"  # idle_in_transaction_session_timeout
         or any(getattr(link, "connection_invalidated", False) for link in _chain(error))
     )
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Nothing is wrong with the statement: the server is gone, full, or read only after a failover."""
+    code = sqlstate(error) or ""
+    return is_connection_loss(error) or code.startswith("53") or code == "25006"
 
 
 def is_aborted(error: BaseException) -> bool:

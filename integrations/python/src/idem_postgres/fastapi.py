@@ -31,8 +31,11 @@ class IdemMiddleware(asgi.IdemMiddleware):
             self._document(app)
         await super().__call__(scope, receive, send)
 
-    def request(self, scope: asgi.Scope) -> Request:
-        return Request(scope)
+    def request(self, scope: asgi.Scope, body: bytes = b"") -> Request:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return Request(scope, receive)
 
     def _document(self, app: FastAPI) -> None:
         if self._settings.key_required is False:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Concatenate, ParamSpec
 
 from .call import Call, T
-from .calls import http, ids, keys, locks, outbox, rows, tokens
+from .calls import http, ids, keys, locks, outbox, requests, rows, tokens
 from .sessions import async_session, blocking_session
 
 P = ParamSpec("P")
@@ -77,6 +77,14 @@ class Idem:
     guarded_insert = _blocking(rows.guarded_insert)
     transition = _blocking(rows.transition)
     next_id = _blocking(ids.next_id)
+    is_owner = _blocking(keys.is_owner)
+    serialize = _blocking(keys.serialize)
+    hit = _blocking(keys.hit)
+    allow = _blocking(requests.allow)
+    verify_request = _blocking(requests.verify_request)
+    webhook_receive = _blocking(requests.webhook_receive)
+    publish_many = _blocking(outbox.publish_many)
+    outbox_renew = _blocking(outbox.outbox_renew)
     http_begin = _blocking(http.http_begin)
     http_complete = _blocking(http.http_complete)
     http_key = _blocking(http.http_key)
@@ -128,6 +136,14 @@ class AsyncIdem:
     guarded_insert = _awaitable(rows.guarded_insert)
     transition = _awaitable(rows.transition)
     next_id = _awaitable(ids.next_id)
+    is_owner = _awaitable(keys.is_owner)
+    serialize = _awaitable(keys.serialize)
+    hit = _awaitable(keys.hit)
+    allow = _awaitable(requests.allow)
+    verify_request = _awaitable(requests.verify_request)
+    webhook_receive = _awaitable(requests.webhook_receive)
+    publish_many = _awaitable(outbox.publish_many)
+    outbox_renew = _awaitable(outbox.outbox_renew)
     http_begin = _awaitable(http.http_begin)
     http_complete = _awaitable(http.http_complete)
     http_key = _awaitable(http.http_key)

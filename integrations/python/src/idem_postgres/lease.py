@@ -1,47 +1,110 @@
-"""A leased key that is renewed while its holder works."""
+"""A lease as a state machine without I/O: what is to be done, and when it wants to be asked next.
+
+Times are milliseconds of one monotonic clock. The lease counts from before the claim or the renewal was sent, because its
+answer may come late. tests/vectors/lease.json has the cases. Not thread-safe.
+"""
 
 from __future__ import annotations
 
-import datetime
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Literal
 
-from .calls import keys
-from .errors import StaleFence
-from .heartbeat import heartbeat
-from .pool import Pool
-from .run import AsyncRun, Run
+Ask = Literal["renew", "work", "lost expired", "lost stale", "complete", "release"]
 
 
-@asynccontextmanager
-async def renewed(pool: Pool, run: Run | AsyncRun, lease: datetime.timedelta, logger: logging.Logger) -> AsyncIterator[None]:
-    """Renews the lease every third of it. Work that raises releases the key: the next attempt begins at once, with its
-    steps."""
-    assert run.key is not None and run.fence is not None and run.term is not None
-    renew = keys.renew(run.key, run.fence, lease=lease, scope=run.scope)
+class Lease:
+    def __init__(self, length: float) -> None:
+        self._length = length
+        self._sent = 0.0
+        self._until = 0.0
+        self._next = 0.0
+        self._renewal_sent: float | None = None
+        self._state: Literal["idle", "waiting", "held", "lost", "ended"] = "idle"
+        self._is_stale = False
 
-    async def beat() -> bool:
-        try:
-            await pool.run(renew)
-        except StaleFence:
-            return False
-        return True
+    @property
+    def is_lost(self) -> bool:
+        return self._state == "lost"
 
-    try:
-        async with heartbeat(pool, run.term, beat):
-            yield
-    except BaseException:
-        await release(pool, run, logger)
-        raise
+    @property
+    def is_stale(self) -> bool:
+        """The database has said that the fence is no longer the key's."""
+        return self._is_stale
 
+    @property
+    def due(self) -> float | None:
+        """When to call `tick`. None: never."""
+        if self._state not in ("waiting", "held"):
+            return None
+        return self._until if self._renewal_sent is not None else min(self._until, self._next)
 
-async def release(pool: Pool, run: Run | AsyncRun, logger: logging.Logger) -> None:
-    """A stale fence means that the lease was lost. Another error is logged: the lease ends by itself."""
-    assert run.key is not None and run.fence is not None and run.term is not None
-    try:
-        await pool.run(keys.release(run.key, run.fence, scope=run.scope))
-    except StaleFence:
-        run.term.lose()
-    except Exception:
-        logger.warning("could not release key %s; its lease will end", run.key, exc_info=True)
+    def claim(self, at: float) -> list[Ask]:
+        """A claim is sent."""
+        self._sent = at
+        return []
+
+    def acquired(self, at: float) -> list[Ask]:
+        """The claim was granted. Work begins when "work" is asked for."""
+        self._granted(self._sent)
+        if at >= self._until:
+            return self._lose("lost expired")
+        if at >= self._next:
+            self._state, self._renewal_sent = "waiting", at
+            return ["renew"]
+        self._state = "held"
+        return ["work"]
+
+    def tick(self, at: float) -> list[Ask]:
+        """The time of `due` has come, or the caller wants to know."""
+        if self._state not in ("waiting", "held"):
+            return []
+        if at >= self._until:
+            return self._lose("lost expired")
+        if at >= self._next and self._renewal_sent is None:
+            self._renewal_sent = at
+            return ["renew"]
+        return []
+
+    def renewed(self, at: float) -> list[Ask]:
+        if self._renewal_sent is None or self._state not in ("waiting", "held"):
+            return []
+        self._granted(self._renewal_sent)
+        self._renewal_sent = None
+        if self._state == "held":
+            return []
+        if at >= self._until:
+            return self._lose("lost expired")
+        self._state = "held"
+        return ["work"]
+
+    def stale(self, at: float) -> list[Ask]:
+        """Another caller has the key."""
+        if self._state not in ("waiting", "held"):
+            return []
+        self._is_stale = True
+        return self._lose("lost stale")
+
+    def failed(self, at: float) -> list[Ask]:
+        """It is not known whether a renewal succeeded."""
+        if self._state in ("waiting", "held"):
+            self._renewal_sent = None
+            self._next = at + self._length / 10
+        return []
+
+    def returned(self, at: float) -> list[Ask]:
+        """The work is done. After a lease that expired, its fence decides in the database."""
+        return self._end("complete")
+
+    def threw(self, at: float) -> list[Ask]:
+        return self._end("release")
+
+    def _granted(self, sent: float) -> None:
+        self._until = sent + self._length
+        self._next = sent + self._length / 3
+
+    def _lose(self, ask: Ask) -> list[Ask]:
+        self._state = "lost"
+        return [ask]
+
+    def _end(self, ask: Ask) -> list[Ask]:
+        was_ended, self._state = self._state == "ended", "ended"
+        return [] if was_ended or self._is_stale else [ask]

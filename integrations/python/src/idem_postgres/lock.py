@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import sys
 import threading
-import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -14,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from .calls import locks
-from .errors import LockBusy, StaleFence, is_connection_loss
-from .heartbeat import Term, heartbeat
-from .interval import Interval, check_timedelta
+from .errors import LeaseLost, LockBusy, StaleFence, is_connection_loss
+from .flight import claimed
+from .heartbeat import Heartbeat, heartbeat
+from .interval import Interval, interval_seconds, lease_seconds
 from .pool import Pool, blocking_pool, finish
 
 T = TypeVar("T")
@@ -34,11 +34,11 @@ class HeldLock:
     fence: int
     lost: threading.Event | asyncio.Event
     """Set when another caller has, or may have, the lock."""
-    _term: Term = field(repr=False, compare=False)
+    _beat: Heartbeat = field(repr=False, compare=False)
 
     def check(self) -> None:
         """Raises StaleFence when the lock is lost."""
-        if self._term.is_lost():
+        if self._beat.is_lost:
             raise StaleFence(f'lock "{self.name}" was lost')
 
 
@@ -47,13 +47,14 @@ def lock(
     pool: Any,
     name: str,
     *,
-    ttl: datetime.timedelta = _TTL,
+    ttl: Interval = _TTL,
     wait: Interval | None = None,
     scope: str = "",
     schema: str = "idem",
 ) -> Iterator[HeldLock]:
     """Holds a lock, on connections of a blocking pool. A thread renews it every third of `ttl`, which is how long the
-    process may be silent. Raises LockBusy when another caller has it after `wait`; None does not wait."""
+    process may be silent. Raises LockBusy when another caller has it after `wait`; None does not wait. A caller that waits
+    holds no connection."""
     source = blocking_pool(pool, schema, "use async_lock")
     with _blocking(_hold(source, name, ttl, wait, scope, threading.Event())) as held:
         yield held
@@ -64,7 +65,7 @@ async def async_lock(
     pool: Any,
     name: str,
     *,
-    ttl: datetime.timedelta = _TTL,
+    ttl: Interval = _TTL,
     wait: Interval | None = None,
     scope: str = "",
     schema: str = "idem",
@@ -78,32 +79,44 @@ async def async_lock(
 async def _hold(
     pool: Pool,
     name: str,
-    ttl: datetime.timedelta,
+    ttl: Interval,
     wait: Interval | None,
     scope: str,
     lost: threading.Event | asyncio.Event,
 ) -> AsyncIterator[HeldLock]:
-    check_timedelta("ttl", ttl)
+    length = lease_seconds("ttl", ttl)
+    patience = 0 if wait is None else interval_seconds("wait", wait)
     # An owner gets its lock again when the reply to its first call was lost.
-    take = locks.lock(name, ttl=ttl, owner=str(uuid.uuid4()), wait=wait, scope=scope)
-    term = Term(ttl.total_seconds(), time.monotonic())
-    try:
-        fence = await pool.run(take)
-    except Exception as error:
-        if not is_connection_loss(error):
-            raise
-        fence = await pool.run(take)
+    take = locks.lock(name, ttl=ttl, owner=str(uuid.uuid4()), scope=scope)
+    fence: int | None = None
+
+    async def renew(pool: Pool) -> bool:
+        assert fence is not None
+        return await pool.run(locks.lock_renew(name, fence, ttl=ttl, scope=scope))
+
+    beat = heartbeat(pool, length, renew, lost.set)
+
+    async def ask() -> int | None:
+        beat.claim()
+        try:
+            return await pool.run(take)
+        except Exception as error:
+            if not is_connection_loss(error):
+                raise
+            beat.claim()
+            return await pool.run(take)
+
+    fence = await claimed(pool, ("lock", scope, name), patience, ask, lambda fence: fence is None)
     if fence is None:
         raise LockBusy(f'lock "{name}" is held by another caller')
-    held = HeldLock(name, scope, fence, lost, term)
-
-    async def beat() -> bool:
-        return await pool.run(locks.lock_renew(name, held.fence, ttl=ttl, scope=scope))
-
     try:
-        async with heartbeat(pool, term, beat, lost.set):
-            yield held
+        try:
+            await beat.acquired()
+        except LeaseLost as error:
+            raise LockBusy(f'lock "{name}" was granted too late: {error}') from error
+        yield HeldLock(name, scope, fence, lost, beat)
     finally:
+        beat.returned()
         await pool.run(locks.unlock(name, fence, scope=scope))
 
 

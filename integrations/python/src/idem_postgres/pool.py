@@ -89,10 +89,16 @@ class Pool:
                     raise
                 await session.commit()
             except Exception as error:
-                if session.is_lost() and not is_connection_loss(error):
-                    raise ConnectionLost(str(error)) from error
-                raise
+                raise self.lost(session, error)
         return result
+
+    def lost(self, session: AsyncSession, error: Exception) -> Exception:
+        """The error, as ConnectionLost where the driver says no more than that."""
+        if not session.is_lost() or is_connection_loss(error):
+            return error
+        lost = ConnectionLost(str(error))
+        lost.__cause__ = error
+        return lost
 
     def end_thread(self) -> None:
         """A thread that has used the pool ends. Django keeps a connection for each thread."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from .call import Call, Json
 from .calls import keys
-from .errors import StaleFence
-from .heartbeat import Term
+from .errors import LeaseLost, TransactionOver
+from .handle import Life, handle
+from .heartbeat import Heartbeat
 from .idem import AsyncIdem, Idem
 from .pool import Pool, finish
 
@@ -24,24 +25,37 @@ class _Run:
     """The Idempotency-Key header as it came."""
     key: str | None = None
     """The key of the claim, in leased mode; of a task, always."""
-    connection: Any = field(default=None, repr=False)
-    """The transaction's connection. It commits with the response: do not commit or roll back. None in leased mode."""
+    raw_connection: Any = field(default=None, repr=False)
     fence: int | None = None
     """The fence of the claim, in leased mode."""
+    attempt: int | None = None
+    """In leased mode: 1 is the first."""
     steps: dict[str, Json] = field(default_factory=dict)
     """The steps of earlier attempts, in leased mode: an output, or None for one that may have happened."""
-    term: Term | None = field(default=None, repr=False)
-    """The term of the lease, in leased mode."""
+    beat: Heartbeat | None = field(default=None, repr=False)
+    """What renews the lease, in leased mode."""
+    life: Life = field(default_factory=Life, repr=False)
+    """Of the transaction."""
+
+    @property
+    def connection(self) -> Any:
+        """The transaction's connection. It commits with the response: do not commit or roll back. None in leased mode.
+        Dead once the transaction is over: it is another request's then."""
+        if self.raw_connection is None:
+            return None
+        if self.life.is_over:
+            raise TransactionOver()
+        return handle(self.raw_connection, self.life)
 
     @property
     def is_lost(self) -> bool:
         """Another caller has, or may have, taken the key over: stop working."""
-        return self.term is not None and self.term.is_lost()
+        return self.beat is not None and self.beat.is_lost
 
     def check(self) -> None:
-        """Raises StaleFence when the lease was lost."""
+        """Raises LeaseLost when the lease was lost."""
         if self.is_lost:
-            raise StaleFence(f'the lease of key "{self.key}" was lost')
+            raise LeaseLost(f'the lease of key "{self.key}" was lost')
 
     def _step(self, name: str, output: Json) -> Call[bool]:
         if self.key is None or self.fence is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Unpack
@@ -16,6 +17,7 @@ from .http.response import Problem, Response, with_added
 from .run import AsyncRun, Run, as_current
 from .http.streaming import StreamingError
 from .pool import blocking_pool, finish
+from .thrown import NOTE, watch_flask
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -33,32 +35,40 @@ class IdemMiddleware:
         self.app = app
         self._settings = Settings(**options)
         self._pool = blocking_pool(pool, self._settings.schema, "WSGI needs a pool of a blocking driver")
+        watch_flask(app)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         header = environ.get("HTTP_" + self._settings.header.upper().replace("-", "_"))
         request = _request(environ)
-        if not self._settings.applies(request, request.method, header):
+        # With a note the request has an exchange: mounted twice.
+        if NOTE in environ or not self._settings.applies(request, request.method, header):
             return self.app(environ, start_response)
-        exchange = _Exchange(self.app, environ)
+        exchange = _Exchange(self.app, environ, self._settings.max_response)
         response = finish(self._serve(request, environ, header, exchange))
         start_response(_status_line(response.status), list(response.headers))
-        return _Body(response.body, exchange)
+        if response.is_large:
+            return _Rest(response.body, exchange)
+        return _Whole(response.body, exchange)
 
     async def _serve(self, request: Request, environ: Environ, header: str | None, exchange: _Exchange) -> Response:
+        settings = self._settings
         try:
+            scope = await settings.scope_of(request)
+            request = replace(request, body=_body(environ, settings.max_body))
             keyed = Keyed(
-                await self._settings.scope_of(request),
+                scope,
                 request.method,
-                self._settings.route(request) if self._settings.route else _route(request),
-                header,
-                _body(environ, self._settings.max_body),
+                settings.route(request) if settings.route else _route(request),
+                await settings.key_of(request, header),
+                request.body,
+                await settings.fingerprint_of(request),
             )
         except Problem as problem:
-            return problem.response()
+            return settings.own_response(problem, request)
         environ["wsgi.input"] = io.BytesIO(keyed.body)
         environ["CONTENT_LENGTH"] = str(len(keyed.body))
         try:
-            return with_added(await serve(self._pool, self._settings, keyed, exchange.start), keyed.added)
+            return with_added(await serve(self._pool, settings, keyed, exchange.start, request), keyed.added)
         except BaseException:
             exchange.close()
             raise
@@ -67,20 +77,32 @@ class IdemMiddleware:
 class _Exchange:
     """The application's side of a request: its response is kept until it may be sent."""
 
-    def __init__(self, app: App, environ: Environ) -> None:
+    def __init__(self, app: App, environ: Environ, max_response: int) -> None:
         self._app = app
         self._environ = environ
+        self._notes: list[BaseException] = []
+        self._max_response = max_response
         self._status = 0
         self._headers: list[tuple[str, str]] = []
         self._written: list[bytes] = []
         self._iterable: Iterable[bytes] = ()
+        self.rest: Iterator[bytes] = iter(())
 
     async def start(self, run: Run | AsyncRun) -> Response:
         self._environ["idem"] = run
+        self._environ[NOTE] = self._notes
         with as_current(run):
             self._iterable = self._app(self._environ, self._start_response)
-            body = b"".join(self._whole(self._iterable))
-        return Response(self._status, self._headers, body)
+            self.rest = self._chunks(self._iterable)
+            chunks: list[bytes] = []
+            size = 0
+            for chunk in self.rest:
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > self._max_response:
+                    break
+        error = self._notes[-1] if self._notes else None
+        return Response(self._status, self._headers, b"".join(chunks), error, size > self._max_response)
 
     def close(self) -> None:
         """What the application does after the response."""
@@ -99,21 +121,16 @@ class _Exchange:
             raise StreamingError(self._environ["PATH_INFO"])
         return self._written.append
 
-    def _whole(self, iterable: Iterable[bytes]) -> Iterator[bytes]:
-        """An iterable that knows its length, or says that it does not stream (a response of Django), is one response."""
-        is_whole = hasattr(iterable, "__len__") or getattr(iterable, "streaming", None) is False
-        flushes = len(self._written)
+    def _chunks(self, iterable: Iterable[bytes]) -> Iterator[bytes]:
+        """With what the application has written by `write`."""
         for chunk in iterable:
             yield from self._written
             self._written.clear()
             yield chunk
-            flushes += bool(chunk)
-            if flushes > 1 and not is_whole:
-                raise StreamingError(self._environ["PATH_INFO"])
         yield from self._written
 
 
-class _Body:
+class _Whole:
     """The server calls `close` when the response was sent."""
 
     def __init__(self, body: bytes, exchange: _Exchange) -> None:
@@ -125,6 +142,19 @@ class _Body:
 
     def __len__(self) -> int:
         return 1
+
+
+class _Rest:
+    """A large response: the beginning, and then what follows it."""
+
+    def __init__(self, body: bytes, exchange: _Exchange) -> None:
+        self._body = body
+        self._exchange = exchange
+        self.close = exchange.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+        yield from self._exchange.rest
 
 
 def _request(environ: Environ) -> Request:

@@ -44,7 +44,7 @@ def make_pool(driver):
 
 
 async def execute(connection, statement, *values):
-    kind = type(connection).__module__.split(".")[0]
+    kind = connection.__class__.__module__.split(".")[0]
     if kind == "psycopg":
         await connection.execute(statement.replace("{}", "%s"), values or None)
     elif kind == "asyncpg":

@@ -20,6 +20,22 @@ def exclude(request):
     return request.path == "/free" or request.path.startswith("/payments")
 
 
+def gone(get_response):
+    """As a middleware of the shop that answers its own exceptions."""
+
+    def middleware(request):
+        return get_response(request)
+
+    def process_exception(request, exception):
+        if type(exception).__name__ == "Gone":
+            from django.http import HttpResponse
+
+            return HttpResponse("gone", status=410)
+
+    middleware.process_exception = process_exception
+    return middleware
+
+
 if not settings.configured:
     settings.configure(
         ALLOWED_HOSTS=["*"],
@@ -28,8 +44,8 @@ if not settings.configured:
         ROOT_URLCONF=__name__,
         DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"],
                                "USER": os.environ["PGUSER"], "NAME": os.environ["PGDATABASE"], "CONN_MAX_AGE": 60}},
-        MIDDLEWARE=["django.middleware.common.CommonMiddleware", "idem_postgres.django.IdemMiddleware"],
-        IDEM={"scope": scope, "exclude": exclude, "max_body": 100_000},
+        MIDDLEWARE=["django.middleware.common.CommonMiddleware", "idem_postgres.django.IdemMiddleware", "django_app.gone"],
+        IDEM={"scope": scope, "skip": exclude, "max_body": 100_000, "store_errors": {410}},
         DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     )  # fmt: skip
     django.setup()
@@ -41,6 +57,10 @@ from django.urls import path
 from idem_postgres.django import idempotent
 
 from answers import FAILING, answer, order
+
+
+class Gone(Exception):
+    """Which a middleware of the shop answers."""
 
 
 class Order(models.Model):
@@ -89,6 +109,8 @@ def fail(request, how):
             return HttpResponse("swallowed", status=int(how.removeprefix("swallow-")))
     if how == "not-found":
         raise Http404
+    if how == "410":
+        raise Gone
     if how == "exception":
         raise ValueError("a bug")
     return HttpResponse(how, status=int(how))
@@ -98,10 +120,14 @@ def stream(request):
     return StreamingHttpResponse([b"one", b"two", b"three"])
 
 
+def large(request):
+    return StreamingHttpResponse([b"x" * 30_000] * (10 if request.path == "/file" else 100))
+
+
 def events(request):
     return HttpResponse(b"data: 1\n\n", content_type="text/event-stream")
 
 
 urlpatterns = [path("orders", orders), path("payments", payments), path("fail/<how>", fail), path("stream", stream),
-               path("free", stream), path("events", events)]  # fmt: skip
+               path("free", stream), path("events", events), path("file", large), path("huge", large)]  # fmt: skip
 app = get_wsgi_application()

@@ -35,9 +35,9 @@ def is_leased(request):
     return request.url.path.startswith("/payments")
 
 
-options = dict(pool=pool, scope=scope, max_body=100_000)
-app.add_middleware(IdemMiddleware, **options, exclude=lambda request: is_leased(request) or request.url.path == "/free")
-app.add_middleware(IdemMiddleware, **options, exclude=lambda request: not is_leased(request), lease=datetime.timedelta(seconds=3))
+options = dict(pool=pool, scope=scope, max_body=100_000, store_errors={410})
+app.add_middleware(IdemMiddleware, **options, skip=lambda request: is_leased(request) or request.url.path == "/free")
+app.add_middleware(IdemMiddleware, **options, skip=lambda request: not is_leased(request), lease=datetime.timedelta(seconds=3))
 app.router.lifespan_context = lifespan
 
 
@@ -79,8 +79,8 @@ async def fail(how: str, request: Request, idem=Depends(idempotent)):
             await execute(idem.connection, FAILING["broken"])
         except Exception:
             return Response("swallowed", int(how.removeprefix("swallow-")))
-    if how == "not-found":
-        raise HTTPException(404)
+    if how in ("not-found", "410"):
+        raise HTTPException(404 if how == "not-found" else 410)
     if how == "exception":
         raise ValueError("a bug")
     return Response(how, int(how))
@@ -89,6 +89,12 @@ async def fail(how: str, request: Request, idem=Depends(idempotent)):
 @app.post("/stream")
 async def stream(idem=Depends(idempotent)):
     return StreamingResponse(iter([b"one", b"two", b"three"]))
+
+
+@app.post("/file")
+@app.post("/huge")
+async def large(request: Request, idem=Depends(idempotent)):
+    return StreamingResponse(iter([b"x" * 30_000] * (10 if request.url.path == "/file" else 100)))
 
 
 @app.post("/events")

@@ -62,10 +62,10 @@ def is_leased(request):
     return request.path.startswith("/payments")
 
 
-options = dict(pool=pool, scope=scope, max_body=100_000)
-app.wsgi_app = WsgiMiddleware(app.wsgi_app, **options, exclude=lambda request: is_leased(request) or request.path == "/free")
+options = dict(pool=pool, scope=scope, max_body=100_000, store_errors={410})
+app.wsgi_app = WsgiMiddleware(app.wsgi_app, **options, skip=lambda request: is_leased(request) or request.path == "/free")
 app.wsgi_app = WsgiMiddleware(
-    app.wsgi_app, **options, exclude=lambda request: not is_leased(request), lease=datetime.timedelta(seconds=3)
+    app.wsgi_app, **options, skip=lambda request: not is_leased(request), lease=datetime.timedelta(seconds=3)
 )
 
 
@@ -103,8 +103,8 @@ def fail(how):
             execute(connection, FAILING["broken"])
         except Exception:
             return Response("swallowed", int(how.removeprefix("swallow-")))
-    if how == "not-found":
-        abort(404)
+    if how in ("not-found", "410"):
+        abort(404 if how == "not-found" else 410)
     if how == "exception":
         raise ValueError("a bug")
     return Response(how, int(how))
@@ -114,6 +114,12 @@ def fail(how):
 @app.post("/free")
 def stream():
     return Response(iter([b"one", b"two", b"three"]))
+
+
+@app.post("/file")
+@app.post("/huge")
+def large():
+    return Response(iter([b"x" * 30_000] * (10 if request.path == "/file" else 100)))
 
 
 @app.post("/events")

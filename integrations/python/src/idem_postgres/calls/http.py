@@ -32,7 +32,10 @@ def http_begin(
     lease: Interval | None = None,
     wait: Interval | None = None,
     ttl: Interval | None = None,
+    fingerprint: bytes | None = None,
 ) -> Call[HttpAnswer]:
+    """`fingerprint`: the caller's own digest, in the place of route and body."""
+
     def read(rows: Sequence[Row]) -> HttpAnswer:
         action, status, headers, body, fence, code = rows[0]
         return HttpAnswer(action, status, parsed(headers) or {}, b"" if body is None else bytes(body), fence, code)
@@ -45,19 +48,29 @@ def http_begin(
             argument("method", "text", method),
             argument("route", "text", route),
             nullable("idempotency_key", "text", header),
-            argument("body_bytes", "bytea", body),
+            argument("body_bytes", "bytea", body if fingerprint is None else None),
             argument("lease", "interval", lease),
             argument("wait", "interval", wait),
             argument("ttl", "interval", ttl),
+            argument("fingerprint", "bytea", fingerprint),
         ),
         read,
     )
 
 
 def http_complete(
-    scope: str, header: str | None, status: int, headers: Mapping[str, Json], body: bytes, *, fence: int | None = None
+    scope: str,
+    header: str | None,
+    status: int,
+    headers: Mapping[str, Json],
+    body: bytes,
+    *,
+    fence: int | None = None,
+    omit: bool = False,
 ) -> Call[str]:
-    """stored; omitted: the response is too large, commit; released: a status that the scope does not store, roll back; unkeyed."""
+    """stored; omitted: the response is too large, commit; released: a status that the scope does not store, roll back; unkeyed.
+
+    `omit`: status and headers are stored, the body is not."""
     return Call(
         "idem_http_complete",
         "CAST(answer AS text)",
@@ -68,6 +81,7 @@ def http_complete(
             argument("headers", "jsonb", headers),
             argument("body_bytes", "bytea", body),
             argument("fence", "bigint", fence),
+            argument("omit", "boolean", omit or None),
         ),
         scalar,
     )

@@ -227,3 +227,23 @@ def execute(
         ),
         _ticket,
     )
+
+
+def is_owner(key: str, owner: str, *, scope: str = "") -> Call[bool]:
+    """Whether the live key was claimed with this owner: after a COMMIT whose reply was lost."""
+    return Call(
+        "idem_is_owner",
+        "*",
+        (argument("key", "text", key), argument("owner", "text", owner), argument("scope", "text", scope)),
+        scalar,
+    )
+
+
+def serialize(key: str, *, scope: str = "") -> Call[bool]:
+    """Until this transaction ends, other calls with the key wait. Claims nothing."""
+    return Call("idem_serialize", "*", (argument("key", "text", key), argument("scope", "text", scope)), scalar)
+
+
+def hit(key: str, *, ttl: Interval | None = None, scope: str = "") -> Call[int]:
+    """Counts a hit. How many there were within `ttl`; 1 is the first."""
+    return Call("idem_hit", "*", _claim_arguments(key, ttl, scope), scalar)

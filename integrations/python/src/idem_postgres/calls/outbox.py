@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..call import Call, Json, Row, argument, json_argument, parsed, scalar
-from ..interval import Interval
+from ..interval import Interval, interval_text
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,17 @@ def publish(
     )
 
 
+def publish_many(topic: str, messages: Sequence[Mapping[str, Json]]) -> Call[list[int | None]]:
+    """Publishes many messages of one topic, with one NOTIFY. A message has the members payload (required), key, headers, delay
+    and dedup_id, as the arguments of `publish`. Their ids, in the order of the messages."""
+    objects = [
+        {name: interval_text(name, value) if name == "delay" else value for name, value in message.items()} for message in messages
+    ]
+    return Call(
+        "idem_publish_many", "*", (argument("topic", "text", topic), json_argument("messages", objects)), lambda rows: list(rows[0][0])
+    )
+
+
 def take(topic: str, *, max_messages: int | None = None, lease: Interval | None = None) -> Call[list[Message]]:
     """The next messages of a topic, oldest first, under a lease. Commit, then send them, then `ack`."""
 
@@ -83,6 +94,16 @@ def nack(ids: Sequence[int], fence: int, *, retry_after: Interval | None = None)
             argument("fence", "bigint", fence),
             argument("retry_after", "interval", retry_after),
         ),
+        scalar,
+    )
+
+
+def outbox_renew(ids: Sequence[int], fence: int, *, lease: Interval | None = None) -> Call[int]:
+    """The lease of the messages lasts from now on. How many of them it still held."""
+    return Call(
+        "idem_outbox_renew",
+        "*",
+        (argument("ids", "bigint[]", ids), argument("fence", "bigint", fence), argument("lease", "interval", lease)),
         scalar,
     )
 

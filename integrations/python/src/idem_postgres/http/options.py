@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, Required, TypedDict
 
-from ..interval import Interval, check_timedelta, interval_text
-from .response import internal_error
+from ..interval import Interval, interval_text, lease_seconds
+from .response import Problem, Response, internal_error
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -21,12 +21,16 @@ class Outcome:
 
     scope: str
     key: str | None
+    key_hash: str | None
+    """Of the header, for logs and traces of other parties: SHA-256, 16 hexadecimal digits."""
     method: str
     route: str
     outcome: str
+    replayed: bool
     status: int | None
     ms: float
     fence: int | None
+    attempt: int | None
 
 
 class Options(TypedDict, total=False):
@@ -40,13 +44,18 @@ class Options(TypedDict, total=False):
     """The name of the header: Idempotency-Key."""
     methods: Collection[str]
     """Methods for which the middleware acts even when the request has no key: all but GET, HEAD, OPTIONS and TRACE."""
-    exclude: Callable[[Any], bool]
-    """The requests that are passed on untouched, such as those of a route that streams."""
+    skip: Callable[[Any], bool]
+    """The requests that are passed on untouched."""
     key_required: Literal[False]
     """Not given: the scope's policy decides. False: without a key the handler runs in a plain transaction."""
     route: Callable[[Any], str]
     """What the request is for: its path with the query."""
-    lease: datetime.timedelta
+    fingerprint: Callable[[Any], bytes | None | Awaitable[bytes | None]]
+    """A digest of the request, 1 to 255 bytes, in the place of route and body; None: route and body. For forms of files
+    `multipart_fingerprint`."""
+    key_from: Callable[[Any], str | None | Awaitable[str | None]]
+    """The key of a request without the header, such as a member of its body. None: it has none."""
+    lease: Interval
     """Leased mode: the claim is committed first, the handler runs outside of a transaction."""
     wait: Interval
     """How long to wait for another request with the key, instead of 409."""
@@ -54,10 +63,17 @@ class Options(TypedDict, total=False):
     """How long the key and its response are kept."""
     max_body: int
     """The greatest body of a request in bytes, 1 MiB; 413 beyond it."""
+    max_response: int
+    """The greatest response in bytes that is kept to be stored, 1 MiB. See `oversize`."""
+    oversize: Literal["omit", "rollback"]
+    """A response that is too large to be stored. omit: the work is committed, the response is sent, and a repetition gets its
+    status without a body. rollback: 500 response_too_large."""
+    store_errors: Collection[int]
+    """The statuses of thrown HTTP errors that are stored as responses. All other thrown errors roll back."""
     schema: str
     """The schema of idem: idem."""
-    rollback_on: Callable[[int], bool]
-    """The statuses that undo the work: 500 and above."""
+    on_error: Callable[[Problem, Any], Response | None]
+    """The response for an error of the middleware's own, whose status stays; None: the problem as it is."""
     on_outcome: Callable[[Outcome], None]
     """Called once per request, for metrics. Its errors are logged."""
     logger: logging.Logger
@@ -71,15 +87,20 @@ class Settings:
     scope: Callable[[Any], str | Awaitable[str]]
     header: str = "Idempotency-Key"
     methods: Collection[str] | None = None
-    exclude: Callable[[Any], bool] = lambda request: False
+    skip: Callable[[Any], bool] = lambda request: False
     key_required: Literal[False] | None = None
     route: Callable[[Any], str] | None = None
-    lease: datetime.timedelta | None = None
+    fingerprint: Callable[[Any], bytes | None | Awaitable[bytes | None]] | None = None
+    key_from: Callable[[Any], str | None | Awaitable[str | None]] | None = None
+    lease: Interval | None = None
     wait: Interval | None = None
     ttl: Interval | None = None
     max_body: int = 1024 * 1024
+    max_response: int = 1024 * 1024
+    oversize: Literal["omit", "rollback"] = "omit"
+    store_errors: Collection[int] = ()
     schema: str = "idem"
-    rollback_on: Callable[[int], bool] = lambda status: status >= 500
+    on_error: Callable[[Problem, Any], Response | None] | None = None
     on_outcome: Callable[[Outcome], None] | None = None
     logger: logging.Logger = logging.getLogger("idem_postgres")
 
@@ -87,14 +108,16 @@ class Settings:
         if not callable(self.scope):
             raise TypeError("scope is a function of the request that returns the scope of its key")
         if self.lease is not None:
-            check_timedelta("lease", self.lease)
+            lease_seconds("lease", self.lease)
         if self.wait is not None:
             interval_text("wait", self.wait)
         if self.ttl is not None:
             interval_text("ttl", self.ttl)
+        if self.oversize not in ("omit", "rollback"):
+            raise ValueError(f"oversize is 'omit' or 'rollback', not {self.oversize!r}")
 
     def applies(self, request: Any, method: str, header: str | None) -> bool:
-        if self.exclude(request):
+        if self.skip(request):
             return False
         if header is not None:
             return True
@@ -108,3 +131,29 @@ class Settings:
             self.logger.error("the scope function returned no scope: it must name the authenticated client and the API")
             raise internal_error()
         return scope
+
+    async def key_of(self, request: Any, header: str | None) -> str | None:
+        """The header, or as one the key that `key_from` finds."""
+        if header is not None or self.key_from is None:
+            return header
+        found = self.key_from(request)
+        key: str | None = await found if inspect.isawaitable(found) else found  # type: ignore[assignment]
+        if key is None or re.fullmatch(r"[\w.:~+/=-]+", key, re.ASCII):
+            return key
+        return '"' + re.sub(r'(["\\])', r"\\\1", key) + '"'
+
+    async def fingerprint_of(self, request: Any) -> bytes | None:
+        if self.fingerprint is None:
+            return None
+        digest = self.fingerprint(request)
+        known: bytes | None = await digest if inspect.isawaitable(digest) else digest  # type: ignore[assignment]
+        return known
+
+    def own_response(self, problem: Problem, request: Any) -> Response:
+        if self.on_error is not None:
+            try:
+                if (response := self.on_error(problem, request)) is not None:
+                    return Response(problem.status, response.headers, response.body)
+            except Exception:
+                self.logger.exception("on_error failed")
+        return problem.response()

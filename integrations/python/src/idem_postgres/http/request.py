@@ -35,6 +35,8 @@ class Request:
     query: str
     headers: Mapping[str, str]
     raw: Mapping[str, Any]
+    body: bytes = b""
+    """For `fingerprint` and `key_from`."""
 
 
 @dataclass(frozen=True)
@@ -47,4 +49,5 @@ class Keyed:
     route: str
     header: str | None
     body: bytes
+    fingerprint: bytes | None = None
     added: dict[str, str] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http
 import json
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,14 @@ class Response:
     status: int
     headers: Sequence[tuple[str, str]]
     body: bytes
+    error: BaseException | None = None
+    """The response is what the framework has made of this error, which was thrown."""
+    is_large: bool = False
+    """`body` is the beginning; the rest follows after COMMIT, and is not stored."""
+
+    def encoding(self) -> str | None:
+        values = [value for name, value in self.headers if name.lower() == "content-encoding" and value.lower() != "identity"]
+        return values[0] if values else None
 
     def header_object(self) -> dict[str, str | list[str]]:
         """As idem stores them: an array where a name comes twice."""
@@ -68,7 +77,19 @@ def internal_error(
     return problem
 
 
-def stored(answer: HttpAnswer) -> Response:
+def response_too_large(limit: str) -> Problem:
+    return Problem(500, f"The response is larger than {limit}. Nothing was done.", code="response_too_large")
+
+
+def response_encoded(encoding: str) -> Problem:
+    """Stored bytes would be replayed to a client that does not take the encoding."""
+    detail = f"The response has Content-Encoding: {encoding}: compression belongs outside of the middleware."
+    problem = Problem(500, detail, code="response_encoded")
+    problem.__cause__ = RuntimeError(detail)
+    return problem
+
+
+def stored(answer: HttpAnswer, method: str = "") -> Response:
     """A replay or a rejection."""
     assert answer.status is not None
     headers = [
@@ -76,15 +97,15 @@ def stored(answer: HttpAnswer) -> Response:
         for name, values in answer.headers.items()
         for value in (values if isinstance(values, list) else [values])
     ]
-    return with_length(Response(answer.status, headers, answer.body))
+    response = Response(answer.status, headers, answer.body)
+    return response if method == "HEAD" else with_length(response)
 
 
 def with_added(response: Response, added: Mapping[str, str]) -> Response:
     """The response with the header fields that idem adds, as far as it does not have them."""
     names = {name.lower() for name, _ in response.headers}
-    return Response(
-        response.status, [*response.headers, *((name, value) for name, value in added.items() if name.lower() not in names)], response.body
-    )
+    more = [(name, value) for name, value in added.items() if name.lower() not in names]
+    return dataclasses.replace(response, headers=[*response.headers, *more])
 
 
 def with_length(response: Response) -> Response:

@@ -6,6 +6,7 @@ are not imported: a connection that exists has brought them.
 
 from __future__ import annotations
 
+import select
 from typing import Any, Protocol
 
 from ..call import Call, T
@@ -44,9 +45,22 @@ def refuse_open(is_open: bool) -> None:
         )
 
 
+def is_hung_up(connection: Any) -> bool:
+    """Whether the server has ended a connection that is silent, which its driver has not read yet."""
+    fileno = getattr(connection, "fileno", None)
+    if fileno is None or not hasattr(select, "poll"):
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fileno(), getattr(select, "POLLRDHUP", 0) | select.POLLHUP)
+        return any(event for _, event in poll.poll(0))
+    except Exception:  # the driver has closed it
+        return True
+
+
 def is_a(value: object, *names: str) -> bool:
-    """Whether the class of `value`, or one above it, has one of these names, such as `asyncpg.connection.Connection`."""
-    return any(f"{cls.__module__}.{cls.__qualname__}" in names for cls in type(value).__mro__)
+    """Whether the class that `value` says it has, or one above it, has one of these names, such as `asyncpg.connection.Connection`."""
+    return any(f"{cls.__module__}.{cls.__qualname__}" in names for cls in value.__class__.__mro__)
 
 
 def blocking_session(connection: Any, schema: str, may_nest: bool = False) -> BlockingSession | None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from ..call import Call, T
-from ..errors import typed_errors
+from ..errors import RolledBack, typed_errors
 
 
 class DjangoSession:
@@ -29,6 +29,9 @@ class DjangoSession:
             return call.read(cursor.fetchall())
 
     def commit(self) -> None:
+        if self.connection.needs_rollback:
+            self.rollback()
+            raise RolledBack("COMMIT rolls back: a statement has failed")
         self._atomic.__exit__(None, None, None)
 
     def rollback(self) -> None:

@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from ..call import Call, T
-from ..errors import typed_errors
+from ..errors import RolledBack, typed_errors
 from . import refuse_open
 
 
@@ -31,6 +31,9 @@ class PsycopgSession:
 
     def commit(self) -> None:
         _check(self.connection)
+        if _has_failed(self.connection):
+            self.rollback()
+            raise RolledBack("COMMIT rolls back: a statement has failed")
         self._transaction.__exit__(None, None, None)
 
     def rollback(self) -> None:
@@ -58,6 +61,9 @@ class AsyncPsycopgSession:
 
     async def commit(self) -> None:
         _check(self.connection)
+        if _has_failed(self.connection):
+            await self.rollback()
+            raise RolledBack("COMMIT rolls back: a statement has failed")
         await self._transaction.__aexit__(None, None, None)
 
     async def rollback(self) -> None:
@@ -76,6 +82,10 @@ def _check(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -
     # The end of transaction() is silent on a connection that is closed already.
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
+
+
+def _has_failed(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    return connection.info.transaction_status == TransactionStatus.INERROR
 
 
 def _sql(call: Call[T], schema: str) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from psycopg2.extensions import TRANSACTION_STATUS_INERROR
 from psycopg2.extensions import cursor as plain_cursor
 
 from ..call import Call, T
-from ..errors import typed_errors
+from ..errors import RolledBack, typed_errors
 
 
 class Psycopg2Session:
@@ -25,6 +26,9 @@ class Psycopg2Session:
             return call.read(cursor.fetchall())
 
     def commit(self) -> None:
+        if self.connection.get_transaction_status() == TRANSACTION_STATUS_INERROR:
+            self.rollback()
+            raise RolledBack("COMMIT rolls back: a statement has failed")
         self.connection.__exit__(None, None, None)
 
     def rollback(self) -> None:
