@@ -10,7 +10,7 @@ import time
 import uuid
 
 import psycopg
-from idem_postgres import AsyncIdem, DoneBefore, Idem, InFlight, LockBusy, StaleFence, StaleVersion, TransitionNotAllowed, async_lock, lock
+from idem_postgres import Allowance, AsyncIdem, DoneBefore, Idem, InFlight, LockBusy, StaleFence, StaleVersion, TransitionNotAllowed, Webhook, async_lock, lock
 from idem_postgres.pool import Pool
 
 from tap import same
@@ -176,6 +176,19 @@ async def one(driver):
     await is_error("stale version", StaleVersion, lambda: idem.execute("v " + unique, f"UPDATE shop.item SET version = 1 WHERE id = {number}"))
     await is_error("no such transition", TransitionNotAllowed, lambda: idem.execute("t " + unique, f"UPDATE shop.item SET state = 'x' WHERE id = {number}"))
     same(f"{name}: next_id", type(await value(idem.next_id())), int)
+    await is_same("hit", idem.hit("hits " + unique, ttl=LONG), 1)
+    await is_same("hit again", idem.hit("hits " + unique), 2)
+    await is_same("allow", idem.allow("rate " + unique, 0.001, 1), Allowance(True, 0, None))
+    refused = await value(idem.allow("rate " + unique, 0.001, 1))
+    same(f"{name}: allow, no room", (refused.allowed, refused.retry_after_ms > 0), (False, True))
+    await is_same("is_owner", idem.is_owner("try " + unique, "nobody"), False)
+    many = await value(idem.publish_many("many " + unique, [{"payload": {"n": 1}, "key": "k"}, {"payload": None, "delay": LONG}]))
+    same(f"{name}: publish_many", [type(id) for id in many], [int, int])
+    (message,) = await value(idem.take("many " + unique, lease=LONG))
+    await is_same("outbox_renew", idem.outbox_renew([message.id], message.fence, lease=LONG), 1)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    await is_same("verify_request", idem.verify_request({"a": 1}, "00" * 32, "nobody", now, unique), "invalid")
+    await is_same("webhook_receive", idem.webhook_receive("nowhere", {"Webhook-Id": "1"}, b"{}"), Webhook("invalid", None))
 
     await locks(name, pool, unique)
     await in_transaction(name, pool, unique, number)
@@ -239,6 +252,7 @@ async def in_transaction(name, pool, unique, number):
         same(f"{name}: pessimistic_lock", (await value(idem.pessimistic_lock("shop.item", {"id": number}))).row["state"], "paid")
         many = await value(idem.pessimistic_lock_many("shop.item", [{"id": number}, {"id": -1}], wait="0 s"))
         same(f"{name}: pessimistic_lock_many", [result.outcome for result in many], ["locked", "not_found"])
+        same(f"{name}: serialize", await value(idem.serialize("serial " + unique)), True)
         same(f"{name}: claim in a transaction", await value(idem.claim("rolled back " + unique)), True)
         await session.rollback()
     async with source.session() as session:

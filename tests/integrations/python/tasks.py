@@ -37,17 +37,88 @@ def options():
         return psycopg.connect("")
 
     errors = []
-    for pool, more in ((later, {}), (connect, {"ttl": "5"}), (connect, {"ttl": 5}), (connect, {"lease": "30 s"}), (connect, {"ttl": "2 days"})):
+    for pool, more in ((later, {}), (connect, {"ttl": "5"}), (connect, {"ttl": 5}), (connect, {"lease": 30}), (connect, {"countdown": 5}), (connect, {"ttl": "2 days", "lease": "30 s"})):
         try:
             once(pool, **more)
             errors.append(None)
         except (TypeError, ValueError) as error:
             errors.append(type(error).__name__)
-    same("celery: an asynchronous pool, numbers and text in the wrong place", errors, ["TypeError", "ValueError", "TypeError", "TypeError", None])
+    same("celery: an asynchronous pool, numbers and text in the wrong place", errors, ["TypeError", "ValueError", "TypeError", "TypeError", "TypeError", None])
+
+
+def redeliveries():
+    """A message that comes again while another worker has the task, which then dies: neither a failure nor a retry of the task."""
+    from celery import Celery
+    from celery.contrib.testing.worker import start_worker
+    from idem_postgres import Idem
+    from idem_postgres.celery import once
+
+    app = Celery("again", broker="memory://", backend="cache+memory://")
+    app.conf.update(broker_connection_retry_on_startup=True)
+    retries = []
+
+    def connect():
+        return psycopg.connect("")
+
+    def task_of(name, **options):
+        @app.task(name=name, bind=True, acks_late=True, max_retries=0)
+        @once(connect, countdown="200 ms", **options)
+        def work(task):
+            retries.append(task.request.retries)
+            return "done"
+
+        return work
+
+    tasks = {"transactional": task_of("transactional"), "leased": task_of("leased", lease="3 s")}
+    ids = {name: str(uuid.uuid4()) for name in tasks}
+    other = psycopg.connect("")
+    Idem(other).begin(ids["transactional"], scope="celery")
+    with psycopg.connect("") as dies:
+        Idem(dies).begin(ids["leased"], lease="3 s", scope="celery")
+    with start_worker(app, pool="solo", perform_ping_check=False, loglevel="ERROR", shutdown_timeout=60):
+        results = {name: task.apply_async(task_id=ids[name]) for name, task in tasks.items()}
+        time.sleep(2)
+        same("celery: a redelivery while another worker runs the task changes no state", results["transactional"].state, "PENDING")
+        other.close()
+        got = {}
+        for name, result in results.items():
+            try:
+                got[name] = result.get(timeout=60, propagate=False)
+            except Exception as error:
+                got[name] = repr(error)
+        same("celery: it takes over when that worker has died", got, {"transactional": "done", "leased": "done"})
+        same("celery: and uses up no retry of the task's", retries, [0, 0])
+
+
+def omitted():
+    """A result that is too large to be stored: the repetition does not put None in its place."""
+    import functools
+
+    from celery import Celery
+    from celery._state import _task_stack
+    from celery.exceptions import Ignore
+    from idem_postgres.celery import once
+
+    app = Celery("large", broker="memory://")
+    task = app.task(name="large")(once(lambda: psycopg.connect(""))(functools.partial(str.ljust, "x", 20_000_000)))
+    answers = []
+    for _ in range(2):
+        _task_stack.push(task)
+        task.push_request(id="large", called_directly=False, is_eager=False)
+        try:
+            answers.append(len(task.run()))
+        except Ignore:
+            answers.append("ignored")
+        finally:
+            task.pop_request()
+            _task_stack.pop()
+    same("celery: a result that is too large", answers, [20_000_000, "ignored"])
 
 
 def run(requests, rows, direct, logs):
     options()
+    redeliveries()
+    omitted()
     spool = tempfile.mkdtemp(prefix="idem-celery.", dir="/tmp")
     os.environ.update(BROKER_URL="filesystem://", SPOOL=spool)
     sys.path.insert(0, os.path.join(HERE, "apps"))

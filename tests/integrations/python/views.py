@@ -11,6 +11,7 @@ from tap import same
 
 def run():
     leases()
+    mounted_twice()
     atomic_requests()
     without_autocommit()
 
@@ -43,6 +44,44 @@ def leases():
         answers = [client.post(f"/{name}", HTTP_IDEMPOTENCY_KEY=f'"{name}"') for name in ("stale", "broken")]
     same("django: leased: a step of a stale fence", (answers[0].status_code, answers[0].json()["code"]), (503, "lease_lost"))
     same("django: leased: a stale fence of something else is the view's error", (answers[1].status_code, b"lease_lost" in answers[1].content), (500, False))
+
+
+def mounted_twice():
+    """The decorator behind the middleware passes the request through."""
+    import django_app
+    from django.http import Http404, HttpResponse
+    from django.test import Client, override_settings
+    from django.urls import path
+    from idem_postgres.django import idempotent
+
+    ran = []
+
+    @idempotent(scope=django_app.scope)
+    def order(request):
+        ran.append(request.idem.header)
+        django_app.Order.objects.create(number=-70)
+        return HttpResponse("ordered", status=201)
+
+    @idempotent(scope=django_app.scope)
+    @idempotent(scope=django_app.scope, store_errors={404})
+    def missing(request):
+        django_app.Order.objects.create(number=-71)
+        raise Http404
+
+    class Urls:
+        urlpatterns = [path("order", order), path("missing", missing)]
+
+    def post(name):
+        answer = client.post(f"/{name}", HTTP_IDEMPOTENCY_KEY=f'"twice-{name}"')
+        return answer.status_code, answer.content[:7], answer.get("Idempotent-Replayed")
+
+    client = Client(raise_request_exception=False)
+    with override_settings(IDEM={"scope": django_app.scope}, ROOT_URLCONF=Urls):
+        same("django: the decorator behind the middleware", [post("order"), post("order")], [(201, b"ordered", None), (201, b"ordered", "true")])
+        same("django: the view ran once", ran, ['"twice-order"'])
+        same("django: Http404 rolls back", [post("missing")[::2] for _ in range(2)], [(404, None)] * 2)
+    rows = [django_app.Order.objects.filter(number=number).count() for number in (-70, -71)]
+    same("django: their rows", rows, [1, 0])
 
 
 def atomic_requests():

@@ -19,7 +19,7 @@ def connect():
 
 
 @app.task(name="order")
-@once(connect, countdown=0.2)
+@once(connect, countdown="200 ms")
 def place(number, slow=0):
     with current().connection.cursor() as cursor:
         cursor.execute("INSERT INTO orders (number) VALUES (%s)", (number,))
@@ -28,7 +28,7 @@ def place(number, slow=0):
 
 
 @app.task(name="charge")
-@once(connect, countdown=0.2, lease=datetime.timedelta(seconds=2))
+@once(connect, countdown="200 ms", lease=datetime.timedelta(seconds=2))
 def charge(number, slow=0):
     run = current()
     if run.steps.get("charge") is None:
