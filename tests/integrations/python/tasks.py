@@ -100,7 +100,7 @@ def omitted():
     from idem_postgres.celery import once
 
     app = Celery("large", broker="memory://")
-    task = app.task(name="large")(once(lambda: psycopg.connect(""))(functools.partial(str.ljust, "x", 20_000_000)))
+    task = app.task(name="large")(once(lambda: psycopg.connect(""))(functools.partial(str.ljust, "x", 3_000_000)))
     answers = []
     for _ in range(2):
         _task_stack.push(task)
@@ -112,7 +112,7 @@ def omitted():
         finally:
             task.pop_request()
             _task_stack.pop()
-    same("celery: a result that is too large", answers, [20_000_000, "ignored"])
+    same("celery: a result that is too large", answers, [3_000_000, "ignored"])
 
 
 def run(requests, rows, direct, logs):
