@@ -195,7 +195,7 @@ integrations_node() { on_cluster integrations tests/integrations/node/run.sh cor
 
 integrations_python() { on_cluster integrations tests/integrations/python/run.sh package flows fastapi; }
 
-integrations_java() { on_cluster integrations tests/integrations/java/run.sh functions jetty; }
+integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }

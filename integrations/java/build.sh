@@ -19,7 +19,7 @@ for source in src/idem/postgres/servlet/*.java; do
     sed -e 's/^package idem\.postgres\.servlet;/package idem.postgres.jakarta;/' -e 's/javax\.servlet/jakarta.servlet/g' \
         "$source" >"$build/generated/idem/postgres/jakarta/${source##*/}"
 done
-javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 11 -Xlint:all,-classfile,-path -Werror \
+javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 11 -Xlint:all,-classfile,-try,-path -Werror \
     -cp "$javax:$jakarta" -d "$build/classes" \
     src/idem/postgres/*.java src/idem/postgres/servlet/*.java "$build"/generated/idem/postgres/jakarta/*.java
 printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem-postgres" "Implementation-Version: $version" \

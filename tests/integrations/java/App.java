@@ -1,10 +1,13 @@
+import idem.postgres.Fate;
 import idem.postgres.HttpOptions;
+import idem.postgres.HttpReply;
 import idem.postgres.IdemContext;
 import idem.postgres.IdemDataSource;
 import idem.postgres.Lease;
 import idem.postgres.servlet.IdemFilter;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
@@ -14,11 +17,13 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.zip.GZIPOutputStream;
+import javax.servlet.DispatcherType;
 import javax.servlet.Filter;
 import javax.servlet.FilterChain;
 import javax.servlet.ServletContext;
@@ -37,6 +42,7 @@ import javax.sql.DataSource;
  * wrong. MODE says how the filter is set up. GET /outcomes: what onOutcome was told.
  */
 final class App {
+    static final List<Connection> LATE = new CopyOnWriteArrayList<>();
     static final List<String> OUTCOMES = new CopyOnWriteArrayList<>();
 
     private App() {}
@@ -44,7 +50,11 @@ final class App {
     static void register(ServletContext context, DataSource database) {
         DataSource pool = LostReplies.over(database);
         filter(context, "account", new Account(), "/*");
-        idem(context, "tx", options(pool));
+        HttpOptions<HttpServletRequest> tx = options(pool).maxResponse(1000).fingerprint(IdemFilter.multipart()).keyFrom(App::keyInBody)
+            .skip(request -> request.getHeader("X-Skip") != null).storeErrors(Set.of(404)).onError(App::ownError);
+        idem(context, "tx", tx);
+        filter(context, "idem-again", new IdemFilter(tx), "/tx/*");
+        idem(context, "strict", options(pool).maxResponse(1000).oversize(HttpOptions.Oversize.ROLLBACK));
         idem(context, "optional", options(pool).keyRequired(false).methods(Set.of("POST")));
         idem(context, "leased", options(pool).lease(Duration.ofSeconds(12)));
         idem(context, "waiting", options(pool).wait(Duration.ofSeconds(20)));
@@ -53,7 +63,7 @@ final class App {
         idem(context, "missing", options(pool).schema("missing"));
         idem(context, "gone", options(LostReplies.unreachable()));
         HttpServlet orders = new Orders(), cases = new Cases(new IdemDataSource(pool));
-        for (String mode : List.of("tx", "optional", "leased", "waiting", "small", "missing", "gone")) {
+        for (String mode : List.of("tx", "strict", "optional", "leased", "waiting", "small", "missing", "gone")) {
             context.addServlet(mode + "-orders", orders).addMapping("/" + mode + "/orders");
             context.addServlet(mode + "-case", cases).addMapping("/" + mode + "/case");
         }
@@ -74,6 +84,21 @@ final class App {
                     + (outcome.duration().isNegative() ? " negative" : "")));
     }
 
+    private static String keyInBody(HttpServletRequest request) {
+        try {
+            String body = new String(request.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            return body.startsWith("key=") ? body.substring(4) : null;
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    /** For clients that ask for it. */
+    private static HttpReply ownError(HttpReply problem, HttpServletRequest request) {
+        if (request.getHeader("X-Own") == null) return problem;
+        return new HttpReply(200, Map.of("Content-Type", List.of("text/plain")), ("own " + problem.code()).getBytes());
+    }
+
     private static void idem(ServletContext context, String mode, HttpOptions<HttpServletRequest> options) {
         filter(context, "idem-" + mode, new IdemFilter(options), "/" + mode + "/*");
     }
@@ -81,7 +106,7 @@ final class App {
     private static void filter(ServletContext context, String name, Filter filter, String pattern) {
         var registration = context.addFilter(name, filter);
         registration.setAsyncSupported(true);
-        registration.addMappingForUrlPatterns(null, true, pattern);
+        registration.addMappingForUrlPatterns(EnumSet.of(DispatcherType.REQUEST, DispatcherType.FORWARD, DispatcherType.ERROR), true, pattern);
     }
 
     /** Authenticates: the user is who X-Account says. */
@@ -139,16 +164,6 @@ final class App {
                 for (int i = 0; i < 256; i++) pdf.write(i);
                 pdf.write(json);
                 response.getOutputStream().write(pdf.toByteArray());
-                return;
-            case "gzip":
-                response.setContentType("application/json");
-                response.setHeader("Content-Encoding", "gzip");
-                ByteArrayOutputStream packed = new ByteArrayOutputStream();
-                try (GZIPOutputStream gzip = new GZIPOutputStream(packed)) {
-                    gzip.write(json);
-                }
-                response.setStatus(201);
-                response.getOutputStream().write(packed.toByteArray());
                 return;
             default:
                 response.setStatus(201);
@@ -223,6 +238,49 @@ final class App {
                 response.getWriter().print("busy");
                 break;
             case "error": response.sendError(409, "no \"more\""); break;
+            case "404": response.sendError(404, "no such order"); break;
+            case "gzip":
+                response.setHeader("Content-Encoding", "gzip");
+                response.getOutputStream().write(new byte[] {0x1f, (byte) 0x8b});
+                break;
+            case "large":
+            case "large-writer":
+                response.setStatus(201);
+                response.setHeader("ETag", "\"1\"");
+                for (int i = 0; i < 30; i++) {
+                    if (what.equals("large")) response.getOutputStream().write(new byte[100]);
+                    else response.getWriter().print("x".repeat(100));
+                    if (i == 29) response.addHeader("X-Late", "1");
+                    response.flushBuffer();
+                }
+                break;
+            case "forward":
+                request.getRequestDispatcher("/tx/case?do=text&name=" + name + "-forwarded").forward(request, response);
+                break;
+            case "late": LATE.add(connection); break;
+            case "late-use":
+                try {
+                    LATE.get(0).createStatement();
+                    response.getWriter().print("used");
+                } catch (IllegalStateException error) {
+                    response.getWriter().print(error.getMessage());
+                }
+                break;
+            case "kill-now": // the server ends this session while the handler works
+                try {
+                    execute(connection, "SELECT pg_terminate_backend(pg_backend_pid())");
+                } catch (SQLException expected) {
+                    throw new IllegalStateException("the handler hides it");
+                }
+                break;
+            case "kill-silent": // and the handler does not notice
+                try (Connection other = joined.unwrap(DataSource.class).getConnection();
+                     ResultSet session = connection.createStatement().executeQuery("SELECT pg_backend_pid()")) {
+                    session.next();
+                    execute(other, "SELECT pg_terminate_backend(" + session.getInt(1) + ")");
+                }
+                response.getWriter().print("silent");
+                break;
             case "redirect": response.sendRedirect("/shop/7"); break;
             case "redirect-status": servlet61(response, "sendRedirect", "/shop/7", 303); break;
             case "redirect-body":
@@ -408,15 +466,19 @@ final class App {
             throws SQLException, IOException {
             String crash = request.getParameter("crash");
             StringBuilder done = new StringBuilder();
-            if (lease.steps().get("charge") == null) {
-                lease.step("charge");
-                done.append("charge ");
-                lease.step("charge", "{\"charge\": \"ch_1\"}");
-            }
-            if (crash != null && !lease.steps().containsKey("crash")) {
-                lease.step("crash");
-                if (crash.equals("exit")) Runtime.getRuntime().halt(1); // as SIGKILL: nothing is cleaned up
-                throw new IllegalStateException("the gateway is gone");
+            try {
+                lease.step("charge", gate -> {
+                    done.append("charge ");
+                    return "{\"charge\": \"ch_1\"}";
+                });
+                if (crash != null) lease.step("crash", gate -> {
+                    if (crash.equals("exit")) Runtime.getRuntime().halt(1); // as SIGKILL: nothing is cleaned up
+                    throw new IllegalStateException("the gateway is gone");
+                }, gate -> Fate.done("1"));
+            } catch (RuntimeException | SQLException | IOException error) {
+                throw error;
+            } catch (Exception error) {
+                throw new IOException(error);
             }
             pause(request.getParameter("sleep"));
             insert(context.connection(), name);

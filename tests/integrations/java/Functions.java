@@ -1,5 +1,7 @@
 import idem.postgres.Answer;
 import idem.postgres.Claim;
+import idem.postgres.Fate;
+import idem.postgres.FlowException;
 import idem.postgres.HeldLock;
 import idem.postgres.HttpOptions;
 import idem.postgres.HttpFlow;
@@ -8,12 +10,14 @@ import idem.postgres.IdemFunctions;
 import idem.postgres.JdbcIdem;
 import idem.postgres.KeyedRequest;
 import idem.postgres.Message;
-import idem.postgres.NotAcquiredException;
 import idem.postgres.Outcome;
+import idem.postgres.RowAnswer;
 import idem.postgres.TakenMessage;
 import idem.postgres.Ticket;
 import idem.postgres.TokenOutcome;
 import idem.postgres.Transition;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -25,6 +29,8 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** The typed functions and the flows. */
@@ -45,6 +51,8 @@ final class Functions {
         Tap.test("leases", tests::leases);
         Tap.test("locks", tests::locks);
         Tap.test("tokens, messages, machines, numbers", tests::others);
+        Tap.test("requests", tests::requests);
+        Tap.test("rows", tests::rows);
         Tap.test("flows", tests::flows);
         Tap.test("flows without an answer", tests::missingAnswers);
         Tap.test("HTTP", tests::http);
@@ -172,7 +180,7 @@ final class Functions {
             + taken.get(1).key() + taken.get(1).headers() + taken.get(1).attempt(),
             "2 true{\"to\": \"alice\"}null k{\"h\": 1}1", "take");
         long fence = taken.get(0).fence();
-        Tap.is(call(f -> f.renewMessages(List.of(id, keyed), fence, SECONDS)) + " " + call(f -> f.ack(List.of(id), fence))
+        Tap.is(call(f -> f.outboxRenew(List.of(id, keyed), fence, SECONDS)) + " " + call(f -> f.ack(List.of(id), fence))
             + " " + call(f -> f.nack(List.of(keyed), fence, Duration.ZERO))
             + " " + call(f -> f.ack(List.of(keyed), fence)) + " " + call(f -> f.take("mail", 10, SECONDS)).get(0).attempt(),
                 "2 1 1 0 2", "renew, ack, nack");
@@ -182,6 +190,46 @@ final class Functions {
         Transition again = call(f -> f.transition("parcel", "{\"id\": 1}", null, "sent"));
         Tap.is(moved.outcome() + moved.state() + again.outcome(), "MOVEDsentALREADY", "transition");
         Tap.ok(call(IdemFunctions::nextId) > id, "nextId");
+    }
+
+    private void requests() throws Exception {
+        Tap.is(call(f -> f.hit("page", SECONDS)) + " " + call(f -> f.hit("page", SECONDS)), "1 2", "hit");
+        Tap.is(call(f -> f.allow("api", 0.001, 2, 2)).toString(), "RateAnswer[allowed=true, remaining=0]", "allow");
+        Tap.ok(call(f -> f.allow("api", 0.001, 2, 1)).retryAfter().compareTo(Duration.ofMinutes(10)) > 0, "allow: come back later");
+        Instant now = Instant.now();
+        String message = Database.value("SELECT idem.idem_request_message('{\"a\": 1}', 'partner', ?::timestamptz, 'n1')", now.toString());
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec("a secret of 24 bytes....".getBytes(), "HmacSHA256"));
+        String signature = String.format("%064x", new BigInteger(1, mac.doFinal(message.getBytes(StandardCharsets.UTF_8))));
+        List<Object> found = new ArrayList<>();
+        for (String each : List.of(signature, signature, "00"))
+            found.add(call(f -> f.verifyRequest("{\"a\": 1}", each, "partner", now, "n1", null)));
+        Tap.is(found.toString(), "[ACCEPTED, REPLAYED, INVALID]", "verifyRequest");
+        Tap.is(call(f -> f.webhookReceive("nobody", "{}", new byte[0])).toString(), "WebhookAnswer[outcome=INVALID]", "webhookReceive");
+        List<Long> ids = call(f -> f.publishMany("many", "[{\"payload\": 1}, {\"payload\": 2}]"));
+        Tap.is(ids.size() + " " + (ids.get(1) > ids.get(0)), "2 true", "publishMany");
+    }
+
+    private void rows() throws Exception {
+        String key = "{\"id\": 1}";
+        Tap.is(call(f -> f.uniqueInsert("stock", "{\"id\": 1, \"units\": 5}", null)).outcome() + " "
+            + call(f -> f.uniqueInsert("stock", "{\"id\": 1, \"units\": 6}", List.of("id"))).outcome(), "INSERTED DUPLICATE", "uniqueInsert");
+        RowAnswer updated = call(f -> f.optimisticUpdate("stock", key, 1, "{\"units\": 4}"));
+        Tap.is(updated.outcome() + " " + updated.version() + " " + call(f -> f.optimisticUpdate("stock", key, 1, "{\"units\": 3}")).outcome(),
+            "UPDATED 2 CONFLICT", "optimisticUpdate");
+        Tap.is(call(f -> f.conditionalUpdate("stock", key, "{\"units\": 4}", "{\"units\": 3}")).outcome() + " "
+            + call(f -> f.conditionalUpdate("stock", "{\"id\": 2}", "{}", "{\"units\": 3}")).outcome(), "UPDATED NOT_FOUND", "conditionalUpdate");
+        Tap.is(call(f -> f.conditionalAdjust("stock", key, "units", new BigDecimal(-2), null, null)) + " "
+            + call(f -> f.conditionalAdjust("stock", key, "units", new BigDecimal(-2), null, null)),
+            "RowAnswer[outcome=ADJUSTED, value=1] RowAnswer[outcome=OUT_OF_RANGE, value=1]", "conditionalAdjust");
+        idem.transaction(f -> {
+            Tap.is(f.pessimisticLock("stock", key, null).outcome(), RowAnswer.Outcome.LOCKED, "pessimisticLock");
+            Tap.is(call(other -> other.pessimisticLock("stock", key, Duration.ZERO)).outcome(), RowAnswer.Outcome.BUSY, "busy");
+            Tap.is(f.pessimisticLockMany("stock", List.of(key, "{\"id\": 9}"), null).get(1).outcome(), RowAnswer.Outcome.NOT_FOUND,
+                "pessimisticLockMany");
+            return null;
+        });
+        Tap.is(call(f -> f.guardedInsert("stock", "{\"id\": 1, \"units\": 6}", List.of("id"))).outcome(), RowAnswer.Outcome.DUPLICATE, "guardedInsert");
     }
 
     private void flows() throws Exception {
@@ -206,7 +254,7 @@ final class Functions {
         Answer done = idem.leased(Claim.of("leased").lease(Duration.ofSeconds(12)), lease -> {
             Thread.sleep(14_000);
             Ticket other = call(f -> f.begin(Claim.of("leased").lease(SECONDS)));
-            lease.step("charge", "{\"c\": 1}");
+            lease.step("charge", gate -> "{\"c\":1}");
             return Answer.of(200, "[\"" + other.outcome() + "\", " + lease.steps().get("charge") + ", " + lease.isLost() + "]");
         });
         Tap.is(done.response(), "[\"IN_FLIGHT\", {\"c\": 1}, false]", "leased: the lease is renewed");
@@ -232,10 +280,10 @@ final class Functions {
         try (Connection holder = pool.getConnection()) {
             holder.setAutoCommit(false);
             idem.on(holder).begin(Claim.of("held"));
-            idem.once(Claim.of("held"), pay);
+            idem.once(Claim.of("held").wait(Duration.ZERO), pay);
             Tap.ok(false, "once: in flight");
-        } catch (NotAcquiredException error) {
-            Tap.is(error.ticket().outcome(), Outcome.IN_FLIGHT, "once: in flight");
+        } catch (FlowException.InFlight error) {
+            Tap.is(error.key(), "held", "once: in flight");
         }
     }
 

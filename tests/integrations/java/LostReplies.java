@@ -11,6 +11,7 @@ final class LostReplies {
     static final ThreadLocal<Boolean> NEXT = ThreadLocal.withInitial(() -> false);
     /** In this thread the server is not reached any more. */
     static final ThreadLocal<Boolean> GONE = ThreadLocal.withInitial(() -> false);
+    private static final ThreadLocal<String> LOSING = new ThreadLocal<>();
     static final AtomicInteger STATEMENTS = new AtomicInteger();
 
     private LostReplies() {}
@@ -21,6 +22,11 @@ final class LostReplies {
             Object result = invoke(pool, method, arguments);
             return result instanceof Connection ? over((Connection) result) : result;
         });
+    }
+
+    /** The next statement of this thread with the text is executed, and its answer is lost. */
+    static void losing(String text) {
+        LOSING.set(text);
     }
 
     static DataSource unreachable() {
@@ -35,12 +41,25 @@ final class LostReplies {
         return proxy(Connection.class, (proxy, method, arguments) -> {
             if (method.getName().equals("prepareStatement")) STATEMENTS.incrementAndGet();
             Object result = invoke(connection, method, arguments);
+            if (method.getName().equals("prepareStatement") && LOSING.get() != null && ((String) arguments[0]).contains(LOSING.get())) {
+                LOSING.remove();
+                return losing(connection, (java.sql.PreparedStatement) result);
+            }
             if (method.getName().equals("commit") && NEXT.get()) {
                 NEXT.remove();
                 connection.abort(Runnable::run);
                 throw new SQLException("An I/O error occurred while sending to the backend.", "08006");
             }
             return result;
+        });
+    }
+
+    private static Object losing(Connection connection, java.sql.PreparedStatement statement) {
+        return proxy(java.sql.PreparedStatement.class, (proxy, method, arguments) -> {
+            Object result = invoke(statement, method, arguments);
+            if (!method.getName().equals("executeQuery")) return result;
+            connection.abort(Runnable::run);
+            throw new SQLException("An I/O error occurred while sending to the backend.", "08006");
         });
     }
 

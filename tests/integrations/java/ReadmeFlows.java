@@ -1,5 +1,6 @@
 import idem.postgres.Answer;
 import idem.postgres.Claim;
+import idem.postgres.Fate;
 import idem.postgres.HeldLock;
 import idem.postgres.IdemContext;
 import idem.postgres.JdbcIdem;
@@ -14,17 +15,19 @@ import javax.sql.DataSource;
 abstract class ReadmeFlows {
     interface Gateway {
         String charge(String key, long amount);
+
+        String find(String key);
     }
 
     interface Mail {
-        void send(String key);
+        String send(String key);
     }
 
     interface Job {
         void stop();
     }
 
-    abstract void insertPayment(Connection connection);
+    abstract void insertPayment(Connection connection, String charge);
 
     abstract void charge(Connection connection);
 

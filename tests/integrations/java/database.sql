@@ -19,6 +19,9 @@ CREATE TABLE parcel (id int PRIMARY KEY, state text NOT NULL);
 SELECT idem.idem_machine_define('parcel', '{"initial": ["packed"], "transitions": {"packed": ["sent"]}}');
 SELECT idem.idem_machine_attach('parcel', 'state', 'parcel');
 INSERT INTO parcel VALUES (1, 'packed');
+CREATE TABLE stock (id int PRIMARY KEY, units int NOT NULL);
+SELECT idem.optimistic_enable('stock');
+SELECT idem.idem_api_key_set('partner', 'a secret of 24 bytes....');
 
 SELECT idem.idem_http_scope_set('orders:picky', unstored_statuses => '{429}', documentation_url => 'https://shop.example/keys');
 SELECT idem.idem_http_scope_set('ignoring', ignored_methods => '{DELETE}');

@@ -2,7 +2,7 @@
 # The Java package with real servers: prints TAP. It needs the cluster of libpq's environment variables, with PGHOST as the
 # directory of its socket, and makes a database there, which is gone afterwards. IDEM_PORTABLE: on the portable edition.
 #
-#   run.sh [functions|jetty|tomcat9|tomcat10|spring ...]    all, or these
+#   run.sh [vectors|functions|jetty|tomcat9|tomcat10|spring ...]    all, or these; the vectors need no cluster
 #
 # IDEM_REQUESTS: how many keys the storm has (1000). tomcat9 goes through pgbouncer, which needs a cluster of scripts/cluster.sh.
 set -euo pipefail
@@ -11,6 +11,7 @@ source scripts/lib.sh
 
 common_packages="libpostgresql-jdbc-java libhikaricp-java libslf4j-java libjunixsocket-java libjunixsocket-jni"
 declare -A packages=(
+    [vectors]=""
     [functions]=""
     [jetty]="libjetty9-java curl"
     [tomcat9]=libtomcat9-java
@@ -59,7 +60,7 @@ url() {
 compile() {
     mkdir -p "$build/$1"
     javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$jar:$common:$2" -d "$build/$1" \
-        $tests/{Tap,Http,Database,ServerProcess,LostReplies,Cases,Storm,Functions}.java "${@:3}"
+        $tests/{Tap,Http,Database,ServerProcess,LostReplies,Cases,Storm,Functions,Flows}.java "${@:3}"
 }
 
 # run NAME COMMAND ...: the command prints TAP, which becomes one test, with its lines as a subtest.
@@ -104,6 +105,10 @@ PY
     [ "$result" = ok ]
 }
 
+# The tests of package-private classes are of their package.
+# shellcheck disable=SC2317 # called by run
+vectors() { java "${flags[@]}" -cp "$jar:$build/vectors:$java/servlet-api.jar" "idem.postgres.$1" "tests/vectors/$2"; }
+
 # serve NAME CLASSPATH MAIN DATABASE_URL TESTS ARGUMENT ...: the tests, which start MAIN as a process of their own
 serve() {
     run "$1: ${*:5}" java "${flags[@]}" -Dserver.class="$3" -Dserver.classpath="$jar:$build/$1:$common:$2" -Dserver.log="$build/$1.log" \
@@ -137,7 +142,7 @@ make_jakarta_sources() {
 jar=$(scripts/integrations.sh java)
 app=("$tests"/{App,Pool}.java)
 
-[ $# -gt 0 ] || set -- functions jetty tomcat9 tomcat10 spring
+[ $# -gt 0 ] || set -- vectors functions jetty tomcat9 tomcat10 spring
 for framework; do
     # shellcheck disable=SC2086 # words
     scripts/deps.sh $common_packages ${packages[$framework]-} >&2 || {
@@ -145,11 +150,20 @@ for framework; do
         continue
     }
     case $framework in
+        vectors)
+            mkdir -p "$build/vectors"
+            javac -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$jar:$java/servlet-api.jar" -d "$build/vectors" \
+                $tests/vectors/*.java
+            run lease.json vectors LeaseVectors lease.json
+            run http_flow.json vectors HttpFlowVectors http_flow.json
+            ;;
         functions)
             compile functions ""
             make_database
             run README check_readme
-            run functions java "${flags[@]}" -Ddatabase.url="$(url "$PGHOST" "$PGPORT")" -cp "$jar:$build/functions:$common" Functions
+            for class in Functions Flows; do
+                run $class java "${flags[@]}" -Ddatabase.url="$(url "$PGHOST" "$PGPORT")" -cp "$jar:$build/functions:$common" $class
+            done
             ;;
         jetty)
             compile jetty "$jetty" "${app[@]}" $tests/JettyServer.java

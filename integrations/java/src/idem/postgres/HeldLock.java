@@ -5,21 +5,27 @@ import java.sql.SQLException;
 import java.time.Duration;
 import javax.sql.DataSource;
 
-/** A lock that is held. It is renewed every third of its lease until it is closed, which unlocks it. */
+/** A lock that is held. It is renewed until it is closed, which unlocks it. */
 public final class HeldLock implements AutoCloseable {
     private final DataSource pool;
     private final JdbcIdem idem;
     private final String name;
     private final long fence;
-    private final Heartbeat heartbeat;
+    private final LeaseRunner runner;
 
-    HeldLock(DataSource pool, JdbcIdem idem, String name, long fence, Duration lease, long granted, Runnable onLost) {
+    HeldLock(DataSource pool, JdbcIdem idem, String name, long fence, LeaseRunner runner) {
         this.pool = pool;
         this.idem = idem;
         this.name = name;
         this.fence = fence;
-        heartbeat = new Heartbeat(pool, lease, granted,
-            connection -> idem.on(connection).lockRenew(name, fence, lease), onLost);
+        this.runner = runner;
+    }
+
+    /** Returns when the work may begin; false: the lock has passed on, or its lease has ended. */
+    boolean begin(Duration lease, Runnable onLost) throws InterruptedException {
+        runner.lost().thenRun(onLost);
+        return runner.begin(
+            () -> Transaction.single(pool, connection -> idem.on(connection).lockRenew(name, fence, lease)));
     }
 
     /** The number to hand on to other systems with each write. It grows with each holder. */
@@ -29,7 +35,7 @@ public final class HeldLock implements AutoCloseable {
 
     /** Long work asks from time to time and stops when it is true: another holder may have the lock. */
     public boolean isLost() {
-        return heartbeat.isLost();
+        return runner.isLost();
     }
 
     /** Keeps the lock until the caller's transaction ends; {@link IdemException.StaleFence} if it has passed on. */
@@ -40,8 +46,8 @@ public final class HeldLock implements AutoCloseable {
     /** Unlocks, unless the lock has passed on. */
     @Override
     public void close() throws SQLException {
-        heartbeat.close();
-        Transaction.single(pool, connection -> idem.on(connection).unlock(name, fence));
+        if (runner.end(true) == LeaseMachine.Ask.COMPLETE)
+            Transaction.single(pool, connection -> idem.on(connection).unlock(name, fence));
     }
 
     @Override

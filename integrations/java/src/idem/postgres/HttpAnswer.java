@@ -27,6 +27,7 @@ public final class HttpAnswer {
     private final Long fence;
     private final Map<String, List<String>> headers = new TreeMap<>();
     private final HttpReply reply;
+    private final String code;
 
     HttpAnswer(ResultSet row) throws SQLException {
         action = Action.valueOf(row.getString("action").toUpperCase(java.util.Locale.ROOT));
@@ -34,7 +35,9 @@ public final class HttpAnswer {
         fence = row.getObject("fence", Long.class);
         for (Object field : Sql.array(row, "header_list"))
             headers.computeIfAbsent(((String[]) field)[0], name -> new ArrayList<>()).add(((String[]) field)[1]);
-        reply = action == Action.RUN ? null : new HttpReply(row.getInt("status"), headers, row.getBytes("body_bytes"));
+        code = row.getString("code");
+        reply = action == Action.RUN ? null
+            : new HttpReply(row.getInt("status"), headers, row.getBytes("body_bytes")).ofCode(action == Action.REJECT ? code : null);
     }
 
     public Action action() {
@@ -54,6 +57,19 @@ public final class HttpAnswer {
     /** What to send; null for run. */
     public HttpReply reply() {
         return reply;
+    }
+
+    /** Why it is rejected, such as in_flight; of run: unkeyed, or null. */
+    public String code() {
+        return code;
+    }
+
+    boolean isInFlight() {
+        return action == Action.REJECT && "in_flight".equals(code);
+    }
+
+    boolean isDoubt() {
+        return action == Action.REJECT && "in_doubt".equals(code);
     }
 
     /** Run in leased mode only; else null. */

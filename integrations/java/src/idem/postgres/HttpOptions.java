@@ -4,9 +4,10 @@ import java.lang.System.Logger;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
-import java.util.function.IntPredicate;
+import java.util.function.Predicate;
 import javax.sql.DataSource;
 
 /**
@@ -26,10 +27,24 @@ public final class HttpOptions<R> {
     Duration wait;
     Duration ttl;
     int maxBody = 1 << 20;
+    int maxResponse = 1 << 20;
+    Oversize oversize = Oversize.OMIT;
+    Set<Integer> storeErrors = Set.of();
+    Function<R, byte[]> fingerprint = request -> null;
+    Function<R, String> keyFrom; // null: none
+    Predicate<R> skip = request -> false;
+    BiFunction<HttpReply, R, HttpReply> onError = (problem, request) -> problem;
     String schema = "idem";
-    IntPredicate rollbackOn = status -> status >= 500;
     Consumer<HttpOutcome> onOutcome = outcome -> { };
     Logger logger = System.getLogger("idem.postgres");
+
+    /** What becomes of a response that is over {@link #maxResponse}, or over the scope's max_response_size. */
+    public enum Oversize {
+        /** It is sent and not stored: a retry gets its status and header fields. */
+        OMIT,
+        /** Everything is rolled back, and the answer is 500. */
+        ROLLBACK
+    }
 
     private static final Set<String> SAFE_METHODS = Set.of("GET", "HEAD", "OPTIONS", "TRACE");
 
@@ -114,9 +129,50 @@ public final class HttpOptions<R> {
         return this;
     }
 
-    /** The statuses whose responses are sent without being stored, after a rollback. Default: 500 and above. */
-    public HttpOptions<R> rollbackOn(IntPredicate rollbackOn) {
-        this.rollbackOn = Objects.requireNonNull(rollbackOn);
+    /** The greatest size of a response's body in bytes that is kept in memory, and stored. Default: 1 MiB. */
+    public HttpOptions<R> maxResponse(int bytes) {
+        this.maxResponse = bytes;
+        return this;
+    }
+
+    /** Default: OMIT. */
+    public HttpOptions<R> oversize(Oversize oversize) {
+        this.oversize = Objects.requireNonNull(oversize);
+        return this;
+    }
+
+    /** HTTP errors of these statuses are stored as responses, although they were thrown. Default: none. */
+    public HttpOptions<R> storeErrors(Set<Integer> statuses) {
+        this.storeErrors = Set.copyOf(statuses);
+        return this;
+    }
+
+    /**
+     * What tells a request from others with its key, in place of route and body; null: these. Default: null.
+     */
+    public HttpOptions<R> fingerprint(Function<R, byte[]> fingerprint) {
+        this.fingerprint = Objects.requireNonNull(fingerprint);
+        return this;
+    }
+
+    /** The key of a request without the header field, such as from its body, in the form of the field; null: none. */
+    public HttpOptions<R> keyFrom(Function<R, String> keyFrom) {
+        this.keyFrom = Objects.requireNonNull(keyFrom);
+        return this;
+    }
+
+    /** Requests that pass by, whether they have a key or not. */
+    public HttpOptions<R> skip(Predicate<R> skip) {
+        this.skip = Objects.requireNonNull(skip);
+        return this;
+    }
+
+    /**
+     * Another body and other header fields for an error of idem's or of the middleware's, by {@link HttpReply#code}. Its
+     * status stays, and so do header fields that the new reply does not have.
+     */
+    public HttpOptions<R> onError(BiFunction<HttpReply, R, HttpReply> onError) {
+        this.onError = Objects.requireNonNull(onError);
         return this;
     }
 
@@ -145,12 +201,20 @@ public final class HttpOptions<R> {
         return maxBody;
     }
 
+    public int maxResponse() {
+        return maxResponse;
+    }
+
     public Logger logger() {
         return logger;
     }
 
-    /** False: the request passes by. Null for field: it has no key. */
-    public boolean handles(String method, String field) {
+    /** False: the request passes by. Null for field: it has no key in its header. */
+    public boolean handles(R request, String method, String field) {
+        return !skip.test(request) && handles(method, field);
+    }
+
+    private boolean handles(String method, String field) {
         return field != null || (methods == null ? !SAFE_METHODS.contains(method) : methods.contains(method));
     }
 
@@ -158,6 +222,15 @@ public final class HttpOptions<R> {
     public KeyedRequest keyed(R request, String method, String pathWithQuery, String field, byte[] body) {
         String space = scope.apply(request);
         if (space == null || space.isEmpty()) throw new IllegalStateException("the scope function returned no scope");
-        return new KeyedRequest(space, method, route == null ? pathWithQuery : route.apply(request), field, body);
+        String key = field == null && keyFrom != null ? keyFrom.apply(request) : field;
+        return new KeyedRequest(space, method, route == null ? pathWithQuery : route.apply(request), key, body)
+            .fingerprint(fingerprint.apply(request));
+    }
+
+    /** What to send: an error in the form that {@link #onError} gives it. */
+    public HttpReply shaped(HttpReply reply, R request) {
+        if (reply.code() == null) return reply;
+        HttpReply shaped = onError.apply(reply, request);
+        return shaped == reply ? reply : new HttpReply(reply.status(), shaped.headers(), shaped.body()).with(reply.headers());
     }
 }

@@ -18,6 +18,8 @@ public final class HttpReply {
     private final Map<String, List<String>> headers = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     private final byte[] body;
     private HttpReply origin = this;
+    private boolean thrown;
+    private String code; // null: this is no error of idem's or of the middleware's
 
     /** Null for body: none. */
     public HttpReply(int status, Map<String, List<String>> headers, byte[] body) {
@@ -33,7 +35,12 @@ public final class HttpReply {
         for (int i = 0; i < headerAndValue.length; i += 2) headers.put(headerAndValue[i], List.of(headerAndValue[i + 1]));
         String json = "{\"type\": \"about:blank\"" + member("title", ReasonPhrase.of(status)) + ", \"status\": " + status
             + member("code", code) + member("detail", detail) + "}";
-        return new HttpReply(status, headers, json.getBytes(StandardCharsets.UTF_8));
+        return new HttpReply(status, headers, json.getBytes(StandardCharsets.UTF_8)).ofCode(code);
+    }
+
+    HttpReply ofCode(String code) {
+        this.code = code;
+        return this;
     }
 
     /** 500 for an error that is in the log. */
@@ -75,8 +82,32 @@ public final class HttpReply {
         all.putAll(headers);
         added.forEach(all::putIfAbsent);
         HttpReply reply = new HttpReply(status, all, body);
-        reply.origin = this;
+        reply.origin = origin;
+        reply.thrown = thrown;
+        return reply.ofCode(code);
+    }
+
+    /**
+     * This reply as an HTTP error that the handler has thrown, whatever the framework made of it: it rolls back, unless
+     * {@link HttpOptions#storeErrors} has its status.
+     */
+    public HttpReply thrown() {
+        HttpReply reply = with(Map.of());
+        reply.thrown = true;
         return reply;
+    }
+
+    boolean isThrown() {
+        return thrown;
+    }
+
+    /** What kind of error of idem's or of the middleware's it is, such as in_flight; null: it is none. */
+    public String code() {
+        return code;
+    }
+
+    boolean isEncoded() {
+        return headers.getOrDefault("Content-Encoding", List.of()).stream().anyMatch(value -> !value.equalsIgnoreCase("identity"));
     }
 
     /** Whether this is the handler's reply, perhaps with header fields that idem has added. */

@@ -2,8 +2,11 @@ package idem.postgres;
 
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.function.UnaryOperator;
 
 /**
  * What a handler gets with its request. For use by the thread that runs the handler, until it returns.
@@ -20,8 +23,10 @@ public final class IdemContext {
     private final String key;
     private final Lease lease;
     private Transaction transaction; // null: not begun
-    private IdemDataSource.Shared shared; // null: nothing has joined the transaction
     private Connection connection;
+    private boolean over;
+    private final List<Runnable> afterCommit = new ArrayList<>();
+    UnaryOperator<HttpReply> onOverflow;
 
     IdemContext(HttpOptions<?> options, KeyedRequest request, String key, Transaction transaction, Lease lease) {
         this.options = options;
@@ -45,7 +50,10 @@ public final class IdemContext {
         }
     }
 
-    /** The connection of the transaction that commits with the response. The handler cannot end or close it. */
+    /**
+     * The connection of the transaction that commits with the response. The handler cannot end or close it. After the
+     * response each use of it throws an IllegalStateException.
+     */
     public Connection connection() throws SQLException {
         if (connection == null) connection = join();
         return connection;
@@ -53,8 +61,24 @@ public final class IdemContext {
 
     /** Another connection of the same transaction. */
     Connection join() throws SQLException {
-        if (shared == null) shared = new IdemDataSource.Shared(transaction().connection);
-        return shared.join();
+        return transaction().joined();
+    }
+
+    /**
+     * Runs after the COMMIT, on the same thread and before the response is sent; not if the transaction is rolled back.
+     * What it throws is logged.
+     */
+    public void afterCommit(Runnable task) {
+        afterCommit.add(Objects.requireNonNull(task));
+    }
+
+    /**
+     * For middlewares: the handler's response is over {@link HttpOptions#maxResponse}. The key is completed without its
+     * body, and committed. Returns the head, with idem's header fields, with which the middleware sends the body from now
+     * on; or, if it is not {@link HttpReply#isOf} the given one, another reply to send instead.
+     */
+    public HttpReply overflow(HttpReply head) {
+        return onOverflow.apply(head);
     }
 
     /** idem's functions on {@link #connection()}, in the request's scope. */
@@ -63,8 +87,32 @@ public final class IdemContext {
     }
 
     Transaction transaction() throws SQLException {
+        if (over)
+            throw new IllegalStateException("the transaction is over: take a connection of your own for work after the response");
         if (transaction == null) transaction = Transaction.begin(options.pool);
         return transaction;
+    }
+
+    void commit() throws SQLException {
+        transaction.commit();
+        over = true;
+        for (Runnable task : afterCommit) {
+            try {
+                task.run();
+            } catch (RuntimeException error) {
+                options.logger.log(System.Logger.Level.ERROR, "a task after the COMMIT failed", error);
+            }
+        }
+    }
+
+    /** The transaction had no rows of the handler's: the next call begins another one. */
+    void forgetTransaction() {
+        transaction.close();
+        transaction = null;
+    }
+
+    boolean isBroken() {
+        return transaction != null && transaction.isBroken();
     }
 
     IdemFunctions functions(Connection connection) {
@@ -98,9 +146,9 @@ public final class IdemContext {
         return transaction != null;
     }
 
-    /** Rolls back what was not committed, and ends the renewals. */
+    /** Rolls back what was not committed. */
     void close() {
-        if (lease != null) lease.end();
+        over = true;
         if (transaction != null) transaction.close();
     }
 }

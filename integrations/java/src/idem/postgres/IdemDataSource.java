@@ -24,7 +24,7 @@ import javax.sql.DataSource;
  * undoes what was not committed, as {@code rollback} does. Both also undo what other connections of the handler did
  * since that savepoint, because all of them are the same transaction; {@code close} does not when its connection has
  * created no statement since. Other threads get a connection of the pool, so the handler must not hand its work to
- * them.
+ * them. After the response each use of such a connection throws an IllegalStateException.
  */
 public final class IdemDataSource implements DataSource {
     private final DataSource pool;
@@ -46,11 +46,17 @@ public final class IdemDataSource implements DataSource {
     /** The handler's transaction, for all connections that join it. */
     static final class Shared {
         private final Connection connection;
+        private volatile boolean over;
         private final List<Joined> begun = new ArrayList<>(); // in the order of their savepoints
         private Joined user; // the last one that created a statement, began, committed or rolled back
 
         Shared(Connection connection) {
             this.connection = connection;
+        }
+
+        /** The transaction is over: its connection may be another request's by now. */
+        void end() {
+            over = true;
         }
 
         /** A connection that the handler can use, but neither end nor close. */
@@ -73,6 +79,7 @@ public final class IdemDataSource implements DataSource {
 
         @Override
         public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+            if (shared.over) return invokeOver(proxy, method, arguments);
             switch (method.getName()) {
             case "close": // the handler's transaction goes on
                 if (begin != null && isUncommitted()) undo();
@@ -111,6 +118,19 @@ public final class IdemDataSource implements DataSource {
                 return method.invoke(connection, arguments);
             } catch (InvocationTargetException error) {
                 throw error.getCause();
+            }
+        }
+
+        private static Object invokeOver(Object proxy, Method method, Object[] arguments) {
+            switch (method.getName()) {
+            case "close": return null;
+            case "isClosed": return true;
+            case "equals": return proxy == arguments[0];
+            case "hashCode": return System.identityHashCode(proxy);
+            case "toString": return "a connection whose transaction is over";
+            default:
+                throw new IllegalStateException("the transaction is over: take a connection of your own for work after the"
+                    + " response");
             }
         }
 

@@ -1,10 +1,12 @@
 package idem.postgres;
 
+import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
@@ -71,10 +73,14 @@ public final class IdemFunctions {
     }
 
     public Ticket begin(Claim claim) throws SQLException {
+        return begin(claim, claim.lease, claim.owner, claim.wait);
+    }
+
+    Ticket begin(Claim claim, Duration lease, String owner, Duration wait) throws SQLException {
         return Sql.one(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_begin(?, "
                 + claim.fingerprint(schema) + ", ttl => ?::interval, lease => ?::interval, owner => ?,"
                 + " wait => ?::interval, scope => ?) t", Ticket::new,
-            claim.key, claim.fingerprintValue, claim.ttl, claim.lease, claim.owner, claim.wait, scope);
+            claim.key, claim.fingerprintValue, claim.ttl, lease, owner, wait, scope);
     }
 
     /** Attaches a response, JSON text, to the claim of this transaction. False: it was too large to be stored. */
@@ -95,6 +101,26 @@ public final class IdemFunctions {
     /** Notes a step as done, with its output. */
     public boolean step(String key, long fence, String step, String output) throws SQLException {
         return call("idem_step(?, ?, ?, ?::jsonb, ?)", row -> row.getBoolean(1), key, fence, step, output, scope);
+    }
+
+    /** Notes a step as done, and returns the output as it is shown from now on. */
+    String storeStep(String key, long fence, String step, String output) throws SQLException {
+        String sql = "SELECT o.output::text, " + schema + ".idem_step(?, ?, ?, o.output, ?) FROM (SELECT ?::jsonb) o(output)";
+        return Json.restored(Sql.one(connection, sql, row -> row.getString(1), key, fence, step, scope, Json.stored(output)));
+    }
+
+    /** Whether the response of the key, which this owner has completed, was too large to be stored. Null: it has not. */
+    Boolean omittedOf(String key, String owner) throws SQLException {
+        List<Boolean> found = Sql.list(connection, "SELECT i.response_omitted FROM " + schema + ".idem_lookup(?, ?) i"
+                + " WHERE i.state = 'completed' AND " + schema + ".idem_is_owner(?, ?, ?)",
+            row -> row.getBoolean(1), key, scope, key, owner, scope);
+        return found.isEmpty() ? null : found.get(0);
+    }
+
+    /** Release, which does not wait long for a transaction that is completing the key. */
+    boolean releaseSoon(String key, long fence) throws SQLException {
+        return Sql.one(connection, "SELECT set_config('lock_timeout', '2s', true), " + schema + ".idem_release(?, ?, ?)",
+            row -> true, key, fence, scope);
     }
 
     /** The new end of the lease, which lasts from now on. Null: as long as the scope says. */
@@ -134,22 +160,108 @@ public final class IdemFunctions {
         call("idem_serialize(?, ?)", row -> null, key, scope);
     }
 
+    /** Counts a hit; 1 is the first within the ttl. */
+    public long hit(String key, Duration ttl) throws SQLException {
+        return call("idem_hit(?, ?::interval, ?)", row -> row.getLong(1), key, ttl, scope);
+    }
+
+    // Requests: docs/requests.md, docs/webhooks.md
+
+    /** Takes cost units from a bucket of burst units, which regains rate units a second. */
+    public RateAnswer allow(String name, double rate, int burst, int cost) throws SQLException {
+        return Sql.one(connection, "SELECT t.* FROM " + schema + ".idem_allow(?, ?, ?, ?, ?) t", RateAnswer::new,
+            name, rate, burst, cost, scope);
+    }
+
+    /**
+     * Verifies a signed request and accepts it once. In the scope nonce, unless this object has a scope.
+     *
+     * @param params JSON text
+     */
+    public SignatureOutcome verifyRequest(String params, String signature, String keyId, Instant signedAt, String nonce,
+        Duration tolerance) throws SQLException {
+        return call("idem_verify_request(?::jsonb, ?, ?, ?::timestamptz, ?, ?::interval, ?)", row -> SignatureOutcome.valueOf(upper(row)),
+            params, signature, keyId, signedAt.toString(), nonce, tolerance, scope.isEmpty() ? null : scope);
+    }
+
+    /**
+     * Verifies a webhook and accepts it once.
+     *
+     * @param headers {@code {"name": "value" or ["value", ...]}}, as JSON text
+     * @param body as received
+     */
+    public WebhookAnswer webhookReceive(String source, String headers, byte[] body) throws SQLException {
+        return Sql.one(connection, "SELECT t.outcome, t.message_id FROM " + schema + ".idem_webhook_receive(?, ?::jsonb, ?) t",
+            row -> new WebhookAnswer(SignatureOutcome.valueOf(upper(row)), row.getString("message_id")), source, headers, body);
+    }
+
+    // Rows: docs/rows.md. The table is a name as in SQL; keys, rows and changes are {"column": value}, as JSON text.
+
+    /** Changes a row if it still has the version. */
+    public RowAnswer optimisticUpdate(String table, String key, long version, String changes) throws SQLException {
+        return row("optimistic_update(?::regclass, ?::jsonb, ?, ?::jsonb)", RowAnswer::ofVersion, table, key, version, changes);
+    }
+
+    /** Changes a row if its columns have the expected values. */
+    public RowAnswer conditionalUpdate(String table, String key, String expected, String changes) throws SQLException {
+        return row("conditional_update(?::regclass, ?::jsonb, ?::jsonb, ?::jsonb)", RowAnswer::ofRow, table, key, expected, changes);
+    }
+
+    /** Adds to a number if the sum stays within the bounds. Null for minimum: 0; for maximum: none. */
+    public RowAnswer conditionalAdjust(String table, String key, String column, BigDecimal delta, BigDecimal minimum, BigDecimal maximum)
+        throws SQLException {
+        return row("conditional_adjust(?::regclass, ?::jsonb, ?::name, ?, coalesce(?::numeric, 0), ?::numeric)", RowAnswer::ofValue,
+            table, key, column, delta, minimum, maximum);
+    }
+
+    /** Locks a row until this transaction ends. Null for wait: without limit. */
+    public RowAnswer pessimisticLock(String table, String key, Duration wait) throws SQLException {
+        return row("pessimistic_lock(?::regclass, ?::jsonb, ?::interval)", RowAnswer::ofRow, table, key, wait);
+    }
+
+    /** Locks rows in an order in which callers cannot deadlock; one answer for each key. */
+    public List<RowAnswer> pessimisticLockMany(String table, Collection<String> keys, Duration wait) throws SQLException {
+        return Sql.list(connection, "SELECT t.* FROM " + schema + ".pessimistic_lock_many(?::regclass, ?::jsonb[], ?::interval) t",
+            RowAnswer::ofRow, table, keys.toArray(new String[0]), wait);
+    }
+
+    /** Inserts a row unless there is one with the same columns. Null for columns: the primary key. */
+    public RowAnswer uniqueInsert(String table, String row, Collection<String> columns) throws SQLException {
+        return row("unique_insert(?::regclass, ?::jsonb, ?::name[])", RowAnswer::ofRow, table, row,
+            columns == null ? null : columns.toArray(new String[0]));
+    }
+
+    /** As uniqueInsert, for a table that cannot have the unique index. */
+    public RowAnswer guardedInsert(String table, String row, Collection<String> columns) throws SQLException {
+        return row("guarded_insert(?::regclass, ?::jsonb, ?::name[])", RowAnswer::ofRow, table, row, columns.toArray(new String[0]));
+    }
+
+    private RowAnswer row(String function, Sql.Reader<RowAnswer> reader, Object... values) throws SQLException {
+        return Sql.one(connection, "SELECT t.* FROM " + schema + "." + function + " t", reader, values);
+    }
+
     // HTTP: docs/http.md
 
     public HttpAnswer httpBegin(KeyedRequest request, Duration lease, Duration wait, Duration ttl) throws SQLException {
-        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, " + HttpAnswer.HEADERS
+        return Sql.one(connection, "SELECT t.action, t.status, t.body_bytes, t.fence, t.code, " + HttpAnswer.HEADERS
                 + ", CASE WHEN t.code IS DISTINCT FROM 'unkeyed' THEN " + schema + ".idem_http_key(?, ?) END AS key FROM "
                 + schema + ".idem_http_begin(?, ?, ?, ?, body_bytes => ?,"
-                + " lease => ?::interval, wait => ?::interval, ttl => ?::interval) t",
+                + " lease => ?::interval, wait => ?::interval, ttl => ?::interval, fingerprint => ?, content_type => ?) t",
             HttpAnswer::new, request.header, request.scope, request.scope, request.method, request.route, request.header,
-            request.body, lease, wait, ttl);
+            request.fingerprint() == null ? request.body : null, lease, wait, ttl, request.fingerprint(), request.contentType);
     }
 
     /** Null for fence: transactional mode. */
     public HttpStored httpComplete(KeyedRequest request, HttpReply reply, Long fence) throws SQLException {
-        return call("idem_http_complete(?, ?, ?, " + HttpReply.HEADERS + ", body_bytes => ?, fence => ?)",
+        return httpComplete(request, reply, fence, false);
+    }
+
+    /** With omit only status and header fields are stored. */
+    HttpStored httpComplete(KeyedRequest request, HttpReply reply, Long fence, boolean omit) throws SQLException {
+        return call("idem_http_complete(?, ?, ?, " + HttpReply.HEADERS + ", body_bytes => ?, fence => ?"
+                + (omit ? ", omit => true)" : ")"),
             row -> HttpStored.valueOf(upper(row)), request.scope, request.header, reply.status(), reply.headerNames(),
-            reply.headerValues(), reply.body(), fence);
+            reply.headerValues(), omit ? null : reply.body(), fence);
     }
 
     /** The key in a header field of this scope, for lookup, renew and release; null if it is malformed. */
@@ -202,6 +314,15 @@ public final class IdemFunctions {
             message.topic, message.payload, message.key, message.headers, message.delay, message.dedupId);
     }
 
+    /** The ids of many messages of one topic, in the order of the JSON array: docs/outbox.md, idem_publish_many. */
+    public List<Long> publishMany(String topic, String messages) throws SQLException {
+        return call("idem_publish_many(?, ?::jsonb) AS ids", row -> {
+            List<Long> ids = new ArrayList<>();
+            for (Object id : Sql.array(row, "ids")) ids.add((Long) id);
+            return ids;
+        }, topic, messages);
+    }
+
     /** The next messages of a topic, under a lease. Commit, then deliver them. */
     public List<TakenMessage> take(String topic, int maxMessages, Duration lease) throws SQLException {
         return Sql.list(connection, "SELECT * FROM " + schema + ".idem_outbox_take(?, ?, ?::interval)", TakenMessage::new,
@@ -219,7 +340,7 @@ public final class IdemFunctions {
     }
 
     /** More time for a batch. Returns how many messages it still holds. */
-    public int renewMessages(Collection<Long> ids, long fence, Duration lease) throws SQLException {
+    public int outboxRenew(Collection<Long> ids, long fence, Duration lease) throws SQLException {
         return call("idem_outbox_renew(?, ?, ?::interval)", row -> row.getInt(1), ids.toArray(new Long[0]), fence, lease);
     }
 

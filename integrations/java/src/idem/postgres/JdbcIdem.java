@@ -6,17 +6,18 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.UUID;
 import javax.sql.DataSource;
 
 /**
- * Flows on a pool: work that is done once, work under a lease, locks with a heartbeat. {@link #on} has the single
+ * Flows on a pool: work that is done once, work under a lease, locks that are renewed. {@link #on} has the single
  * functions.
  *
- * <p>A flow whose connection is lost throws, and may have committed. Call it again: the key tells. Safe for use by
- * several threads.
+ * <p>One caller for each key at a time asks the database; the others of this process wait for it without a connection.
+ * With a lease, that caller also waits without one. Safe for use by several threads.
  */
 public final class JdbcIdem {
-    /** Work in a transaction. What it throws rolls back, frees the key, and is thrown to the caller. */
+    /** Work in a transaction, whose connection is dead afterwards. What it throws rolls back and is thrown to the caller. */
     public interface Work<T> {
         T run(IdemFunctions idem) throws Exception;
     }
@@ -25,6 +26,9 @@ public final class JdbcIdem {
     public interface LeasedWork {
         Answer run(Lease lease) throws Exception;
     }
+
+    private static final int ATTEMPTS = 4;
+    private static final Duration WAIT = Duration.ofSeconds(10), LEASE = Duration.ofSeconds(30);
 
     private final DataSource pool;
     private final String schema;
@@ -36,7 +40,7 @@ public final class JdbcIdem {
     }
 
     public JdbcIdem(DataSource pool, String schema, String scope) {
-        this.pool = Objects.requireNonNull(pool);
+        this.pool = IdemDataSource.unwrap(Objects.requireNonNull(pool));
         this.schema = Objects.requireNonNull(schema);
         this.scope = Objects.requireNonNull(scope);
     }
@@ -54,55 +58,93 @@ public final class JdbcIdem {
     /** Runs the work in a transaction and commits it. */
     public <T> T transaction(Work<T> work) throws Exception {
         try (Transaction transaction = Transaction.begin(pool)) {
-            T result = work.run(on(transaction.connection));
+            T result = work.run(on(transaction.joined()));
             transaction.commit();
             return result;
         }
     }
 
     /**
-     * Does the work if its key is new; claim, work and answer commit together. Otherwise returns the stored answer.
+     * Does the work if its key is new; claim, work and answer commit together. Otherwise returns the stored answer. The
+     * work runs again, up to four times, after a serialization failure, a deadlock, or a connection that is lost outside
+     * of it.
      *
+     * @throws FlowException the key is in flight, in doubt, or of another request; or nobody knows what COMMIT did
      * @throws NullPointerException the work returned null instead of an {@link Answer}. Everything is rolled back.
      */
     public Answer once(Claim claim, Work<Answer> work) throws Exception {
         if (claim.lease != null) throw new IllegalArgumentException("once() takes no lease; leased() does");
-        return transaction(idem -> {
-            Ticket ticket = idem.begin(claim);
-            if (!ticket.outcome().isHeld()) return replay(claim, ticket);
-            Answer answer = required(work.run(idem));
-            idem.complete(claim.key, answer.response(), answer.statusCode());
-            return answer;
-        });
+        Patience patience = patience(claim.wait);
+        try (Flight flight = Flight.enter(patience, pool, schema, "key", scope, claim.key)) {
+            Exception lost = null; // of a COMMIT that may have succeeded: the next claim tells
+            for (int attempt = 1;; attempt++) {
+                Transaction transaction = null;
+                boolean[] inWork = {false};
+                try (Transaction opened = transaction = Transaction.begin(pool)) {
+                    return once(opened, claim, patience.left(), work, inWork);
+                } catch (Exception error) {
+                    if (transaction != null && transaction.isUncertain(error)) lost = error;
+                    else if (lost == null || inWork[0]) lost = null;
+                    boolean passes = error == lost || SqlState.isRetryable(error) || !inWork[0] && SqlState.isUnavailable(error);
+                    if (!passes && !(lost != null && error instanceof FlowException.InFlight) || attempt == ATTEMPTS)
+                        throw lost == null ? error : new FlowException.CommitUnknown(claim.key, lost);
+                }
+                Thread.sleep(100L * attempt);
+            }
+        }
+    }
+
+    private Answer once(Transaction transaction, Claim claim, Duration wait, Work<Answer> work, boolean[] inWork)
+        throws Exception {
+        IdemFunctions idem = on(transaction.connection);
+        Ticket ticket = idem.begin(claim, null, claim.owner, wait);
+        if (!ticket.outcome().isHeld()) return replay(claim, ticket);
+        inWork[0] = true;
+        Answer answer = required(work.run(on(transaction.joined())));
+        inWork[0] = false;
+        boolean isStored = idem.complete(claim.key, Json.stored(answer.response()), answer.statusCode());
+        transaction.commit();
+        return answer.stored(isStored);
     }
 
     /**
-     * As once, for work outside the database: the claim, which needs a lease, is committed first, and renewed while
-     * the work runs.
+     * As once, for work outside the database: the claim is committed first, and renewed while the work runs. An exception
+     * of the work releases the key, unless {@link Claim#keepOnError} says otherwise, or a step cannot be repeated.
      *
-     * @throws IdemException.StaleFence the lease was lost, and another holder has taken over
+     * @throws FlowException as once; the lease was lost; the answer cannot be stored; or it was stored in a transaction
+     *     that did not commit
      */
     public Answer leased(Claim claim, LeasedWork work) throws Exception {
-        if (claim.lease == null) throw new IllegalArgumentException("leased() needs a lease");
-        long granted = System.nanoTime();
-        Ticket ticket = call(idem -> idem.begin(claim));
-        if (!ticket.outcome().isHeld()) return replay(claim, ticket);
-        Lease lease = new Lease(pool, schema, scope, claim.key, ticket.fence(), claim.lease, granted);
-        Answer answer;
+        Patience patience = patience(claim.wait);
+        try (Flight flight = Flight.enter(patience, pool, schema, "key", scope, claim.key)) {
+            Duration length = claim.lease == null ? LEASE : claim.lease;
+            String owner = claim.owner == null ? UUID.randomUUID().toString() : claim.owner;
+            for (;;) {
+                LeaseRunner runner = new LeaseRunner(length);
+                Ticket ticket = repeated(idem -> idem.begin(claim, length, owner, null));
+                if (ticket.outcome().isHeld()) {
+                    Lease lease = new Lease(pool, schema, scope, claim.key, ticket.fence(), owner, runner);
+                    if (lease.begin(ticket, length)) return run(lease, claim, work);
+                    if (!patience.pause(null)) throw new FlowException.LeaseLost(claim.key, null);
+                } else if (ticket.outcome() != Outcome.IN_FLIGHT || !patience.pause(ticket.retryAfter())) {
+                    return replay(claim, ticket);
+                }
+            }
+        }
+    }
+
+    private static Answer run(Lease lease, Claim claim, LeasedWork work) throws Exception {
         try {
-            answer = work.run(lease);
-            if (!lease.isCompleted()) required(answer);
+            Answer answer = work.run(lease);
+            return lease.finish(lease.isCompleted() && answer == null ? Answer.of(null, null) : required(answer));
         } catch (Throwable error) {
-            release(lease, error);
+            lease.abandon(claim.keepOnError, error);
             throw error;
         }
-        lease.end();
-        if (!lease.isCompleted()) call(idem -> idem.complete(claim.key, answer.response(), answer.statusCode(), lease.fence()));
-        return answer;
     }
 
     /** As {@link #lock(String, Duration, Duration, Runnable)}, without waiting for another holder. */
-    public Optional<HeldLock> lock(String name, Duration lease, Runnable onLost) throws SQLException {
+    public Optional<HeldLock> lock(String name, Duration lease, Runnable onLost) throws SQLException, InterruptedException {
         return lock(name, lease, null, onLost);
     }
 
@@ -112,25 +154,41 @@ public final class JdbcIdem {
      * @param wait how long to wait for another holder; null: not at all
      * @param onLost runs once, on another thread, when the lock has passed on or could not be renewed in time
      */
-    public Optional<HeldLock> lock(String name, Duration lease, Duration wait, Runnable onLost) throws SQLException {
+    public Optional<HeldLock> lock(String name, Duration lease, Duration wait, Runnable onLost)
+        throws SQLException, InterruptedException {
         Objects.requireNonNull(onLost, "onLost is required");
-        long granted = System.nanoTime();
-        OptionalLong fence = call(idem -> idem.lock(name, lease, null, wait));
-        if (fence.isEmpty()) return Optional.empty();
-        if (wait != null) { // the lease began at some time within the wait
-            granted = System.nanoTime();
-            call(idem -> idem.lockRenew(name, fence.getAsLong(), lease));
+        Patience patience = new Patience(wait == null ? Duration.ZERO : wait);
+        String owner = UUID.randomUUID().toString();
+        try (Flight flight = Flight.enter(patience, pool, schema, "lock", scope, name)) {
+            do {
+                LeaseRunner runner = new LeaseRunner(lease);
+                OptionalLong fence = repeated(idem -> idem.lock(name, lease, owner, null));
+                if (fence.isEmpty()) continue;
+                HeldLock lock = new HeldLock(pool, this, name, fence.getAsLong(), runner);
+                if (lock.begin(lease, onLost)) return Optional.of(lock);
+            } while (patience.pause(null));
+            return Optional.empty();
         }
-        return Optional.of(new HeldLock(pool, this, name, fence.getAsLong(), lease, granted, onLost));
     }
 
     private interface Call<T> {
         T on(IdemFunctions idem) throws SQLException;
     }
 
-    /** A transaction of its own. */
-    private <T> T call(Call<T> call) throws SQLException {
-        return Transaction.single(pool, connection -> call.on(on(connection)));
+    /** A claim in a transaction of its own. The same owner gets the same claim again when its answer was lost. */
+    private <T> T repeated(Call<T> call) throws SQLException, InterruptedException {
+        for (int attempt = 1;; attempt++) {
+            try {
+                return Transaction.single(pool, connection -> call.on(on(connection)));
+            } catch (SQLException error) {
+                if (attempt == ATTEMPTS || !SqlState.isPassing(error)) throw error;
+                Thread.sleep(50L * attempt);
+            }
+        }
+    }
+
+    private static Patience patience(Duration wait) {
+        return new Patience(wait == null ? WAIT : wait);
     }
 
     private static Answer required(Answer answer) {
@@ -138,20 +196,12 @@ public final class JdbcIdem {
             "the work returned null: return an Answer, or Answer.of(null, null) to store none");
     }
 
-    private static Answer replay(Claim claim, Ticket ticket) throws NotAcquiredException {
-        if (ticket.outcome() != Outcome.COMPLETED) throw new NotAcquiredException(claim.key, ticket);
-        return Answer.replayOf(ticket);
-    }
-
-    private static void release(Lease lease, Throwable error) {
-        if (lease.isCompleted()) {
-            lease.end();
-            return;
-        }
-        try {
-            lease.release();
-        } catch (SQLException second) { // the lease runs out
-            error.addSuppressed(second);
+    private static Answer replay(Claim claim, Ticket ticket) throws FlowException {
+        switch (ticket.outcome()) {
+        case COMPLETED: return Answer.replayOf(ticket);
+        case MISMATCH: throw new FlowException.Mismatch(claim.key);
+        case IN_DOUBT: throw new FlowException.InDoubt(claim.key, null);
+        default: throw new FlowException.InFlight(claim.key, ticket.retryAfter());
         }
     }
 }

@@ -9,6 +9,8 @@ public final class KeyedRequest {
     final String route;
     final String header;
     final byte[] body;
+    private byte[] fingerprint;
+    String contentType;
 
     /**
      * @param scope the space in which the key is unique: the client and the API; not empty
@@ -22,6 +24,27 @@ public final class KeyedRequest {
         this.route = Objects.requireNonNull(route);
         this.header = header;
         this.body = Objects.requireNonNull(body);
+    }
+
+    /** The header field, for scopes that compare bodies of JSON by their value. Null: none. */
+    public KeyedRequest contentType(String contentType) {
+        this.contentType = contentType;
+        return this;
+    }
+
+    /** What tells this request from others with its key, in place of route and body; any number of bytes. Null: these. */
+    public KeyedRequest fingerprint(byte[] fingerprint) {
+        this.fingerprint = fingerprint == null ? null : Digest.of(fingerprint);
+        return this;
+    }
+
+    byte[] fingerprint() {
+        return fingerprint;
+    }
+
+    /** With a method with which the scope does not use keys, its key is none. */
+    KeyedRequest keyless() {
+        return new KeyedRequest(scope, method, route, null, body);
     }
 
     @Override

@@ -21,16 +21,22 @@ final class SqlState {
         return state.equals("40001") || state.equals("40P01");
     }
 
-    /** The server cannot be reached, is starting or stopping, or has no connection left; or the pool has none. */
+    /** The server cannot be reached, is starting, stopping, full or a standby; or the pool has no connection. */
     static boolean isUnavailable(Throwable error) {
         String state = of(error);
-        return state.startsWith("08") || state.startsWith("57P0") || state.startsWith("53")
+        return state.startsWith("08") || state.startsWith("57P") || state.startsWith("53") || state.equals("25006")
             || error instanceof SQLTransientConnectionException;
+    }
+
+    /** The same call may succeed a little later: also after a wait for a lock, or a cancellation. */
+    static boolean isPassing(SQLException error) {
+        String state = of(error);
+        return isRetryable(error) || isUnavailable(error) || state.equals("55P03") || state.equals("57014");
     }
 
     /** Whether the server itself rejected a COMMIT, so that the transaction is rolled back. */
     static boolean isDefinite(SQLException error) {
         String state = of(error);
-        return !state.isEmpty() && !state.startsWith("08") && !state.startsWith("57P0");
+        return !state.isEmpty() && !state.startsWith("08") && !state.startsWith("57P");
     }
 }

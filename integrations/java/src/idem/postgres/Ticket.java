@@ -40,7 +40,7 @@ public final class Ticket {
 
     static Map<String, String> steps(ResultSet row) throws SQLException {
         Map<String, String> steps = new LinkedHashMap<>();
-        for (Object step : Sql.array(row, "step_list")) steps.put(((String[]) step)[0], ((String[]) step)[1]);
+        for (Object step : Sql.array(row, "step_list")) steps.put(((String[]) step)[0], Json.restored(((String[]) step)[1]));
         return Collections.unmodifiableMap(steps);
     }
 

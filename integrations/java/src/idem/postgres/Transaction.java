@@ -13,13 +13,19 @@ import javax.sql.DataSource;
 final class Transaction implements AutoCloseable {
     private static final Logger LOGGER = System.getLogger("idem.postgres");
 
+    /** Pauses in milliseconds before each look for what a lost COMMIT has done: 0, 200 and 1000 after the loss. */
+    static final long[] LOOKS = {0, 200, 800};
+
     interface Call<T> {
         T on(Connection connection) throws SQLException;
     }
 
     final Connection connection;
     private final boolean autoCommit; // as the pool has it
+    private IdemDataSource.Shared shared; // null: nothing has joined the transaction
     private boolean open = true;
+    private boolean committing;
+    private boolean committed;
     private boolean closed;
 
     private Transaction(Connection connection) throws SQLException {
@@ -47,18 +53,47 @@ final class Transaction implements AutoCloseable {
         }
     }
 
+    /** A connection for the work, which can neither end nor close it, and which is dead when the transaction is over. */
+    Connection joined() {
+        if (shared == null) shared = new IdemDataSource.Shared(connection);
+        return shared.join();
+    }
+
     /** After an error the transaction may have committed, unless {@link SqlState#isDefinite}. */
     void commit() throws SQLException {
-        open = false;
+        end();
+        committing = true;
         connection.commit();
+        committed = true;
+    }
+
+    /** Whether the error is that of a COMMIT that may have succeeded. */
+    boolean isUncertain(Throwable error) {
+        return committing && !committed && error instanceof SQLException && !SqlState.isDefinite((SQLException) error);
+    }
+
+    /** The connection is lost, as far as the driver knows. */
+    boolean isBroken() {
+        try {
+            return !closed && connection.isClosed();
+        } catch (SQLException error) {
+            return true;
+        }
+    }
+
+    private void end() {
+        open = false;
+        if (shared != null) shared.end();
     }
 
     @Override
     public void close() {
         if (closed) return;
         closed = true;
+        boolean rollback = open;
+        end();
         try (connection) {
-            if (open) connection.rollback();
+            if (rollback) connection.rollback();
             connection.setAutoCommit(autoCommit);
         } catch (SQLException error) { // the connection is broken, and the server has rolled back, or will
             LOGGER.log(Level.DEBUG, "could not roll back", error);

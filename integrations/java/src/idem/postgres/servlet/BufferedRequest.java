@@ -4,7 +4,6 @@ import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
-import java.net.URLDecoder;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -31,7 +30,7 @@ final class BufferedRequest extends HttpServletRequestWrapper {
     private final BufferedResponse response;
     private ServletInputStream stream;
     private BufferedReader reader;
-    private Map<String, String[]> parameters;
+    private Map<String, List<String>> form; // null: not parsed yet
 
     BufferedRequest(HttpServletRequest request, byte[] body, BufferedResponse response) {
         super(request);
@@ -71,24 +70,44 @@ final class BufferedRequest extends HttpServletRequestWrapper {
 
     @Override
     public Map<String, String[]> getParameterMap() {
-        if (parameters == null) parameters = Collections.unmodifiableMap(parseParameters());
-        return parameters;
+        if (form == null) form = isForm() ? parseForm() : Map.of();
+        Map<String, String[]> all = new LinkedHashMap<>(super.getParameterMap()); // of the query, which a forward changes
+        form.forEach((name, values) -> {
+            List<String> joined = new ArrayList<>(Arrays.asList(all.getOrDefault(name, new String[0])));
+            joined.addAll(values);
+            all.put(name, joined.toArray(new String[0]));
+        });
+        return Collections.unmodifiableMap(all);
     }
 
-    /** Those of the query, which the container reads, and then those of a form. */
-    private Map<String, String[]> parseParameters() {
-        Map<String, String[]> all = new LinkedHashMap<>(super.getParameterMap());
-        if (!isForm()) return all;
+    private Map<String, List<String>> parseForm() {
+        Map<String, List<String>> all = new LinkedHashMap<>();
         Charset charset = charset(StandardCharsets.UTF_8);
         for (String pair : new String(body, StandardCharsets.ISO_8859_1).split("&")) {
             if (pair.isEmpty()) continue;
             int equals = pair.indexOf('=');
-            String name = URLDecoder.decode(equals < 0 ? pair : pair.substring(0, equals), charset);
-            List<String> values = new ArrayList<>(Arrays.asList(all.getOrDefault(name, new String[0])));
-            values.add(equals < 0 ? "" : URLDecoder.decode(pair.substring(equals + 1), charset));
-            all.put(name, values.toArray(new String[0]));
+            String name = decoded(equals < 0 ? pair : pair.substring(0, equals), charset);
+            all.computeIfAbsent(name, any -> new ArrayList<>()).add(equals < 0 ? "" : decoded(pair.substring(equals + 1), charset));
         }
         return all;
+    }
+
+    /** As browsers do (WHATWG URL): a "%" without two digits stands for itself. */
+    private static String decoded(String text, Charset charset) {
+        byte[] bytes = new byte[text.length()];
+        int size = 0;
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            int high = c == '%' && i + 2 < text.length() ? Character.digit(text.charAt(i + 1), 16) : -1;
+            int low = high < 0 ? -1 : Character.digit(text.charAt(i + 2), 16);
+            if (low >= 0) i += 2;
+            bytes[size++] = (byte) (low >= 0 ? high << 4 | low : c == '+' ? ' ' : c);
+        }
+        return new String(bytes, 0, size, charset);
+    }
+
+    byte[] body() {
+        return body;
     }
 
     private boolean isForm() {

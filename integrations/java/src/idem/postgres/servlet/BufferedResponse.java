@@ -13,6 +13,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.servlet.ServletOutputStream;
@@ -36,9 +37,25 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     private HttpReply error; // of sendError
     private HttpReply reply;
     private String refusal;
+    private final int limit; // of the body, in bytes
+    private UnaryOperator<HttpReply> onOverflow;
+    private boolean overflown; // the body is over the limit
+    private ServletOutputStream passing; // the rest of a body over the limit goes there; null: nothing does
+    private long length = -1; // as the handler has set it
 
-    BufferedResponse(HttpServletResponse response) {
+    BufferedResponse(HttpServletResponse response, int limit) {
         super(response);
+        this.limit = limit;
+    }
+
+    /** As IdemContext.overflow. */
+    void onOverflow(UnaryOperator<HttpReply> onOverflow) {
+        this.onOverflow = onOverflow;
+    }
+
+    /** The client has got the head of the response, and its body as far as it was written. */
+    boolean isPassing() {
+        return passing != null;
     }
 
     static boolean isBodiless(int status) {
@@ -58,16 +75,39 @@ final class BufferedResponse extends HttpServletResponseWrapper {
 
     /** What the handler has sent. */
     HttpReply reply() {
-        if (refusal == null && isEventStream()) refuse("The handler streams. Leave this route out of IdemFilter.");
         if (refusal != null) throw new IllegalStateException(refusal);
         if (error != null) return reply = error;
-        if (writer != null) {
-            body.counting = false;
-            writer.flush();
-        }
+        if (writer != null) writer.flush();
+        return reply = head(isBodiless(status) ? null : body.bytes.toByteArray());
+    }
+
+    private HttpReply head(byte[] bytes) {
         Map<String, List<String>> all = new TreeMap<>(headers);
         if (getContentType() != null) all.put("Content-Type", List.of(getContentType()));
-        return reply = new HttpReply(status, all, isBodiless(status) ? null : body.bytes.toByteArray());
+        return new HttpReply(status, all, bytes);
+    }
+
+    /** The key is completed and committed before the first byte goes out. */
+    private void overflow() throws IOException {
+        if (overflown) throw new IllegalStateException("the response is over " + limit + " bytes, and another one is sent");
+        overflown = true;
+        HttpReply head = head(null), answer = onOverflow.apply(head);
+        if (!answer.isOf(head)) overflow();
+        HttpServletResponse response = (HttpServletResponse) getResponse();
+        response.setStatus(status);
+        sendHeaders(answer, response);
+        sendCookies();
+        if (length >= 0) response.setContentLengthLong(length);
+        passing = response.getOutputStream();
+        body.bytes.writeTo(passing);
+        body.bytes.reset();
+    }
+
+    static void sendHeaders(HttpReply reply, HttpServletResponse response) {
+        reply.headers().forEach((name, values) -> {
+            response.setHeader(name, values.get(0));
+            values.stream().skip(1).forEach(value -> response.addHeader(name, value));
+        });
     }
 
     boolean isReply(HttpReply other) {
@@ -76,10 +116,6 @@ final class BufferedResponse extends HttpServletResponseWrapper {
 
     void sendCookies() {
         cookies.forEach(((HttpServletResponse) getResponse())::addCookie);
-    }
-
-    private boolean isEventStream() {
-        return type != null && type.toLowerCase(Locale.ROOT).startsWith("text/event-stream");
     }
 
     // Status
@@ -106,13 +142,14 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     }
 
     /**
-     * The container would write its error page after the filter, where it cannot be stored: a problem document takes
-     * its place.
+     * What frameworks make of an HTTP error that was thrown. The container would write its error page after the filter: a
+     * problem document takes its place.
      */
     @Override
     public void sendError(int status, String message) {
+        requireBuffered();
         this.status = status;
-        error = HttpReply.problem(status, null, message);
+        error = HttpReply.problem(status, null, message).thrown();
     }
 
     @Override
@@ -260,10 +297,14 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     }
 
     @Override
-    public void setContentLength(int length) {}
+    public void setContentLength(int length) {
+        this.length = length;
+    }
 
     @Override
-    public void setContentLengthLong(long length) {}
+    public void setContentLengthLong(long length) {
+        this.length = length;
+    }
 
     // Body
 
@@ -285,31 +326,31 @@ final class BufferedResponse extends HttpServletResponseWrapper {
     }
 
     @Override
-    public void flushBuffer() {
+    public void flushBuffer() throws IOException {
         if (writer != null) writer.flush();
         else body.flush();
     }
 
     @Override
     public boolean isCommitted() {
-        return false;
+        return isPassing();
+    }
+
+    private void requireBuffered() {
+        if (isPassing()) throw new IllegalStateException("the response has been sent in part");
     }
 
     @Override
     public void resetBuffer() {
-        if (writer != null) {
-            body.counting = false;
-            writer.flush();
-            body.counting = true;
-        }
+        requireBuffered();
+        if (writer != null) writer.flush();
         body.bytes.reset();
-        body.flushed = 0;
     }
 
     @Override
     public void reset() {
-        super.reset();
         resetBuffer();
+        super.reset();
         headers.clear();
         cookies.clear();
         type = null;
@@ -325,25 +366,22 @@ final class BufferedResponse extends HttpServletResponseWrapper {
 
     private final class Body extends ServletOutputStream {
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        private int flushed; // how many bytes
-        private boolean counting = true;
 
         @Override
-        public void write(int b) {
-            bytes.write(b);
+        public void write(int b) throws IOException {
+            write(new byte[] {(byte) b}, 0, 1);
         }
 
         @Override
-        public void write(byte[] source, int offset, int length) {
-            bytes.write(source, offset, length);
+        public void write(byte[] source, int offset, int length) throws IOException {
+            if (!isPassing() && (long) bytes.size() + length > limit) overflow();
+            if (isPassing()) passing.write(source, offset, length);
+            else bytes.write(source, offset, length);
         }
 
-        /** Frameworks flush once at the end. A second flush that brings more is a stream. */
         @Override
-        public void flush() {
-            if (!counting || bytes.size() == flushed) return;
-            if (flushed > 0 || isEventStream()) throw refuse("The handler streams. Leave this route out of IdemFilter.");
-            flushed = bytes.size();
+        public void flush() throws IOException {
+            if (isPassing()) passing.flush();
         }
 
         @Override

@@ -7,8 +7,13 @@ import idem.postgres.IdemContext;
 import idem.postgres.KeyedRequest;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
+import java.nio.charset.StandardCharsets;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.servlet.DispatcherType;
 import javax.servlet.Filter;
 import javax.servlet.FilterChain;
 import javax.servlet.FilterConfig;
@@ -24,10 +29,12 @@ import javax.sql.DataSource;
  * is stored in the same transaction, and sent after the commit. {@link #context} has the transaction.
  *
  * <p>The filter reads the body: it comes after the filters that authenticate, and before those that call getParameter
- * or read. Handlers that stream or are asynchronous are refused with 500; leave their routes out.
+ * or read. A filter that compresses comes before it. Handlers that are asynchronous are refused with 500; leave their
+ * routes out.
  */
 public final class IdemFilter implements Filter {
     private static final String ATTRIBUTE = IdemFilter.class.getName();
+    private static final Pattern BOUNDARY = Pattern.compile("^multipart/.*boundary=\"?([^\";]+)", Pattern.CASE_INSENSITIVE);
 
     private final HttpOptions<HttpServletRequest> options;
     private final HttpFlow flow;
@@ -63,35 +70,55 @@ public final class IdemFilter implements Filter {
         HttpServletRequest http = (HttpServletRequest) request;
         List<String> fields = Collections.list(http.getHeaders(options.header()));
         String field = fields.isEmpty() ? null : String.join(", ", fields);
-        if (context(request) == null && options.handles(http.getMethod(), field))
+        if (context(request) == null && isFirst(request.getDispatcherType()) && options.handles(http, http.getMethod(), field))
             handle(http, field, (HttpServletResponse) response, chain);
         else
             chain.doFilter(request, response);
     }
 
+    /** The dispatch of an error page, or of an asynchronous handler, belongs to a request that was handled, or passed by. */
+    private static boolean isFirst(DispatcherType type) {
+        return type != DispatcherType.ERROR && type != DispatcherType.ASYNC;
+    }
+
+    /**
+     * A fingerprint for requests that may be multipart: of their path with its query and of their body without the
+     * boundary, which is another one in each attempt. For other requests null: the usual fingerprint.
+     */
+    public static Function<HttpServletRequest, byte[]> multipart() {
+        return request -> {
+            Matcher boundary = BOUNDARY.matcher(request.getContentType() == null ? "" : request.getContentType());
+            if (!boundary.find()) return null;
+            String body = new String(((BufferedRequest) request).body(), StandardCharsets.ISO_8859_1);
+            return (pathWithQuery(request) + "\n" + body.replace(boundary.group(1), "")).getBytes(StandardCharsets.UTF_8);
+        };
+    }
+
     private void handle(HttpServletRequest request, String field, HttpServletResponse response, FilterChain chain)
         throws IOException, ServletException {
-        BufferedResponse made = new BufferedResponse(response);
+        BufferedResponse made = new BufferedResponse(response, options.maxResponse());
         BufferedRequest buffered;
         KeyedRequest keyed;
         try {
             byte[] body = BufferedRequest.read(request, options.maxBody());
             if (body == null) {
                 String detail = "The body has more than " + options.maxBody() + " bytes.";
-                send(HttpReply.problem(413, "body_too_large", detail), request, response);
+                send(options.shaped(HttpReply.problem(413, "body_too_large", detail), request), request, response);
                 return;
             }
-            buffered = new BufferedRequest(request, body, made);
-            keyed = options.keyed(buffered, request.getMethod(), pathWithQuery(request), field, body);
+            keyed = options.keyed(new BufferedRequest(request, body, made), request.getMethod(), pathWithQuery(request), field, body)
+                .contentType(request.getContentType());
+            buffered = new BufferedRequest(request, body, made); // the functions above may have read the other one
         } catch (RuntimeException error) {
             options.logger().log(Level.ERROR, "could not read a request, or tell its scope or route", error);
-            send(HttpReply.internalError(), request, response);
+            send(options.shaped(HttpReply.internalError(), request), request, response);
             return;
         }
         HttpReply reply;
         try {
             reply = flow.handle(keyed, context -> {
                 request.setAttribute(ATTRIBUTE, context);
+                made.onOverflow(context::overflow);
                 try {
                     chain.doFilter(buffered, made);
                 } finally {
@@ -100,12 +127,13 @@ public final class IdemFilter implements Filter {
                 return made.reply();
             });
         } catch (Exception error) {
-            if (made.refusal() == null) throw thrown(error);
+            if (made.refusal() == null || made.isPassing()) throw thrown(error);
             options.logger().log(Level.ERROR, pathWithQuery(request) + ": " + made.refusal(), error);
-            reply = HttpReply.problem(500, "streamed", made.refusal());
+            reply = HttpReply.problem(500, "asynchronous", made.refusal());
         }
+        if (made.isPassing()) return;
         if (made.isReply(reply)) made.sendCookies();
-        send(reply, request, response);
+        send(options.shaped(reply, buffered), request, response);
     }
 
     private static ServletException thrown(Exception error) throws IOException {
@@ -121,10 +149,7 @@ public final class IdemFilter implements Filter {
 
     private static void send(HttpReply reply, HttpServletRequest request, HttpServletResponse response) throws IOException {
         response.setStatus(reply.status());
-        reply.headers().forEach((name, values) -> {
-            response.setHeader(name, values.get(0));
-            values.stream().skip(1).forEach(value -> response.addHeader(name, value));
-        });
+        BufferedResponse.sendHeaders(reply, response);
         boolean hasBody = reply.body() != null && reply.body().length > 0;
         if (hasBody || !BufferedResponse.isBodiless(reply.status()) && !request.getMethod().equals("HEAD"))
             response.setContentLength(hasBody ? reply.body().length : 0);
