@@ -2,6 +2,8 @@
 # Builds build/integrations/java/idem-postgres-VERSION.jar for Java 11 and later, and for the servlet API in both of its packages.
 # The classes for jakarta.servlet are made of the same sources.
 #
+# Beside it is the jar of its sources. Both have the licence in META-INF.
+#
 # SERVLET_API and JAKARTA_SERVLET_API name the jars of the API; without them those of Debian's libservlet-api-java and
 # libjakarta-servlet-api-java are taken. The last line is the jar's path.
 set -euo pipefail
@@ -24,5 +26,8 @@ javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 11 -Xlint:all,-clas
     src/idem/postgres/*.java src/idem/postgres/servlet/*.java "$build"/generated/idem/postgres/jakarta/*.java
 printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem-postgres" "Implementation-Version: $version" \
     >"$build/manifest"
+mkdir -p "$build/classes/META-INF"
+cp ../../LICENSE "$build/classes/META-INF/LICENSE"
 jar --create --file "$jar" --manifest "$build/manifest" -C "$build/classes" .
+jar --create --file "${jar%.jar}-sources.jar" -C src . -C "$build/generated" . -C "$build/classes" META-INF/LICENSE
 echo "$jar"

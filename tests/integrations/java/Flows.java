@@ -127,19 +127,19 @@ final class Flows {
     private void hangs() throws Exception {
         CountDownLatch hanging = new CountDownLatch(1), lost = new CountDownLatch(3);
         JdbcIdem slow = new JdbcIdem(hanging(hanging));
-        Duration lease = Duration.ofSeconds(6);
+        Duration lease = Duration.ofSeconds(15);
         List<HeldLock> locks = new ArrayList<>();
-        for (int i = 0; i < 3; i++) locks.add(slow.lock("hang" + i, lease, lost::countDown).orElseThrow());
+        for (int i = 0; i < 3; i++) locks.add(slow.lock("hang" + i, lease, MINUTE, lost::countDown).orElseThrow());
         AtomicInteger others = new AtomicInteger();
-        try (HeldLock other = idem.lock("does not hang", lease, others::incrementAndGet).orElseThrow()) {
-            Tap.ok(lost.await(12, TimeUnit.SECONDS), "onLost runs while a renewal hangs");
-            Thread.sleep(6_000);
+        try (HeldLock other = idem.lock("does not hang", lease, MINUTE, others::incrementAndGet).orElseThrow()) {
+            Tap.ok(lost.await(30, TimeUnit.SECONDS), "onLost runs while a renewal hangs");
+            Thread.sleep(15_000);
             Tap.is(other.isLost() + " " + others, "false 0", "and other leases are renewed");
         }
         hanging.countDown();
         for (HeldLock lock : locks) lock.close();
         CompletableFuture<String> told = new CompletableFuture<>();
-        new JdbcIdem(hanging(new CountDownLatch(1))).inScope("flows").leased(Claim.of("hang").lease(Duration.ofSeconds(2)), held -> {
+        new JdbcIdem(hanging(new CountDownLatch(1))).inScope("flows").leased(Claim.of("hang").lease(Duration.ofSeconds(10)).wait(MINUTE), held -> {
             held.lost().thenRun(() -> told.complete("told"));
             return Answer.of(200, '"' + told.get(30, TimeUnit.SECONDS) + '"');
         });
@@ -226,7 +226,7 @@ final class Flows {
     private void steps() throws Exception {
         List<String> log = new ArrayList<>();
         for (Fate fate : List.of(Fate.unknown(), Fate.notDone(), Fate.done("{\"by\": \"gateway\"}"))) {
-            Claim claim = Claim.of("fate " + log.size()).lease(Duration.ofSeconds(2)).wait(MINUTE);
+            Claim claim = Claim.of("fate " + log.size()).lease(MINUTE);
             log.add(outcome(() -> idem.leased(claim, lease -> {
                 lease.step("charge", gate -> { throw new SQLException("the reply is lost", "ZZZZZ"); });
                 return null;

@@ -218,7 +218,7 @@ final class Functions {
         Tap.is(updated.outcome() + " " + updated.version() + " " + call(f -> f.optimisticUpdate("stock", key, 1, "{\"units\": 3}")).outcome(),
             "UPDATED 2 CONFLICT", "optimisticUpdate");
         Tap.is(call(f -> f.conditionalUpdate("stock", key, "{\"units\": 4}", "{\"units\": 3}")).outcome() + " "
-            + call(f -> f.conditionalUpdate("stock", "{\"id\": 2}", "{}", "{\"units\": 3}")).outcome(), "UPDATED NOT_FOUND", "conditionalUpdate");
+            + call(f -> f.conditionalUpdate("stock", "{\"id\": 2}", "{\"units\": 4}", "{\"units\": 3}")).outcome(), "UPDATED NOT_FOUND", "conditionalUpdate");
         Tap.is(call(f -> f.conditionalAdjust("stock", key, "units", new BigDecimal(-2), null, null)) + " "
             + call(f -> f.conditionalAdjust("stock", key, "units", new BigDecimal(-2), null, null)),
             "RowAnswer[outcome=ADJUSTED, value=1] RowAnswer[outcome=OUT_OF_RANGE, value=1]", "conditionalAdjust");
