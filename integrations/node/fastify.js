@@ -4,7 +4,7 @@ const { subscribe } = require('node:diagnostics_channel');
 const { Readable } = require('node:stream');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
-const { Engine } = require('./lib/engine.js');
+const { Core } = require('./lib/core.js');
 
 // By Fastify's request: the promise of its bytes, and what keeps its response.
 const bodies = new WeakMap();
@@ -17,23 +17,26 @@ const answered = new WeakSet();
  * transaction in `request.idem`. Hooks that authenticate are to be added before it.
  */
 async function idempotency(fastify, options) {
-    const engine = new Engine({ logger: fastify.log, ...options });
-    const fieldOf = (request) => request.headers[engine.header] ?? null;
-    fastify.decorateRequest('idem', null);
+    const core = new Core({ logger: fastify.log, ...options });
+    const callOf = (request) => ({
+        raw: request, incoming: request.raw, method: request.method, url: request.url, field: request.headers[core.header] ?? null,
+        contentType: request.headers['content-type'], readBody: () => bodies.get(request) ?? readBody(request.raw, core.maxBody), drops: request.raw,
+    });
+    if (!fastify.hasRequestDecorator('idem')) fastify.decorateRequest('idem', null);
 
     fastify.addHook('preParsing', (request, reply, payload, done) => {
-        const field = fieldOf(request);
-        if (!engine.applies(request.method, field)) return done(null, payload);
-        const body = readBody(request.raw, engine.maxBody);
+        const call = callOf(request);
+        if (bodies.has(request) || !core.applies(call)) return done(null, payload);
+        const body = readBody(request.raw, core.maxBody);
         bodies.set(request, body);
         // The parser waits for an end, which an empty body has had. An error is answered before the parser meets what is left of the body.
-        body.then(() => done(null, payload.readableEnded ? Readable.from([]) : payload), () => serve(engine, field, request, reply, done));
+        body.then(() => done(null, payload.readableEnded ? Readable.from([]) : payload), () => serve(core, call, request, reply, done));
     });
 
     fastify.addHook('preHandler', (request, reply, done) => {
-        const field = fieldOf(request);
-        if (!engine.applies(request.method, field)) return done();
-        serve(engine, field, request, reply, done);
+        const call = callOf(request);
+        if (!core.applies(call)) return done();
+        serve(core, call, request, reply, done);
     });
 
     fastify.addHook('onError', async (request, reply, error) => {
@@ -60,13 +63,12 @@ function noteAnswer(reply) {
     }
 }
 
-async function serve(engine, field, request, reply, done) {
-    const capture = new Capture(reply.raw, reply.getHeaders());
+async function serve(core, call, request, reply, done) {
+    const capture = new Capture(reply.raw, core.maxResponse, reply.getHeaders());
     captures.set(request, capture);
     let hasRun = false;
-    const call = { raw: request, method: request.method, url: request.url, field, readBody: () => bodies.get(request), incoming: request.raw };
     try {
-        const response = await engine.handle(call, (context) => {
+        const { response } = await core.handle(call, (context) => {
             hasRun = true;
             request.idem = context;
             noteAnswer(reply);
@@ -75,7 +77,9 @@ async function serve(engine, field, request, reply, done) {
         });
         if (hasRun) return capture.send(response);
         capture.restore();
-        reply.code(response.status).headers(response.headers).send(response.body.length ? response.body : undefined);
+        if (response) reply.code(response.status).headers(response.headers).send(response.body.length ? response.body : undefined);
+        // Nobody waits.
+        else reply.hijack();
     } catch (error) {
         capture.restore();
         done(error);

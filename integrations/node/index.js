@@ -1,6 +1,11 @@
 'use strict';
 
-const { IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, sqlstate } = require('./lib/errors.js');
+const errors = require('./lib/errors.js');
+const { current } = require('./lib/core.js');
 const { Idem } = require('./lib/functions.js');
 
-module.exports = { Idem, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, sqlstate };
+const { IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored, sqlstate } = errors;
+
+module.exports = {
+    Idem, current, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored, sqlstate,
+};

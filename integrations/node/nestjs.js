@@ -4,44 +4,44 @@ const { setImmediate: nextTurn } = require('node:timers/promises');
 const { catchError, of } = require('rxjs');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
-const { Engine } = require('./lib/engine.js');
+const { Core } = require('./lib/core.js');
 
 /**
  * A NestJS interceptor, on Express and on Fastify: `app.useGlobalInterceptors(new IdempotencyInterceptor(options))`, or `@UseInterceptors(instance)`.
  * Nest parses bodies before interceptors: create the application with `{ rawBody: true }`. The handler finds the transaction in `request.idem`.
  */
 class IdempotencyInterceptor {
-    #engine;
+    #core;
 
     constructor(options) {
-        this.#engine = new Engine(options);
+        this.#core = new Core(options);
     }
 
     intercept(executionContext, next) {
         const http = executionContext.switchToHttp();
         const request = http.getRequest();
-        const field = request.headers[this.#engine.header] ?? null;
-        if (!this.#engine.applies(request.method, field)) return next.handle();
+        // Express's request is that of Node; Fastify's has it inside.
+        const incoming = request.raw ?? request;
+        const call = {
+            raw: request, incoming, method: request.method, url: request.originalUrl, field: request.headers[this.#core.header] ?? null,
+            contentType: request.headers['content-type'], drops: incoming, readBody: (limit) => readBody(Object.assign(incoming, { rawBody: bytesOf(request) }), limit),
+        };
+        if (!this.#core.applies(call)) return next.handle();
         return new Promise((resolve, reject) => {
-            this.#serve(http.getResponse(), request, field, next, resolve).catch(reject);
+            this.#serve(http.getResponse(), request, call, next, resolve).catch(reject);
         });
     }
 
     // `resolve` takes what Nest is to answer with.
-    async #serve(response, request, field, next, resolve) {
+    async #serve(response, request, call, next, resolve) {
         // Fastify's reply has the response of Node inside.
-        const capture = new Capture(response.raw ?? response, response.raw && response.getHeaders());
+        const capture = new Capture(response.raw ?? response, this.#core.maxResponse, response.raw && response.getHeaders());
         const failed = (error) => {
-            if (!capture.fail(error)) this.#engine.log('error', 'idem: the handler failed after its response', error);
+            if (!capture.fail(error)) this.#core.log('error', 'the handler failed after its response', error);
             throw error;
         };
-        const incoming = request.raw ?? request;
-        const call = {
-            raw: request, method: request.method, url: request.originalUrl, field, incoming,
-            readBody: (limit) => readBody(Object.assign(incoming, { rawBody: request.rawBody }), limit),
-        };
         try {
-            const answer = await this.#engine.handle(call, (context) => {
+            const answer = await this.#core.handle(call, (context) => {
                 request.idem = context;
                 resolve(next.handle().pipe(catchError(failed)));
                 return capture.result;
@@ -49,12 +49,19 @@ class IdempotencyInterceptor {
             // Where the handler was not called, Nest answers with nothing, which is dropped. With @Res() it does not answer.
             resolve(of(undefined));
             await Promise.race([capture.result, nextTurn()]);
-            capture.send(answer);
+            if (answer.response) capture.send(answer.response);
+            else capture.restore();
         } catch (error) {
             capture.restore();
             throw error;
         }
     }
+}
+
+// Nest keeps the bytes of JSON and of forms. Fastify's own parser of text/plain keeps only its text.
+function bytesOf({ rawBody, body }) {
+    if (rawBody !== undefined) return rawBody;
+    return typeof body === 'string' || Buffer.isBuffer(body) ? Buffer.from(body) : undefined;
 }
 
 module.exports = { IdempotencyInterceptor };

@@ -3,6 +3,12 @@
 /** The body is over the option `maxBody`. */
 class BodyTooLarge extends Error {}
 
+/** The client went away before it had sent the body: nobody waits for an answer. */
+class ClientGone extends Error {}
+
+// What has been read of a request: the next middleware on the same request may find that a parser has taken it.
+const read = new WeakMap();
+
 /**
  * Reads the body of an http.IncomingMessage or http2.Http2ServerRequest, and gives it back to it, so that a parser reads it again.
  *
@@ -14,6 +20,7 @@ async function readBody(request, limit) {
     if (!hasBody(request)) return Buffer.alloc(0);
     if (Number(headers['content-length']) > limit || request.rawBody?.length > limit) throw new BodyTooLarge();
     if (Buffer.isBuffer(request.rawBody)) return request.rawBody;
+    if (read.has(request)) return read.get(request);
     if (request.readableEnded || request.readableFlowing) {
         throw new Error('the body was parsed before the middleware read its bytes: put the middleware before the parser, or let the parser keep the bytes in '
             + 'request.rawBody, in Express with express.json({ verify: keepRawBody }), in NestJS with NestFactory.create(module, { rawBody: true })');
@@ -23,6 +30,7 @@ async function readBody(request, limit) {
     const body = await readAll(request, limit);
     // In the same turn of the event loop as the last read: the stream has not ended yet.
     if (body.length > 0) request.unshift(body);
+    read.set(request, body);
     return body;
 }
 
@@ -50,13 +58,13 @@ function readAll(request, limit) {
     let length = 0;
     return new Promise((resolve, reject) => {
         const settle = (outcome, value) => {
-            request.off('readable', read).off('close', onClose).off('error', reject);
+            request.off('readable', take).off('close', onClose).off('error', onError);
             outcome(value);
         };
         const finish = () => settle(resolve, Buffer.concat(chunks));
         // An empty body ends without a `readable`.
-        const onClose = () => (isComplete(request) ? finish() : settle(reject, new Error('the client went away before it had sent the body')));
-        const read = () => {
+        const onClose = () => (isComplete(request) ? finish() : settle(reject, new ClientGone('the client went away before it had sent the body')));
+        const take = () => {
             while (request.readableLength > 0) {
                 const chunk = request.read();
                 chunks.push(chunk);
@@ -65,8 +73,10 @@ function readAll(request, limit) {
             }
             if (isComplete(request)) finish();
         };
-        request.on('readable', read).on('close', onClose).on('error', reject);
+        // An aborted request emits an error first.
+        const onError = (error) => settle(reject, request.aborted || request.destroyed ? new ClientGone(error.message) : error);
+        request.on('readable', take).on('close', onClose).on('error', onError);
     });
 }
 
-module.exports = { BodyTooLarge, readBody, watchBody };
+module.exports = { BodyTooLarge, ClientGone, readBody, watchBody };

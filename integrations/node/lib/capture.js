@@ -8,27 +8,31 @@ const methods = ['writeHead', 'write', 'end', 'flushHeaders', 'destroy', 'emit']
  * Keeps what a handler sends on an http.ServerResponse, so that it is sent after COMMIT.
  *
  * `result` resolves once: to { response: { status, headers, body }, error } when the handler has ended the response (`error`: what fail() was told
- * before), to { error: StreamedResponse } when it streams, to { passed: true } after pass().
+ * before), to { response: { status, headers, isLarge: true } } when it is over `limit` bytes, to { error: StreamedResponse } when it sends events, to
+ * { passed: true } after pass(). The rest of a large response waits until it is sent.
  *
  * @param base the header fields to keep when another response takes the place of the handler's; default those that are set already
  */
 class Capture {
     #res;
     #base;
+    #limit;
     #emit;
     #saved = new Map();
     #chunks = [];
+    #length = 0;
     #error;
     #resolve;
     #over = false;
+    #ended = false;
+    #destroyed = false;
     #headWritten = false;
     #beforeHead;
-    #flushes = 0;
-    #flushing = false;
     #closed = false;
 
-    constructor(res, base = { ...res.getHeaders() }) {
+    constructor(res, limit, base = { ...res.getHeaders() }) {
         this.#res = res;
+        this.#limit = limit;
         this.#base = base;
         this.#emit = res.emit;
         this.result = new Promise((resolve) => { this.#resolve = resolve; });
@@ -46,7 +50,11 @@ class Capture {
 
     /** The handler has failed: what it wrote is dropped, and the response that follows is the framework's. False: the response came first. */
     fail(error) {
-        if (this.#over) return false;
+        if (this.#over) {
+            // What was sent of a large response is cut, so that the client sees that it is not whole.
+            if (!this.#ended) this.#destroyed = true;
+            return false;
+        }
         this.#error = error;
         this.#takeBack();
         return true;
@@ -67,10 +75,24 @@ class Capture {
             for (const [name, value] of Object.entries(isOwn ? response.headers : { ...this.#base, ...response.headers })) res.setHeader(name, value);
             res.statusCode = response.status;
             if (!isOwn) res.statusMessage = undefined;
-            res.end(response.body);
+            if (isOwn && response.isLarge) this.#sendLarge();
+            else res.end(response.body);
         }
-        // A handler whose stream was refused may go on writing, and a framework may answer late.
-        if (!isOwn) Object.assign(res, { writeHead: () => res, setHeader: () => res, removeHeader() {}, write: () => true, end: () => res, flushHeaders() {} });
+        if (isOwn) return;
+        // A handler whose response was refused may go on writing, and a framework may answer late.
+        Object.assign(res, { writeHead: () => res, setHeader: () => res, removeHeader() {}, write: () => true, end: () => res, flushHeaders() {} });
+        res.emit('drain');
+    }
+
+    // The handler goes on where it waits for `drain`.
+    #sendLarge() {
+        const res = this.#res;
+        let isWritable = true;
+        for (const chunk of this.#chunks) isWritable = res.write(chunk);
+        this.#chunks = [];
+        if (this.#destroyed) res.destroy();
+        else if (this.#ended) res.end();
+        else if (isWritable) res.emit('drain');
     }
 
     /** Gives the response back to the framework. */
@@ -102,10 +124,10 @@ class Capture {
     write(chunk, encoding, callback) {
         if (typeof encoding === 'function') [encoding, callback] = [undefined, encoding];
         this.#headWritten = true;
+        this.#refuseEvents();
         this.#add(chunk, encoding);
-        this.#flush();
         if (callback) process.nextTick(callback);
-        return true;
+        return !this.#over;
     }
 
     end(chunk, encoding, callback) {
@@ -113,21 +135,20 @@ class Capture {
         else if (typeof encoding === 'function') [encoding, callback] = [undefined, encoding];
         const res = this.#res;
         if (callback) res.once('finish', callback);
-        if (chunk !== undefined && chunk !== null) this.#add(chunk, encoding);
         this.#refuseEvents();
-        if (!this.#over) {
-            this.own = { status: res.statusCode, headers: { ...res.getHeaders() }, body: Buffer.concat(this.#chunks) };
-            this.#settle({ response: this.own, error: this.#error });
-        }
+        if (chunk !== undefined && chunk !== null) this.#add(chunk, encoding);
+        this.#ended = true;
+        if (!this.#over) this.#settleOwn({ body: Buffer.concat(this.#chunks) });
         return res;
     }
 
     flushHeaders() {
         this.#headWritten = true;
-        this.#flush();
+        this.#refuseEvents();
     }
 
     destroy() {
+        this.#destroyed = true;
         this.#settle({ error: new StreamedResponse('the response was destroyed') });
         return this.#res;
     }
@@ -142,22 +163,21 @@ class Capture {
     }
 
     #add(chunk, encoding) {
-        this.#chunks.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
+        const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk);
+        this.#chunks.push(bytes);
+        this.#length += bytes.length;
+        if (!this.#over && this.#length > this.#limit) this.#settleOwn({ isLarge: true });
     }
 
-    // What is written in one turn of the event loop leaves Node at once.
-    #flush() {
-        this.#refuseEvents();
-        if (this.#flushing) return;
-        this.#flushing = true;
-        setImmediate(() => { this.#flushing = false; });
-        if (++this.#flushes > 1) this.#settle({ error: new StreamedResponse('more than one write before the end') });
+    #settleOwn(rest) {
+        this.own = { status: this.#res.statusCode, headers: { ...this.#res.getHeaders() }, ...rest };
+        this.#settle({ response: this.own, error: this.#error });
     }
 
     // Nothing has left Node yet. Frameworks cut the connection when an error comes after a part of the response.
     #takeBack() {
         this.#chunks = [];
-        this.#flushes = 0;
+        this.#length = 0;
         this.#headWritten = false;
         if (!this.#beforeHead) return;
         const res = this.#res;

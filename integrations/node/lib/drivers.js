@@ -1,53 +1,53 @@
 'use strict';
 
-const { Database } = require('./database.js');
+const { Database, lend } = require('./database.js');
+const { ConnectionLost, RolledBack } = require('./errors.js');
 
 const pgRows = async (client, text, parameters) => (await client.query(text, parameters)).rows;
 
-// The application may keep the client for longer than the transaction lasts. By then another request may have the connection.
-function lend(client) {
-    let over = false;
-    const handle = Object.create(client, {
-        query: {
-            value: (...args) => {
-                if (over) throw new Error('the transaction of this client is over: the response ends it');
-                return client.query(...args);
-            },
-        },
-        release: { value: () => {} },
-    });
-    return { handle, takeBack: () => { over = true; } };
-}
+const lendClient = (client) => lend(client, { release() {} });
 
-// Without a listener for `error`, a connection that is lost ends the process.
-async function withClient(pool, work) {
+/**
+ * Without a listener for `error`, a connection that is lost ends the process. `use` gets the client and `lost`: its `promise` is rejected when the connection
+ * is lost, `isLost` says so.
+ */
+async function withClient(pool, use) {
     const client = await pool.connect();
-    let isBroken = false;
-    const onError = () => { isBroken = true; };
+    const lost = { isLost: false };
+    let onError;
+    lost.promise = new Promise((_, reject) => {
+        onError = (error) => {
+            lost.isLost = true;
+            reject(new ConnectionLost(error));
+        };
+    });
+    lost.promise.catch(() => {});
     client.on('error', onError);
     try {
-        return await work(client, onError);
+        return await use(client, lost);
     } finally {
         client.off('error', onError);
-        client.release(isBroken);
+        client.release(lost.isLost);
     }
 }
 
-const pgTransaction = (pool, work) => withClient(pool, async (client, onError) => {
-    const { handle, takeBack } = lend(client);
+const pgTransaction = (pool, work) => withClient(pool, async (client, lost) => {
+    let result;
     try {
         await client.query('BEGIN');
-        const result = await work(handle);
-        takeBack();
-        const { command } = await client.query('COMMIT');
-        // The answer to the COMMIT of a transaction that had failed.
-        if (command === 'ROLLBACK') throw Object.assign(new Error('the transaction had failed and was rolled back'), { code: '25P02' });
-        return result;
+        // A silent handler does not notice that the connection is lost.
+        result = await Promise.race([lost.promise, work(client)]);
     } catch (error) {
-        takeBack();
-        await client.query('ROLLBACK').catch(onError);
+        if (!lost.isLost) await client.query('ROLLBACK').catch(() => { lost.isLost = true; });
         throw error;
     }
+    // After COMMIT there is nothing to roll back, whatever its answer.
+    const { command } = await client.query('COMMIT').catch((error) => {
+        lost.isLost ||= error.severity === undefined;
+        throw error;
+    });
+    if (command === 'ROLLBACK') throw new RolledBack();
+    return result;
 });
 
 // A statement that fails on pool.query() closes the connection. On a client of the pool it does not.
@@ -55,7 +55,7 @@ const pgQuery = (handle, text, parameters) => (isPool(handle) ? withClient(handl
 
 const isPool = (handle) => typeof handle?.connect === 'function' && 'totalCount' in handle;
 
-const fromPg = (handle) => new Database(handle, pgQuery, (work) => pgTransaction(handle, work));
+const fromPg = (handle) => new Database(handle, pgQuery, (work) => pgTransaction(handle, work), lendClient);
 
 const fromPostgresJs = (sql) => new Database(sql, (handle, text, parameters) => handle.unsafe(text, parameters), (work) => sql.begin(work));
 
@@ -67,4 +67,7 @@ function toDatabase(handle) {
     throw new TypeError('"database" must be a Pool of pg, the sql of postgres, or what a hook such as idem-postgres/knex returns');
 }
 
-module.exports = { toDatabase };
+/** False for a single connection or a transaction, on which a call cannot be a transaction of its own. */
+const isShared = (handle) => handle instanceof Database || isPool(handle) || (typeof handle === 'function' && typeof handle.begin === 'function');
+
+module.exports = { toDatabase, isShared };

@@ -1,9 +1,11 @@
 'use strict';
 
+const { setTimeout: sleep } = require('node:timers/promises');
 const { check } = require('./check.js');
-const { isDefinite, isSerialization, sqlstate } = require('./errors.js');
-const { heartbeat } = require('./heartbeat.js');
-const { internalError, retryLater } = require('./problem.js');
+const { isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
+const { flightsOf } = require('./flights.js');
+const { Holder } = require('./lease.js');
+const { internalError, retryLater, serializationFailure, unavailable } = require('./problem.js');
 
 /**
  * Claims under a lease and commits that, runs outside of a transaction, and stores the response under the fence.
@@ -12,103 +14,136 @@ const { internalError, retryLater } = require('./problem.js');
  *
  * Arguments and result as of transactional().
  */
-async function leased(engine, call, run) {
-    const { database, statements, lease } = engine;
-    let answer;
-    if (call.field === null && engine.keyRequired === false) answer = { action: 'run', fence: null };
-    else {
-        try {
-            answer = await database.transaction((connection) => statements.begin(connection, call, engine));
-        } catch (error) {
-            return { outcome: 'reject', response: beginFailed(engine, error) };
-        }
-        call.key = answer.key;
-        call.added = answer.headers;
+async function leased(core, call, run) {
+    if (call.field === null && core.keyRequired === false) return unkeyed(core, call, run);
+    const { database, statements, lease } = core;
+    const wait = core.wait ?? 0;
+    let flight;
+    try {
+        flight = await flightsOf(database.pool).claim(JSON.stringify(['http', core.schema, call.scope, call.field]), { wait }, async () => {
+            const holder = new Holder(lease, () => statements.renew(database, call, answer.fence, lease));
+            const answer = await database.transaction((connection) => statements.begin(connection, call, { lease, ttl: core.ttl }));
+            return { answer, holder, isBusy: answer.action === 'reject' && answer.code === 'in_flight', retryAfterMs: Number(answer.response?.headers['Retry-After']) * 1000 || undefined };
+        });
+    } catch (error) {
+        return { outcome: 'reject', response: claimFailed(core, call, error) };
     }
-    if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
-    const { fence } = answer;
-    // Without a key there is nothing to hold.
-    if (fence === null) return finish(engine, await run({ scope: call.scope, key: null }), { store: (response) => response, release() {} });
+    try {
+        const { answer, holder } = flight.answer;
+        core.note(call, answer);
+        if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
+        // Without a key there is nothing to hold.
+        if (answer.fence === null) return await unkeyed(core, call, run);
+        return { fence: answer.fence, ...await held(core, call, answer.fence, holder, run) };
+    } finally {
+        flight.land();
+    }
+}
 
-    const beats = heartbeat(lease, () => statements.renew(database, call, fence, lease));
-    const withResponse = [];
-    let released = false;
-    const release = async () => {
-        beats.stop();
-        await statements.release(database, call, fence);
-        released = true;
-    };
+async function unkeyed(core, call, run) {
+    const result = await run({ scope: call.scope, key: null });
+    return core.refusal(call, result) ?? { outcome: 'run', response: result.response };
+}
+
+async function held(core, call, fence, holder, run) {
+    if (!(await holder.begin())) {
+        core.log('error', 'the lease ran out before the work began', holder.signal.reason, call);
+        return { outcome: 'reject', response: leaseLost() };
+    }
+    const { database, statements } = core;
+    const work = [];
+    let isReleased = false;
     const context = {
-        scope: call.scope, key: call.key, fence, signal: beats.signal,
+        scope: call.scope, key: call.key, fence, signal: holder.signal,
         step: async (name, output) => {
             check('name', name, 'text');
             return statements.step(database, call, fence, name, output);
         },
         steps: () => statements.steps(database, call),
-        withResponse: (work) => {
-            check('work', work, 'function');
-            withResponse.push(work);
+        withResponse: (act) => {
+            check('work', act, 'function');
+            work.push(act);
         },
-        release,
+        release: async () => {
+            if (isReleased) return;
+            holder.end('threw');
+            await statements.release(database, call, fence);
+            isReleased = true;
+        },
     };
-    const store = async (response) => {
-        if (released) return response;
-        let isUnstored = false, isCommitting = false;
+    const result = await run(context);
+    if (isReleased) return core.refusal(call, result) ?? { outcome: 'run', response: result.response };
+    const refusal = core.refusal(call, result);
+    const ask = holder.end(refusal ? 'threw' : 'returned');
+    if (ask === 'release') await tryRelease(core, call, fence);
+    if (refusal) return refusal;
+    return { outcome: 'run', response: ask === 'complete' ? await store(core, call, fence, work, result.response) : leaseLost() };
+}
+
+const leaseLost = () => retryLater('lease_lost', 'The lease ran out, and another request may have taken over.');
+
+function claimFailed(core, call, error) {
+    if (isSerialization(error)) return serializationFailure();
+    core.log('error', 'begin failed', error, call);
+    return isUnavailable(error) ? unavailable() : internalError();
+}
+
+async function tryRelease(core, call, fence) {
+    try {
+        await core.statements.release(core.database, call, fence);
+    } catch (error) {
+        core.log('error', 'the key could not be released; its lease will end', error, call);
+    }
+}
+
+/** The completion of the same response is repeated where its connection was lost. */
+async function store(core, call, fence, work, response) {
+    let isCommitting, wasCommitting = false, failure;
+    for (const pause of [0, 0, 200, 800]) {
+        await sleep(pause);
+        // A COMMIT that was lost may have done the work of withResponse: the fence is still good only if it has not.
+        const acts = wasCommitting && work.length > 0 && !(await isHeld(core, call, fence)) ? [] : work;
+        isCommitting = false;
         try {
-            await database.transaction(async (connection) => {
-                for (const work of withResponse) await work(connection.handle);
-                isUnstored = (await statements.complete(connection, call, response, fence)) === 'released';
-                if (isUnstored) throw new Error('the scope does not store the status');
+            let stored;
+            await core.database.transaction(async (connection) => {
+                for (const act of acts) await act(connection.handle);
+                stored = await core.statements.complete(connection, call, response, fence);
+                if (stored === 'released') throw new Error('the scope does not store the status');
                 isCommitting = true;
+            }).catch((error) => {
+                if (stored !== 'released') throw error;
             });
+            if (stored === 'released') await tryRelease(core, call, fence);
+            if (stored === 'omitted') core.warnOmitted(call);
             return response;
         } catch (error) {
-            if (isUnstored) {
-                await tryRelease(engine, release);
-                return response;
-            }
-            return storeFailed(engine, error, isCommitting);
+            failure = error;
+            wasCommitting ||= isCommitting;
+            if (isDefinite(error) || !isUnavailable(error)) break;
         }
-    };
-    try {
-        return { fence, ...await finish(engine, await run(context), { store, release: () => released || release() }) };
-    } finally {
-        beats.stop();
     }
+    return storeFailed(core, call, failure, wasCommitting);
 }
 
-function beginFailed({ log }, error) {
-    if (isSerialization(error)) return retryLater('serialization_failure', 'The transaction met another one and was rolled back.');
-    log('error', 'idem: begin failed', error);
-    return isDefinite(error) ? internalError() : retryLater('unavailable', 'The database could not be reached. Nothing was done.');
-}
-
-async function finish(engine, result, { store, release }) {
-    const { response } = result;
-    const failed = result.passed || result.error;
-    if (failed || engine.rollbackOn(response.status)) {
-        await tryRelease(engine, release);
-        return failed ? engine.afterFailure(result) : { outcome: 'run', response };
-    }
-    return { outcome: 'run', response: await store(response) };
-}
-
-async function tryRelease({ log }, release) {
+/** True also where that cannot be told: then the completion, which waits for the lost transaction, fails in the same way. */
+async function isHeld(core, call, fence) {
     try {
-        await release();
+        await core.statements.renew(core.database, call, fence, core.lease);
     } catch (error) {
-        log('error', 'idem: the key could not be released; its lease will end', error);
+        return sqlstate(error) !== 'ID001';
     }
+    return true;
 }
 
 // The handler has done its work. A repetition waits for the end of the lease, unless the COMMIT has succeeded.
-function storeFailed({ log }, error, isCommitting) {
-    log('error', 'idem: the response of leased work could not be stored', error);
-    if (sqlstate(error) === 'ID001') return retryLater('lease_lost', 'The lease ran out, and another request took over.');
+function storeFailed(core, call, error, wasCommitting) {
+    core.log('error', 'the response of leased work could not be stored', error, call);
+    if (sqlstate(error) === 'ID001') return leaseLost();
     const detail = 'The response could not be stored. Repeat the request with the same key.';
     if (isSerialization(error)) return retryLater('serialization_failure', detail);
-    if (isDefinite(error)) return internalError();
-    return retryLater(isCommitting ? 'commit_unknown' : 'unavailable', detail);
+    if (isDefinite(error) && !isUnavailable(error)) return internalError();
+    return retryLater(wasCommitting ? 'commit_unknown' : 'unavailable', detail);
 }
 
 module.exports = { leased };

@@ -1,9 +1,9 @@
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
-const { isDefinite, isSerialization, sqlstate } = require('./errors.js');
+const { RolledBack, isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
 const { Idem } = require('./functions.js');
-const { internalError, problem, retryLater } = require('./problem.js');
+const { internalError, problem, retryLater, serializationFailure, unavailable } = require('./problem.js');
 
 // What makes the transaction roll back when `outcome` says what to answer.
 const undo = new Error('rolled back by idem-postgres');
@@ -14,8 +14,8 @@ const undo = new Error('rolled back by idem-postgres');
  * @param run (context) → promise of { response, error, passed }, as of Capture; does not reject
  * @returns { outcome, response, error }; no response if the handler passed or its error is to be thrown
  */
-async function transactional(engine, call, run) {
-    const { database, statements } = engine;
+async function transactional(core, call, run) {
+    const { database, statements } = core;
     let stage = 'begin', outcome = null, response;
     const rollback = (answer) => {
         outcome = answer;
@@ -23,64 +23,77 @@ async function transactional(engine, call, run) {
     };
     try {
         await database.transaction(async (connection) => {
-            if (call.field !== null || engine.keyRequired !== false) {
-                const answer = await statements.begin(connection, call, engine);
-                call.key = answer.key;
-                call.added = answer.headers;
-                if (answer.action !== 'run') rollback({ outcome: answer.action, response: answer.response });
+            if (call.field !== null || core.keyRequired !== false) {
+                const answer = await statements.begin(connection, call, core);
+                core.note(call, answer);
+                if (answer.action !== 'run') {
+                    outcome = { outcome: answer.action, response: answer.response };
+                    // COMMIT records the doubt.
+                    if (answer.code === 'in_doubt') return;
+                    throw undo;
+                }
             }
             stage = 'run';
-            const result = await run({ scope: call.scope, key: call.key, client: connection.handle, functions: new Idem(connection, { schema: engine.schema }) });
-            if (result.passed || result.error) rollback(engine.afterFailure(result));
+            const result = await run({ scope: call.scope, key: call.key, client: connection.handle, functions: new Idem(connection, { schema: core.schema }) });
+            const refusal = core.refusal(call, result);
+            if (refusal) rollback(refusal);
             ({ response } = result);
-            if (engine.rollbackOn(response.status)) rollback({ outcome: 'run', response });
             stage = 'complete';
-            await statements.complete(connection, call, response);
+            if ((await statements.complete(connection, call, response)) === 'omitted') {
+                if (core.oversize === 'rollback') rollback({ outcome: 'run', response: core.tooLarge(call) });
+                core.warnOmitted(call);
+            }
             stage = 'commit';
         });
-        return { outcome: 'run', response };
+        return outcome ?? { outcome: 'run', response };
     } catch (error) {
-        if (outcome) return outcome;
-        return { outcome: 'run', response: await afterError(engine, call, stage, response, error) };
+        return outcome ?? { outcome: 'run', response: await afterError(core, call, stage, response, error) };
     }
 }
 
-async function afterError(engine, call, stage, response, error) {
-    if (isSerialization(error)) return retryLater('serialization_failure', 'The transaction met another one and was rolled back.');
+async function afterError(core, call, stage, response, error) {
+    if (isSerialization(error)) return serializationFailure();
+    const code = sqlstate(error);
     if (stage === 'complete') {
         // One of the scope's unstored_statuses.
-        if (sqlstate(error) === '25000') return response;
+        if (code === '25000') return response;
         // The handler has caught the error of a statement and answered it. Nothing can be stored, and nothing was done.
-        if (sqlstate(error) === '25P02' && response.status >= 400) return response;
+        if (code === '25P02' && response.status >= 400) return response;
     }
-    engine.log('error', `idem: ${stage} failed`, error);
-    if (isDefinite(error)) return internalError();
-    if (stage !== 'commit') return retryLater('unavailable', 'The database could not be reached, or the connection was lost. Nothing was done.');
-    return (await findCommitted(engine, call)) ?? unknownCommit(call);
+    core.log('error', `${stage} failed`, error, call);
+    if (error instanceof RolledBack) return problem(500, 'rolled_back', 'The transaction was rolled back. Nothing was done.');
+    if (stage === 'complete' && code === 'ID001') {
+        return internalError('The handler has ended the transaction by itself, so its work may have been committed. The response was not stored.');
+    }
+    if (stage === 'commit' && !isDefinite(error)) return findCommitted(core, call, response);
+    return isUnavailable(error) ? unavailable() : internalError();
 }
 
 // The connection was lost in COMMIT. The server may take a moment to notice that, and to end the transaction if it had not committed.
-async function findCommitted({ database, statements, log }, call) {
-    if (call.key === null) return null;
-    for (const pause of [0, 200, 1000]) {
-        await sleep(pause);
-        let answer;
-        try {
-            await database.transaction(async (connection) => {
-                answer = await statements.begin(connection, call);
-                throw undo;
-            });
-        } catch (error) {
-            if (answer === undefined) log('error', 'idem: could not look up the outcome of COMMIT', error);
-        }
-        if (answer?.action === 'replay') return answer.response;
-        if (answer?.action === 'run') return null;
+async function findCommitted(core, call, response) {
+    if (call.key === null) {
+        return problem(500, 'commit_unknown', 'The connection to the database was lost in COMMIT. The request may or may not have been processed.');
     }
-    return null;
+    for (const pause of [0, 200, 800]) {
+        await sleep(pause);
+        const action = await lookUp(core, call);
+        if (action === 'replay') return response;
+        if (action === 'run') return retryLater('not_committed', 'The connection to the database was lost in COMMIT, which did not happen. Nothing was done.');
+    }
+    return retryLater('commit_unknown', 'The connection to the database was lost in COMMIT. Repeat the request with the same key.');
 }
 
-const unknownCommit = ({ key }) => (key === null ?
-    problem(500, 'commit_unknown', 'The connection to the database was lost in COMMIT. The request may or may not have been processed.') :
-    retryLater('commit_unknown', 'The connection to the database was lost in COMMIT. Repeat the request with the same key.'));
+async function lookUp(core, call) {
+    let action;
+    try {
+        await core.database.transaction(async (connection) => {
+            ({ action } = await core.statements.begin(connection, call));
+            throw undo;
+        });
+    } catch (error) {
+        if (action === undefined) core.log('error', 'could not look up the outcome of COMMIT', error, call);
+    }
+    return action;
+}
 
 module.exports = { transactional };

@@ -1,17 +1,23 @@
 'use strict';
 
+const { interval } = require('./duration.js');
+
 // Arguments travel as text, which every driver and ORM passes unchanged, and the statement casts them. Bytes are the exception.
 
 const arrayLiteral = (values) => `{${values.map((value) => `"${String(value).replace(/["\\]/g, '\\$&')}"`).join(',')}}`;
-
-/** An interval: a number of milliseconds, or PostgreSQL's text such as '30 s'. */
-const interval = (value) => (typeof value === 'number' ? `${value} ms` : value);
 
 const encoders = {
     text: (value) => value,
     interval,
     regclass: (value) => value,
     int: String,
+    boolean: String,
+    numeric: String,
+    float8: String,
+    name: (value) => value,
+    timestamptz: (value) => (value instanceof Date ? value.toISOString() : value),
+    'jsonb[]': (values) => arrayLiteral(values.map((value) => JSON.stringify(value))),
+    'name[]': arrayLiteral,
     bigint: String,
     jsonb: JSON.stringify,
     bytea: (value) => Buffer.from(value),
@@ -30,4 +36,4 @@ function encode(value, type) {
 
 const quoteIdentifier = (name) => `"${name.replaceAll('"', '""')}"`;
 
-module.exports = { encode, interval, placeholder, quoteIdentifier };
+module.exports = { encode, placeholder, quoteIdentifier };

@@ -37,7 +37,7 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
     const name = (text) => `${driver} ${text}`
 
     test(`${driver}: claim, claimMany, tryClaim`, async () => {
-        assert.deepEqual([await idem.claim(name('a')), await idem.claim(name('a')), await idem.claim(name('a'), { scope: 'other', ttl: 60_000 })], [true, false, true])
+        assert.deepEqual([await idem.claim(name('a')), await idem.claim(name('a')), await idem.claim(name('a'), { scope: 'other', ttl: '1 min' })], [true, false, true])
         assert.deepEqual(await idem.claimMany([name('a'), name('b "\\ {,}'), name('b "\\ {,}')]), [name('b "\\ {,}')])
         assert.deepEqual([await idem.tryClaim(name('c')), await idem.tryClaim(name('c'))], ['acquired', 'completed'])
     })
@@ -49,12 +49,12 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
 
     test(`${driver}: begin, renew, step, complete, lookup, release`, async () => {
         const fingerprint = Buffer.from([1, 2, 255, 0])
-        const ticket = await idem.begin(name('work'), { lease: 30_000, owner: 'me', fingerprint })
+        const ticket = await idem.begin(name('work'), { lease: '30 s', owner: 'me', fingerprint })
         assert.deepEqual([ticket.outcome, typeof ticket.fence, ticket.attempt, ticket.leaseUntil instanceof Date], ['acquired', 'bigint', 1, true])
         assert.equal((await idem.begin(name('work'), { lease: '30 s', owner: 'me', fingerprint })).fence, ticket.fence)
         assert.equal((await idem.begin(name('work'), { lease: '30 s', fingerprint: Buffer.from('other') })).outcome, 'mismatch')
         assert.equal((await idem.begin(name('work'))).outcome, 'in_flight')
-        assert.ok((await idem.renew(name('work'), ticket.fence, { lease: 60_000 })) > ticket.leaseUntil)
+        assert.ok((await idem.renew(name('work'), ticket.fence, { lease: '1 min' })) > ticket.leaseUntil)
         assert.equal(await idem.step(name('work'), ticket.fence, 'charge'), true)
         assert.equal(await idem.step(name('work'), String(ticket.fence), 'charge', { id: 'ch_1' }), true)
         await assert.rejects(idem.complete(name('work'), { fence: ticket.fence + 1n }), (error) =>
@@ -64,7 +64,7 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
         const info = await idem.lookup(name('work'))
         assert.deepEqual([info.state, info.statusCode, info.response, info.steps, info.createdAt instanceof Date], ['completed', 201, ['a', { b: null }], { charge: { id: 'ch_1' } }, true])
         assert.equal(await idem.lookup(name('never')), null)
-        const { fence } = await idem.begin(name('given back'), { lease: 30_000 })
+        const { fence } = await idem.begin(name('given back'), { lease: '30 s' })
         assert.equal(await idem.release(name('given back'), fence), true)
     })
 
@@ -75,7 +75,7 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
     })
 
     test(`${driver}: a lock is held beyond its ttl, and its signal tells that it is lost`, async () => {
-        const lock = await idem.lock(name('lock'), { ttl: 3000 })
+        const lock = await idem.lock(name('lock'), { lease: '3 s' })
         assert.equal(typeof lock.fence, 'bigint')
         await sleep(4500)
         assert.equal(await idem.lock(name('lock')), null)
@@ -88,7 +88,7 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
     })
 
     test(`${driver}: tokens`, async () => {
-        const token = await idem.issueToken({ subject: 'alice', ttl: 60_000 })
+        const token = await idem.issueToken({ subject: 'alice', ttl: '1 min' })
         assert.deepEqual([await idem.redeemToken(token), await idem.redeemToken(token, { subject: 'alice' }), await idem.redeemToken(token, { subject: 'alice' })],
             ['invalid', 'accepted', 'duplicate'])
     })
@@ -99,11 +99,11 @@ for (const [driver, { handle, transaction }] of Object.entries(drivers)) {
         assert.equal(typeof id, 'bigint')
         assert.equal(await idem.publish(topic, { n: 1 }, { dedupId: 'one' }), id)
         await idem.publish(topic, null)
-        const messages = await idem.take(topic, { maxMessages: 10, lease: 30_000 })
+        const messages = await idem.take(topic, { maxMessages: 10, lease: '30 s' })
         assert.deepEqual(messages.map(({ payload, headers, key }) => ({ payload, headers, key })),
             [{ payload: { n: 1 }, headers: { lang: 'zh' }, key: 'k' }, { payload: null, headers: null, key: null }])
         assert.equal(messages[0].id, id)
-        assert.equal(await idem.nack([messages[1].id], messages[1].fence, { retryAfter: 0 }), 1)
+        assert.equal(await idem.nack([messages[1].id], messages[1].fence, { retryAfter: '0 s' }), 1)
         assert.equal(await idem.ack(messages.map((message) => message.id), messages[0].fence), 1)
         assert.deepEqual([await idem.consume('c', name('m')), await idem.consume('c', name('m'))], [true, false])
     })
@@ -152,6 +152,23 @@ test('a wrong argument or an unknown option rejects with a TypeError that names 
     for (const call of [() => idem.lock('n', 30_000), () => idem.claim('k', 'scope'), () => idem.claim('k', null)]) await assert.rejects(call, TypeError)
     assert.throws(() => new Idem(pool, { shema: 'idem' }), /"shema"/)
     assert.throws(() => new Idem(pool, { schema: 1 }), /"schema"/)
+})
+
+test('with a lease, waiters for a lock hold no connection: each holder holds it alone', { timeout: 60_000 }, async () => {
+    const small = new pg.Pool({ max: 3 })
+    const idem = new Idem(small)
+    let holders = 0, most = 0, lost = 0, acquired = 0
+    await Promise.all(Array.from({ length: 8 }, async () => {
+        const lock = await idem.lock('small pool', { lease: '600 ms', wait: '30 s' })
+        acquired++
+        most = Math.max(most, ++holders)
+        lock.signal.addEventListener('abort', () => { lost++ })
+        await sleep(900)
+        holders--
+        await lock.unlock()
+    }))
+    assert.deepEqual([acquired, most, lost], [8, 1, 0])
+    await small.end()
 })
 
 test('errors of idem are classes of IdemError, also around a driver\'s error', () => {

@@ -1,24 +1,27 @@
 // The middleware's options and faults of the database, with Express in this process.
 
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'
 import http2 from 'node:http2'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bodyParser } from '@koa/bodyparser'
 import express from 'express'
 import Fastify from 'fastify'
-import { Idem } from 'idem-postgres'
+import { current, Idem } from 'idem-postgres'
 import { idempotency, keepRawBody } from 'idem-postgres/express'
 import { idempotency as fastifyPlugin } from 'idem-postgres/fastify'
 import { idempotency as koaMiddleware } from 'idem-postgres/koa'
 import Koa from 'koa'
 import pg from 'pg'
-import { post } from './server.js'
+import { hasOmit, post } from './server.js'
 
 const pool = new pg.Pool({ max: 8 })
 after(() => pool.end())
@@ -57,8 +60,9 @@ test('a missing, unknown or wrong option raises a TypeError that names it', () =
     const right = { database: pool, scope: () => 'test' }
     const wrong = {
         scope: [undefined, 'test'], database: [undefined, {}], header: [1, ''], methods: ['POST', ['post'], [1]], keyRequired: [true], route: ['/'],
-        lease: ['30 s', '30', 0, NaN, Infinity, 2 ** 31, true], wait: [true, '5', -1, 'soon', null], ttl: ['30', NaN, {}], maxBody: [-1, '5', '1 MB', 1.5],
-        schema: [1, ''], rollbackOn: [500], onOutcome: [1], logger: [console.log, {}, null], leese: [30_000, undefined], keyrequired: [false],
+        lease: [30_000, '30', 0, '0 s', NaN, '25 days', '1 month', true, { second: 1 }], wait: [true, 5000, '5', -1, 'soon', null, '1 year'], ttl: [86_400, '30', NaN, {}],
+        maxBody: [-1, '5', '1 MB', 1.5], maxResponse: ['1 MB'], oversize: ['drop', true], storeErrors: [402, ['402'], [99]], fingerprint: ['body'], keyFrom: ['id'], skip: [true],
+        schema: [1, ''], rollbackOn: [() => true], onError: [{}], onOutcome: [1], logger: [console.log, {}, null], leese: ['30 s', undefined], keyrequired: [false],
     }
     for (const [name, values] of Object.entries(wrong)) {
         for (const value of values) {
@@ -66,11 +70,15 @@ test('a missing, unknown or wrong option raises a TypeError that names it', () =
         }
     }
     for (const options of [undefined, null, 'scope', 30]) assert.throws(() => idempotency(options), TypeError)
-    for (const wait of [0, 5000, '5 s', '1.5s', '00:00:05', 'PT5S', '1 min 5 s']) idempotency({ ...right, wait, ttl: wait })
-    idempotency({ ...right, wait: undefined, lease: 2 ** 31 - 1, logger: console, methods: ['POST', 'M-SEARCH'] })
+    for (const wait of ['0 s', '5 s', '1.5s', '00:00:05', 'PT5S', '1 min 5 s', { minutes: 1, seconds: 5 }]) idempotency({ ...right, wait, ttl: wait })
+    idempotency({ ...right, ttl: '1 month' })
+    assert.throws(() => idempotency({ ...right, ttl: 86_400 }), /write '86400 s' or '1 day'/)
+    assert.throws(() => idempotency({ ...right, lease: 30_000 }), /write '30000 s' or '30000 ms'/)
+    assert.throws(() => idempotency({ ...right, lease: '30 s', oversize: 'rollback' }), /"oversize"/)
+    idempotency({ ...right, wait: undefined, lease: '24 days', logger: console, methods: ['POST', 'M-SEARCH'] })
 })
 
-test('header, route, ttl and methods', () => withServer(application({ header: 'X-Key', route: () => 'order', ttl: 60_000, methods: ['PUT'] }, async (req, res) => {
+test('header, route, ttl and methods', () => withServer(application({ header: 'X-Key', route: () => 'order', ttl: '1 min', methods: ['PUT'] }, async (req, res) => {
     if (req.idem) await insert(req.idem.client, req.query.item)
     res.json({ claimed: Boolean(req.idem) })
 }), async (port) => {
@@ -95,12 +103,15 @@ test('a GET without a key is left alone, with a key it is claimed', () => withSe
 
 test('keyRequired: false runs a request without a key in a plain transaction', () => withServer(application({ keyRequired: false }, async (req, res) => {
     await insert(req.idem.client, req.query.item)
-    res.status(req.query.item === 'plain' ? 201 : 500).end()
+    if (req.query.item !== 'plain') throw new Error('the handler fails')
+    res.status(201).end()
 }), async (port) => {
     assert.equal((await post(port, '/?item=plain')).status, 201)
     assert.equal((await post(port, '/?item=plain-500')).status, 500)
     assert.deepEqual([await count('plain'), await count('plain-500')], [1, 0])
 }))
+
+const hash = (key) => key && createHash('sha256').update(key).digest('hex').slice(0, 32)
 
 test('onOutcome is told run, replay and reject; its errors change nothing', async () => {
     const outcomes = [], errors = []
@@ -117,7 +128,7 @@ test('onOutcome is told run, replay and reject; its errors change nothing', asyn
         await post(port, '/?item=hook', { key })
         assert.equal((await post(port, '/?item=hook', {})).status, 400)
         assert.deepEqual(outcomes.map(({ ms, ...rest }) => rest), [['run', 201, key], ['replay', 201, key], ['reject', 400, null]]
-            .map(([outcome, status, given]) => ({ scope: 'test', key: given, method: 'POST', route: '/?item=hook', outcome, status })))
+            .map(([outcome, status, given]) => ({ scope: 'test', key: given, keyHash: hash(given), method: 'POST', route: '/?item=hook', outcome, replayed: outcome === 'replay', status })))
         assert.ok(outcomes.every(({ ms }) => ms > 0))
         assert.equal(errors.length, 3)
     })
@@ -125,7 +136,8 @@ test('onOutcome is told run, replay and reject; its errors change nothing', asyn
 
 test('the key is what PostgreSQL parsed: to the handler, onOutcome and the log', async () => {
     const keysSeen = [], outcomes = [], lines = []
-    const options = { onOutcome: (outcome) => outcomes.push(outcome), logger: { info: (line) => lines.push(line), error() {} } }
+    await pool.query(`SELECT idem.idem_http_scope_set('unstored', unstored_statuses => '{503}')`)
+    const options = { scope: () => 'unstored', onOutcome: (outcome) => outcomes.push(outcome), logger: { info: (line) => lines.push(line), error() {} } }
     await withServer(application(options, (req, res) => {
         keysSeen.push(req.idem.key)
         res.status(Number(req.query.status ?? 201)).end()
@@ -195,7 +207,7 @@ function event() {
 }
 
 test('a client that goes away before the handler has read the body: nothing is stored, and a repetition runs', { timeout: 20_000 }, async () => {
-    for (const [lease, moment] of [[undefined, 'claim'], [undefined, 'handler'], [30_000, 'claim'], [30_000, 'handler']]) {
+    for (const [lease, moment] of [[undefined, 'claim'], [undefined, 'handler'], ['30 s', 'claim'], ['30 s', 'handler']]) {
         const key = newKey(), item = `unread-${key}`, [reached, reach] = event(), [left, leave] = event()
         const meet = async (here) => {
             if (here !== moment) return
@@ -238,7 +250,7 @@ test('leased mode: a success without the body is stored though the client went a
         await left
         res.status(201).end()
     }
-    await withServer(application({ lease: 30_000, onOutcome: () => end() }, handler), async (port) => {
+    await withServer(application({ lease: '30 s', onOutcome: () => end() }, handler), async (port) => {
         await assert.rejects(post(port, '/', { key, body: '{}', cut: reached }))
         await over
         assert.equal((await post(port, '/', { key, body: '{}' })).headers['idempotent-replayed'], 'true')
@@ -312,7 +324,7 @@ test('over HTTP/2 a body without content-length is read, is a part of the finger
 })
 
 test('a route that the router does not have is the next one\'s, claims nothing, and is reported as passed', async () => {
-    for (const lease of [undefined, 30_000]) {
+    for (const lease of [undefined, '30 s']) {
         const app = express(), outcomes = [], lines = []
         const options = { database: pool, scope: () => 'test', lease, onOutcome: (outcome) => outcomes.push(outcome), logger: { info: (line) => lines.push(line), error() {} } }
         app.use(idempotency(options)(express.Router()))
@@ -335,7 +347,7 @@ test('the client of a transaction that is over raises', async () => {
         res.status(201).end()
     }), async (port) => {
         assert.equal((await post(port, '/', { key: newKey() })).status, 201)
-        assert.throws(() => kept.query('SELECT 1'), /transaction of this client is over/)
+        assert.throws(() => kept.query('SELECT 1'), (error) => error instanceof TypeError && /the transaction is over: use your own connection/.test(error.message))
     })
 })
 
@@ -396,7 +408,7 @@ test('a status that the scope does not store is rolled back, and sent', async ()
 test('a method with which the scope does not use the key runs each time', async () => {
     await pool.query(`SELECT idem.idem_http_scope_set('ignoring', ignored_methods => '{DELETE}')`)
     const statuses = []
-    for (const lease of [undefined, 30_000]) {
+    for (const lease of [undefined, '30 s']) {
         const keys = []
         const handler = async (req, res) => {
             keys.push(req.idem.key)
@@ -413,11 +425,11 @@ test('a method with which the scope does not use the key runs each time', async 
 
 test('where the scope echoes the key, each response has it: that of the handler, stored or not, and those of idem', async () => {
     await pool.query(`SELECT idem.idem_http_scope_set('echoing', profile => 'acp')`)
-    for (const lease of [undefined, 30_000]) {
+    for (const lease of [undefined, '30 s']) {
         await withServer(application({ scope: () => 'echoing', lease }, (req, res) => res.status(Number(req.query.status)).json({})), async (port) => {
             const key = newKey()
             const send = async (status, field) => {
-                const response = await post(port, `/?status=${status}`, { key: field, body: { status } })
+                const response = await post(port, `/?status=${status}`, { key: field, body: JSON.stringify({ status }) })
                 return [response.status, response.headers['idempotency-key'], response.headers['idempotent-replayed']]
             }
             assert.deepEqual(await send(503, key), [503, key, undefined])
@@ -459,41 +471,43 @@ async function withCutPool(when, use, isStatement = (data) => data.includes('COM
     }
 }
 
-test('a connection that is lost after COMMIT: what was committed is replayed', () => withCutPool('after', (database) => withServer(application({ database }), async (port) => {
+test('a connection that is lost after COMMIT: what was committed is sent', () => withCutPool('after', (database) => withServer(application({ database }), async (port) => {
     const key = newKey()
     const response = await post(port, '/?item=lost-after', { key })
-    assert.deepEqual([response.status, response.headers['idempotent-replayed'], JSON.parse(response.body)], [201, 'true', { item: 'lost-after' }])
+    assert.deepEqual([response.status, response.headers['idempotent-replayed'], JSON.parse(response.body)], [201, undefined, { item: 'lost-after' }])
+    assert.equal((await post(port, '/?item=lost-after', { key })).headers['idempotent-replayed'], 'true')
     assert.equal(await count('lost-after'), 1)
 })))
 
 test('a connection that is lost before COMMIT: 503, and a repetition runs', () => withCutPool('before', (database) => withServer(application({ database }), async (port) => {
     const key = newKey()
     const response = await post(port, '/?item=lost-before', { key })
-    assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', 'commit_unknown'])
+    assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', 'not_committed'])
     assert.equal(await count('lost-before'), 0)
     assert.equal((await post(port, '/?item=lost-before', { key })).status, 201)
     assert.equal(await count('lost-before'), 1)
 })))
 
-test('leased mode: a connection that is lost while the response is stored is 503, with the code of its moment', async () => {
+test('leased mode: a response whose connection is lost is stored again, and the work of withResponse is done once', async () => {
     let commits
     const isSecondCommit = (data) => data.includes('COMMIT') && ++commits === 2
-    for (const [item, isStatement, code] of [
-        ['lease-complete', (data) => data.includes('idem_http_complete'), 'unavailable'], ['lease-commit', isSecondCommit, 'commit_unknown'],
+    for (const [item, when, isStatement] of [
+        ['lease-complete', 'before', (data) => data.includes('idem_http_complete')], ['lease-before-commit', 'before', isSecondCommit], ['lease-after-commit', 'after', isSecondCommit],
     ]) {
         commits = 0
-        await withCutPool('before', (database) => withServer(application({ database, lease: 30_000 }, (req, res) => {
+        await withCutPool(when, (database) => withServer(application({ database, lease: '30 s' }, (req, res) => {
             req.idem.withResponse((client) => insert(client, item))
             res.status(201).end()
         }), async (port) => {
-            const response = await post(port, '/', { key: newKey() })
-            assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', code])
-            assert.equal(await count(item), 0)
+            const key = newKey()
+            assert.equal((await post(port, '/', { key })).status, 201, item)
+            assert.equal((await post(port, '/', { key })).headers['idempotent-replayed'], 'true', item)
+            assert.equal(await count(item), 1, item)
         }), isStatement)
     }
 })
 
-test('leased mode: a serialization failure while the response is stored is 503', () => withServer(application({ lease: 30_000 }, (req, res) => {
+test('leased mode: a serialization failure while the response is stored is 503', () => withServer(application({ lease: '30 s' }, (req, res) => {
     req.idem.withResponse((client) => client.query(`DO $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$`))
     res.status(201).end()
 }), async (port) => {
@@ -507,7 +521,7 @@ test('a connection that is lost in a call on a pool rejects the call, and the pr
     assert.equal(await idem.claim('lost in a call'), true)
 }, (data) => data.includes('idem_claim')))
 
-test('a handler that writes in one turn of the event loop is no stream', () => withServer(application({}, (req, res) => {
+test('a handler that writes in pieces', () => withServer(application({}, (req, res) => {
     res.writeHead(201, 'Made', { 'Content-Type': 'text/plain', 'X-A': ['1', '2'] })
     res.write('a')
     res.write('b')
@@ -518,3 +532,157 @@ test('a handler that writes in one turn of the event loop is no stream', () => w
     assert.deepEqual([first.status, first.body.toString(), first.headers['x-a']], [201, 'abc', '1, 2'])
     assert.deepEqual([again.status, again.body.toString(), again.headers['content-type']], [201, 'abc', 'text/plain'])
 }))
+
+test('a connection that the server ends in a silent handler ends the request, and gives the slot back', { timeout: 20_000 }, async () => {
+    const one = new pg.Pool({ max: 1, options: '-c idle_in_transaction_session_timeout=200ms' })
+    await withServer(application({ database: one }, async (req, res) => {
+        if (req.query.item) res.status(201).end()
+    }), async (port) => {
+        const response = await post(port, '/', { key: newKey() })
+        assert.deepEqual([response.status, response.headers['retry-after'], JSON.parse(response.body).code], [503, '1', 'unavailable'])
+        assert.equal((await post(port, '/?item=next', { key: newKey() })).status, 201)
+    })
+    await one.end()
+})
+
+test('the middleware mounted twice claims once: nested, in a Router, and for two Routers in sequence', async () => {
+    const one = new pg.Pool({ max: 1 })
+    const idempotent = idempotency({ database: one, scope: () => 'test', logger: quiet })
+    const inner = express.Router().use(express.json())
+    inner.post('/nested', idempotent(async (req, res) => {
+        await insert(req.idem.client, 'nested')
+        res.status(201).json(req.body)
+    }))
+    const first = express.Router().use(express.json()), second = express.Router().use(express.json())
+    first.post('/first', (req, res) => res.status(201).json(req.body))
+    second.post('/second', (req, res) => res.status(201).json(req.body))
+    const app = express()
+    app.use('/a', idempotent(inner))
+    app.use('/b', idempotent(first), idempotent(second))
+    app.use((error, req, res, next) => res.status(500).end())
+    await withServer(app, async (port) => {
+        for (const path of ['/a/nested', '/b/first', '/b/second']) {
+            const key = newKey(), body = '{"a":1}'
+            const response = await post(port, path, { key, body }), again = await post(port, path, { key, body })
+            assert.deepEqual([response.status, response.body.toString(), again.status, again.headers['idempotent-replayed']], [201, body, 201, 'true'], path)
+        }
+        assert.equal(await count('nested'), 1)
+    })
+    await one.end()
+})
+
+test('several handlers in idempotent() run one after another; a wrong use fails loudly', async () => {
+    const idempotent = idempotency({ database: pool, scope: () => 'test', logger: quiet })
+    const app = express()
+    const validate = (req, res, next) => (req.query.item ? next() : res.status(422).end())
+    app.post('/', idempotent(validate, [async (req, res) => {
+        await insert(req.idem.client, req.query.item)
+        res.status(201).end()
+    }]))
+    app.use('/wrong', idempotency({ database: pool, scope: () => 'test' }))
+    app.use((error, req, res, next) => res.status(500).json({ error: error.message }))
+    await withServer(app, async (port) => {
+        assert.equal((await post(port, '/?item=several', { key: newKey() })).status, 201)
+        assert.equal((await post(port, '/', { key: newKey() })).status, 422)
+        assert.equal(await count('several'), 1)
+        const { status, body } = await post(port, '/wrong')
+        assert.equal(status, 500)
+        assert.match(body.toString(), /idempotency\(options\) is no middleware.*app\.use\(idempotent\(router\)\)/)
+    })
+    for (const wrong of [[], [undefined], [(error, req, res, next) => next(error)]]) assert.throws(() => idempotent(...wrong), TypeError)
+})
+
+test('a response over maxResponse is streamed, and not stored', async () => {
+    const lines = []
+    const handler = async (req, res) => {
+        await insert(req.idem.client, req.query.item)
+        res.status(200).type('bin')
+        await pipeline(Readable.from((function* () { for (let part = 0; part < 50; part++) yield Buffer.alloc(20_000, part) })()), res)
+    }
+    const whole = Buffer.concat(Array.from({ length: 50 }, (_, part) => Buffer.alloc(20_000, part)))
+    for (const [oversize, maxResponse, statuses, orders] of [['omit', 900_000, [200, 200], 1], ['rollback', 100_000, [500, 500], 0]]) {
+        if (oversize === 'omit' && !(await hasOmit(pool))) continue
+        await withServer(application({ oversize, maxResponse, logger: { info() {}, error() {}, warn: (line) => lines.push(line) } }, handler), async (port) => {
+            const key = newKey(), item = `large-${oversize}`
+            const first = await post(port, `/?item=${item}`, { key }), again = await post(port, `/?item=${item}`, { key })
+            assert.deepEqual([first.status, again.status], statuses)
+            if (oversize === 'omit') assert.deepEqual(first.body, whole)
+            assert.equal(await count(item), orders)
+        })
+    }
+})
+
+test('COMMIT by the handler is refused: the middleware ends the transaction', () => withServer(application({}, async (req, res) => {
+    for (const text of ['COMMIT', ' rollback', 'BEGIN', { text: 'end' }]) assert.throws(() => req.idem.client.query(text), TypeError)
+    await req.idem.client.query('SAVEPOINT a')
+    await req.idem.client.query('ROLLBACK TO a')
+    res.status(201).end()
+}), async (port) => assert.equal((await post(port, '/', { key: newKey() })).status, 201)))
+
+test('fingerprint, keyFrom, skip, onError, storeErrors and current()', async () => {
+    const options = {
+        fingerprint: (req, body) => (req.query.parts ? Buffer.from(req.query.parts) : undefined),
+        keyFrom: (req, body) => (body.length > 0 && body.toString().startsWith('{') ? JSON.parse(body).id : null),
+        skip: (req) => req.query.skip === '1',
+        onError: ({ status, code }) => ({ headers: { 'x-own': '1' }, body: { status, own: code } }),
+        storeErrors: [402],
+    }
+    await withServer(application(options, async (req, res) => {
+        if (req.query.declined) throw Object.assign(new Error('declined'), { status: 402 })
+        assert.equal(current(), req.idem)
+        res.status(201).json({ key: req.idem?.key ?? null })
+    }), async (port) => {
+        const key = newKey()
+        assert.equal((await post(port, '/?parts=a', { key, body: 'boundary 1' })).status, 201)
+        assert.equal((await post(port, '/?parts=a', { key, body: 'boundary 2' })).headers['idempotent-replayed'], 'true')
+        const mismatch = await post(port, '/?parts=b', { key, body: 'boundary 3' })
+        assert.deepEqual([mismatch.status, mismatch.headers['x-own'], JSON.parse(mismatch.body)], [422, '1', { status: 422, own: 'mismatch' }])
+        const id = newKey(), body = JSON.stringify({ id })
+        assert.deepEqual(JSON.parse((await post(port, '/', { body })).body), { key: id })
+        assert.equal((await post(port, '/', { body })).headers['idempotent-replayed'], 'true')
+        assert.deepEqual(JSON.parse((await post(port, '/?skip=1', { body })).body), { key: null })
+        assert.equal(current(), undefined)
+    })
+    const app = express()
+    app.post('/', idempotency({ database: pool, scope: () => 'test', storeErrors: [402], logger: quiet })(async (req) => {
+        await insert(req.idem.client, 'declined')
+        throw Object.assign(new Error('declined'), { status: Number(req.query.status) })
+    }))
+    app.use((error, req, res, next) => res.status(error.status).json({ error: error.message }))
+    await withServer(app, async (port) => {
+        const key = newKey()
+        assert.deepEqual([(await post(port, '/?status=402', { key })).status, (await post(port, '/?status=402', { key })).headers['idempotent-replayed']], [402, 'true'])
+        assert.equal((await post(port, '/?status=404', { key: newKey() })).status, 404)
+        assert.equal(await count('declined'), 1)
+    })
+})
+
+test('with a lease, waiters hold no connection: the handler runs once, though the pool is small', { timeout: 60_000 }, async () => {
+    const small = new pg.Pool({ max: 3 })
+    let ran = 0
+    await withServer(application({ database: small, lease: '1 s', wait: '20 s' }, async (req, res) => {
+        ran++
+        await sleep(3000)
+        res.status(201).end()
+    }), async (port) => {
+        const key = newKey()
+        const responses = await Promise.all(Array.from({ length: 10 }, () => post(port, '/', { key })))
+        assert.deepEqual(responses.map(({ status }) => status), Array(10).fill(201))
+        assert.equal(ran, 1)
+        assert.equal(responses.filter(({ headers }) => headers['idempotent-replayed']).length, 9)
+    })
+    await small.end()
+})
+
+test('a lease that ran out while the event loop was busy is lost: the signal says so at once', { timeout: 60_000 }, async () => {
+    let seen
+    await withServer(application({ lease: '500 ms' }, (req, res) => {
+        const end = performance.now() + 700
+        while (performance.now() < end);
+        seen = req.idem.signal.aborted
+        res.status(201).end()
+    }), async (port) => {
+        await post(port, '/', { key: newKey() })
+        assert.equal(seen, true)
+    })
+})

@@ -132,7 +132,7 @@ for (const [orm, make] of Object.entries(orms)) {
             server.close()
         }
         const idem = new Idem(database)
-        const { fence } = await idem.begin(`${orm} lease`, { lease: 30_000, fingerprint: Buffer.from([0, 1]) })
+        const { fence } = await idem.begin(`${orm} lease`, { lease: '30 s', fingerprint: Buffer.from([0, 1]) })
         await assert.rejects(idem.claim(`${orm} lease`), InFlight)
         assert.equal(await idem.complete(`${orm} lease`, { response: { a: '"\\' }, fence }), true)
         assert.deepEqual((await idem.lookup(`${orm} lease`)).response, { a: '"\\' })

@@ -53,3 +53,7 @@ export function post(port, path, { key, keys, body = '', headers = {}, cut, meth
         cut?.then(() => request.destroy(new Error('cut')))
     })
 }
+
+/** Whether the server's idem_http_complete has the argument `omit`, with which a large response is completed. */
+export const hasOmit = async (pool) =>
+    (await pool.query(`SELECT FROM pg_proc WHERE proname = 'idem_http_complete' AND 'omit' = ANY (proargnames)`)).rows.length > 0

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { post } from './server.js'
 
-const kinds = ['json', 'gzip', 'pdf', 'empty']
+const kinds = ['json', 'pdf', 'empty']
 
 /** Sends `requests` requests, each until it is answered, `parallel` at a time. Every key is sent one to three times, at once. */
 export async function storm(server, pool, { requests, parallel, kills }) {

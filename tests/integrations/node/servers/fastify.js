@@ -1,9 +1,11 @@
 import { Readable } from 'node:stream'
 import { idempotency } from 'idem-postgres/fastify'
 import Fastify from 'fastify'
-import { insertBeforeRefusal, listening, options, parts, port, routes, writeAndFail } from './shop.js'
+import { insertBeforeRefusal, largeParts, listening, options, parts, port, routes, writeAndFail } from './shop.js'
 
 const app = Fastify()
+app.addHook('onRequest', async (request, reply) => { reply.header('X-Request-Id', 'r1') })
+app.setNotFoundHandler((request, reply) => reply.code(404).send({ error: 'nowhere' }))
 app.register(idempotency, options((request) => request.headers['x-client']))
 app.register(async (shop) => {
     for (const [path, work] of Object.entries(routes)) {
@@ -25,6 +27,20 @@ app.register(async (shop) => {
         await insertBeforeRefusal(request.idem.client, request.body)
         return reply.send(Readable.from(parts()))
     })
+    shop.post('/large', async (request, reply) => {
+        await insertBeforeRefusal(request.idem.client, request.body)
+        return reply.code(201).send(Readable.from(largeParts()))
+    })
+    shop.register(async (twice) => {
+        twice.register(idempotency, options((request) => request.headers['x-client']))
+        twice.post('/twice', async (request, reply) => {
+            await insertBeforeRefusal(request.idem.client, request.body)
+            reply.code(201)
+            return {}
+        })
+    })
+    // A handler that finds nothing: the hooks of the handler of 404 meet the open exchange.
+    shop.post('/nowhere', (request, reply) => reply.callNotFound())
     shop.post('/events', async (request, reply) => {
         await insertBeforeRefusal(request.idem.client, request.body)
         return reply.type('text/event-stream').send(Readable.from(['data: 1\n\n']))

@@ -3,13 +3,18 @@ import { idempotency } from 'idem-postgres/hono'
 import { Hono } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { stream, streamSSE } from 'hono/streaming'
-import { insertBeforeRefusal, listening, options, parts, port, routes } from './shop.js'
+import { insertBeforeRefusal, largeParts, listening, options, parts, port, routes } from './shop.js'
 
 const app = new Hono()
-app.use(idempotency(options((c) => c.req.header('X-Client'))))
+app.use((c, next) => {
+    c.header('X-Request-Id', 'r1')
+    return next()
+})
+const idempotent = idempotency(options((c) => c.req.header('X-Client')))
+app.use(idempotent)
 for (const [path, work] of Object.entries(routes)) {
     app.post(path, async (c) => {
-        const { status, headers, body } = await work(c.get('idem').client, await c.req.json())
+        const { status, headers, body } = await work(c.get('idem').client, path === '/text' ? await c.req.text() : await c.req.json())
         if (body === undefined || Buffer.isBuffer(body)) return c.body(body ?? null, status, headers)
         return c.json(body, status, headers)
     })
@@ -28,6 +33,17 @@ app.post('/stream', async (c) => {
     return stream(c, async (out) => {
         for await (const part of parts()) await out.write(part)
     })
+})
+app.post('/large', async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    c.status(201)
+    return stream(c, async (out) => {
+        for await (const part of largeParts()) await out.write(part)
+    })
+})
+app.post('/twice', idempotent, async (c) => {
+    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
+    return c.json({}, 201)
 })
 app.post('/events', async (c) => {
     await insertBeforeRefusal(c.get('idem').client, await c.req.json())

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { Controller, HttpException, Module, Post, Req, Res, StreamableFile } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { IdempotencyInterceptor } from 'idem-postgres/nestjs'
-import { insertBeforeRefusal, listening, options, parts, port, routes, writeAndFail } from './shop.js'
+import { insertBeforeRefusal, largeParts, listening, options, parts, port, routes, writeAndFail } from './shop.js'
 
 class Shop {
     async refused(request) {
@@ -19,6 +19,16 @@ class Shop {
     async stream(request) {
         await insertBeforeRefusal(request.idem.client, request.body)
         return new StreamableFile(Readable.from(parts()))
+    }
+
+    async large(request) {
+        await insertBeforeRefusal(request.idem.client, request.body)
+        return new StreamableFile(Readable.from(largeParts()))
+    }
+
+    async twice(request) {
+        await insertBeforeRefusal(request.idem.client, request.body)
+        return {}
     }
 
     async events(request, response) {
@@ -51,6 +61,11 @@ Module({ controllers: [Shop] })(Application)
 
 const adapter = process.env.PLATFORM === 'fastify' ? [new (await import('@nestjs/platform-fastify')).FastifyAdapter()] : []
 const app = await NestFactory.create(Application, ...adapter, { rawBody: true, logger: false })
-app.useGlobalInterceptors(new IdempotencyInterceptor(options((request) => request.headers['x-client'])))
+app.use((request, response, next) => {
+    response.setHeader('X-Request-Id', 'r1')
+    next()
+})
+const interceptor = () => new IdempotencyInterceptor(options((request) => request.headers['x-client']))
+app.useGlobalInterceptors(interceptor(), interceptor())
 await app.listen(port, '127.0.0.1')
 listening(app.getHttpServer())

@@ -14,7 +14,7 @@ const run = async (client, text, parameters) => (usesPostgresJs ? client.unsafe(
 
 /** `clientOf` returns the header X-Client of the framework's request. */
 export const options = (clientOf) => ({
-    database, scope: (request) => clientOf(request) ?? '', maxBody: 64 * 1024,
+    database, scope: (request) => clientOf(request) ?? '', maxBody: 64 * 1024, maxResponse: 100_000,
     logger: { info() {}, error: (line) => console.error(line) },
 })
 
@@ -59,6 +59,7 @@ export const routes = {
         await insertOrder(client, item)
         await run(client, `DO $$ BEGIN RAISE 'victim' USING ERRCODE = 'deadlock_detected'; END $$`, [])
     },
+    '/text': (client) => insertAndAnswer(client, 'text', 201),
     async '/swallows'(client, { item }) {
         await insertOrder(client, item)
         await run(client, 'SELECT 1 / 0', []).catch(() => {})
@@ -74,6 +75,15 @@ export function writeAndFail(raw) {
     raw.writeHead(201, { 'content-type': 'text/plain', 'content-length': 100 })
     raw.write('partial')
     throw new Error('the handler fails after it has written')
+}
+
+/** For /large: more than maxResponse. */
+export async function* largeParts() {
+    for (let part = 0; part < 10; part++) {
+        yield Buffer.alloc(30_000, 'x')
+        await sleep(1)
+    }
+    yield Buffer.from('end')
 }
 
 /** What a stream sends: three parts, a moment apart. */
