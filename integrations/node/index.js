@@ -3,9 +3,11 @@
 const errors = require('./lib/errors.js');
 const { current } = require('./lib/core.js');
 const { Idem } = require('./lib/functions.js');
+const { once } = require('./lib/once.js');
+const { fate, leased } = require('./lib/work.js');
 
 const { IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored, sqlstate } = errors;
 
 module.exports = {
-    Idem, current, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored, sqlstate,
+    Idem, once, leased, fate, current, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored, sqlstate,
 };

@@ -186,4 +186,4 @@ function watched(signal, look) {
     });
 }
 
-module.exports = { Lease, Holder, longestTimer };
+module.exports = { Lease, Holder, watched, longestTimer };

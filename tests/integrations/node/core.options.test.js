@@ -3,11 +3,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'
 import http2 from 'node:http2'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { after, test } from 'node:test'
@@ -21,6 +19,7 @@ import { idempotency as fastifyPlugin } from 'idem-postgres/fastify'
 import { idempotency as koaMiddleware } from 'idem-postgres/koa'
 import Koa from 'koa'
 import pg from 'pg'
+import { withCutPool } from './cut.js'
 import { hasOmit, post } from './server.js'
 
 const pool = new pg.Pool({ max: 8 })
@@ -440,36 +439,6 @@ test('where the scope echoes the key, each response has it: that of the handler,
         })
     }
 })
-
-/** A pool whose connections are cut at a statement, by default COMMIT: before the server has it, or before its answer is passed on. */
-async function withCutPool(when, use, isStatement = (data) => data.includes('COMMIT')) {
-    const directory = mkdtempSync(`${tmpdir()}/idem-cut-`)
-    let isArmed = true
-    const proxy = net.createServer((client) => {
-        const server = net.connect(`${process.env.PGHOST}/.s.PGSQL.${process.env.PGPORT}`)
-        const cut = () => {
-            client.destroy()
-            server.destroy()
-        }
-        let isCut = false
-        client.on('data', (data) => {
-            isCut = isArmed && isStatement(data)
-            if (isCut) isArmed = false
-            if (isCut && when === 'before') cut()
-            else server.write(data)
-        }).on('error', cut).on('close', cut)
-        server.on('data', (data) => (isCut ? cut() : client.write(data))).on('error', cut).on('close', cut)
-    }).listen(`${directory}/.s.PGSQL.5432`)
-    await once(proxy, 'listening')
-    const cutPool = new pg.Pool({ host: directory, port: 5432 })
-    try {
-        await use(cutPool)
-    } finally {
-        await cutPool.end()
-        proxy.close()
-        rmSync(directory, { recursive: true })
-    }
-}
 
 test('a connection that is lost after COMMIT: what was committed is sent', () => withCutPool('after', (database) => withServer(application({ database }), async (port) => {
     const key = newKey()
