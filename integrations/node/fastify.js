@@ -1,7 +1,8 @@
 'use strict';
 
-const { subscribe } = require('node:diagnostics_channel');
-const { Readable } = require('node:stream');
+const { builtin } = require('./lib/builtin.js');
+const { subscribe } = builtin('node:diagnostics_channel');
+const { Readable } = builtin('node:stream');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
 const { Core } = require('./lib/core.js');

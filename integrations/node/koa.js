@@ -1,7 +1,8 @@
 'use strict';
 
-const { STATUS_CODES } = require('node:http');
-const { Readable, Stream } = require('node:stream');
+const { builtin } = require('./lib/builtin.js');
+const { STATUS_CODES } = builtin('node:http');
+const { Readable, Stream } = builtin('node:stream');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
 const { Core } = require('./lib/core.js');

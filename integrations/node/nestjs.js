@@ -1,6 +1,7 @@
 'use strict';
 
-const { setImmediate: nextTurn } = require('node:timers/promises');
+const { builtin } = require('./lib/builtin.js');
+const { setImmediate: nextTurn } = builtin('node:timers/promises');
 const { catchError, of } = require('rxjs');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');

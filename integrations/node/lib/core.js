@@ -1,6 +1,7 @@
 'use strict';
 
-const { AsyncLocalStorage } = require('node:async_hooks');
+const { builtin } = require('./builtin.js');
+const { AsyncLocalStorage } = builtin('node:async_hooks');
 const { BodyTooLarge, ClientGone, watchBody } = require('./body.js');
 const { StreamedResponse, isLost, isSerialization } = require('./errors.js');
 const { leased } = require('./leased.js');

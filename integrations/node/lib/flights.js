@@ -1,6 +1,7 @@
 'use strict';
 
-const { setTimeout: sleep } = require('node:timers/promises');
+const { builtin } = require('./builtin.js');
+const { setTimeout: sleep } = builtin('node:timers/promises');
 
 const first = 20, longest = 250;
 

@@ -1,6 +1,7 @@
 'use strict';
 
-const { randomUUID } = require('node:crypto');
+const { builtin } = require('./builtin.js');
+const { randomUUID } = builtin('node:crypto');
 const { check, checkOptions } = require('./check.js');
 const { isShared, toDatabase } = require('./drivers.js');
 const { milliseconds: inMs } = require('./duration.js');

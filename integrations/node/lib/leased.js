@@ -1,6 +1,7 @@
 'use strict';
 
-const { setTimeout: sleep } = require('node:timers/promises');
+const { builtin } = require('./builtin.js');
+const { setTimeout: sleep } = builtin('node:timers/promises');
 const { check } = require('./check.js');
 const { isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
 const { flightsOf } = require('./flights.js');

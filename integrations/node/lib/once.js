@@ -1,6 +1,7 @@
 'use strict';
 
-const { setTimeout: sleep } = require('node:timers/promises');
+const { builtin } = require('./builtin.js');
+const { setTimeout: sleep } = builtin('node:timers/promises');
 const { check, checkOptions } = require('./check.js');
 const { toDatabase } = require('./drivers.js');
 const { milliseconds } = require('./duration.js');

@@ -1,6 +1,7 @@
 'use strict';
 
-const { STATUS_CODES } = require('node:http');
+const { builtin } = require('./builtin.js');
+const { STATUS_CODES } = builtin('node:http');
 
 /** A response of the middleware's own, as application/problem+json (RFC 9457) with idem's member `code`. */
 function problem(status, code, detail, headers = {}) {

@@ -1,6 +1,7 @@
 'use strict';
 
-const { createHash } = require('node:crypto');
+const { builtin } = require('./builtin.js');
+const { createHash } = builtin('node:crypto');
 
 let api = null;
 try {

@@ -1,6 +1,7 @@
 'use strict';
 
-const { setTimeout: sleep } = require('node:timers/promises');
+const { builtin } = require('./builtin.js');
+const { setTimeout: sleep } = builtin('node:timers/promises');
 const { RolledBack, isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
 const { Idem } = require('./functions.js');
 const { internalError, problem, retryLater, serializationFailure, unavailable } = require('./problem.js');

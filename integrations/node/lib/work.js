@@ -1,7 +1,8 @@
 'use strict';
 
-const { randomUUID } = require('node:crypto');
-const { setTimeout: sleep } = require('node:timers/promises');
+const { builtin } = require('./builtin.js');
+const { randomUUID } = builtin('node:crypto');
+const { setTimeout: sleep } = builtin('node:timers/promises');
 const { check, checkOptions } = require('./check.js');
 const { toDatabase } = require('./drivers.js');
 const { milliseconds } = require('./duration.js');

@@ -97,11 +97,13 @@ const orms = {
 for (const [orm, make] of Object.entries(orms)) {
     test(`${orm}: work and key commit together, and roll back together`, async () => {
         const [database, insert] = await make()
+        let kept
         const app = express()
         const idempotent = idempotency({ database, scope: () => orm, logger: { info() {}, error: (line) => console.error(line) } })
         app.post('/:what', idempotent(async (req, res) => {
             const { what } = req.params
-            await insert(req.idem.client, `${orm} ${what}`)
+            kept = req.idem.client
+            await insert(kept, `${orm} ${what}`)
             if (what === 'throws') throw new Error('the handler fails')
             if (what === 'deadlock') await req.idem.functions.execute('deadlock', `SELECT pg_sleep(1 / 0)`).catch(() => { throw Object.assign(new Error(), { code: '40P01' }) })
             await req.idem.functions.publish(orm, { what })
@@ -118,15 +120,18 @@ for (const [orm, make] of Object.entries(orms)) {
             assert.deepEqual([again.status, again.headers['idempotent-replayed'], [...again.body]], [201, 'true', [0, 255, 254, 10, 92, 39]])
             assert.equal(await count(`${orm} works`), 1)
             assert.equal((await post(server.address().port, '/works', { key: 'works', body: 'other' })).status, 422)
-            for (const [what, status] of [['throws', 500], ['fails', 500], ['deadlock', 503]]) {
+            for (const [what, status, written] of [['throws', 500, 0], ['fails', 500, 1], ['deadlock', 503, 0]]) {
                 assert.equal((await send(what)).status, status, what)
-                assert.equal(await count(`${orm} ${what}`), 0, what)
+                assert.equal(await count(`${orm} ${what}`), written, what)
             }
+            // A late use of the handle never reaches the transaction of another request.
+            await assert.rejects(async () => insert(kept, `${orm} late`))
+            assert.equal(await count(`${orm} late`), 0)
             assert.equal((await send('works', 'throws')).status, 201)
             assert.equal(await count(`${orm} works`), 2)
             const messages = await new Idem(database).take(orm)
-            assert.deepEqual(messages.map(({ payload }) => payload.what), ['works', 'works'])
-            assert.equal(await new Idem(database).ack(messages.map(({ id }) => id), messages[0].fence), 2)
+            assert.deepEqual(messages.map(({ payload }) => payload.what), ['works', 'fails', 'works'])
+            assert.equal(await new Idem(database).ack(messages.map(({ id }) => id), messages[0].fence), 3)
         } finally {
             server.closeAllConnections()
             server.close()

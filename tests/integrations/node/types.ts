@@ -1,17 +1,19 @@
 import express from 'express'
 import type { FastifyRequest } from 'fastify'
 import { Hono } from 'hono'
+import pg from 'pg'
 import postgres from 'postgres'
-import { Idem, StaleFence, type IdempotentRequest, type LeasedWork, type Outcome, type Transaction } from 'idem-postgres'
+import { Idem, leased, once, StaleFence, type Ticket, type IdempotentRequest, type LeasedWork, type Outcome, type Transaction } from 'idem-postgres'
 import { idempotency } from 'idem-postgres/express'
 import { idempotency as fastifyIdempotency } from 'idem-postgres/fastify'
 import { idempotency as honoIdempotency } from 'idem-postgres/hono'
 import { fromKnex } from 'idem-postgres/knex'
 import { IdempotencyInterceptor } from 'idem-postgres/nestjs'
+import { idempotency as webIdempotency } from 'idem-postgres/web'
 
 const sql = postgres()
 const idempotent = idempotency({
-    database: sql, scope: (req) => `client ${req.get('X-Client')}`, lease: 30_000, onOutcome: (outcome: Outcome) => outcome.ms,
+    database: sql, scope: (req) => `client ${req.get('X-Client')}`, lease: '30 s', onOutcome: (outcome: Outcome) => outcome.ms,
 })
 express().post('/', idempotent(async (req: IdempotentRequest<express.Request, LeasedWork>, res: express.Response) => {
     const fence: bigint = req.idem.fence
@@ -35,6 +37,34 @@ fastifyIdempotency(null, { database: sql, scope: (request) => request.nothing })
 // @ts-expect-error: a context has no such member
 honoIdempotency({ database: sql, scope: (c) => c.nothing })
 // @ts-expect-error: no option
-idempotency({ database: sql, scope: () => '', leese: 30_000 })
+idempotency({ database: sql, scope: () => '', leese: '30 s' })
+// @ts-expect-error: a bare number is no duration
+idempotency({ database: sql, scope: () => '', ttl: 86_400 })
+const transactional = idempotency({ database: new pg.Pool(), scope: () => '' })
+// The handler's request has the client of the pool, and needs no annotation.
+transactional(async (req, res) => {
+    const { rows: [row] } = await req.idem.client.query<{ n: number }>('SELECT 1 AS n')
+    const n: number = row!.n
+    res.json({ n })
+}, express.Router())
+// @ts-expect-error: no steps without a lease
+transactional(async (req) => req.idem.step('charge'))
+idempotent(async (req) => { const fence: bigint = req.idem.fence; return fence })
+const routes: { POST: (request: Request) => Promise<Response> } = { POST: webIdempotency({ database: sql, scope: () => '' })(async (request) => Response.json({ key: request.idem.key })) }
+export const handled = routes
+export const fastifyHandler = async (request: FastifyRequest): Promise<string | null | undefined> => request.idem?.key
+export function ticketOf(ticket: Ticket): bigint | number | null {
+    if (ticket.outcome === 'taken_over') return ticket.fence + 1n
+    if (ticket.outcome === 'in_flight') return ticket.retryAfterMs
+    // @ts-expect-error: only a completed ticket can be known to have omitted its response
+    const omitted: boolean = ticket.responseOmitted
+    return omitted ? 1 : ticket.fence
+}
+export async function run(): Promise<string> {
+    const result = await once(new pg.Pool(), 'k', { scope: 's', ttl: '1 day' }, async ({ client }) => (await client.query<{ a: string }>('SELECT 1')).rows[0]!.a)
+    if (result.omitted && result.replayed) return String(result.value satisfies null)
+    const { value, attempt } = await leased(sql, 'k', { lease: { seconds: 30 } }, async (w) => w.step('charge', async ({ key }) => ({ id: key })))
+    return `${value?.id} ${attempt}`
+}
 export const use = async (work: Transaction, idem: Idem): Promise<boolean> =>
     (await work.functions.claim('k')) && (await idem.nextId()) > 1n && new StaleFence('x') instanceof Error

@@ -1,0 +1,3 @@
+import entry from './core.js';
+
+export const { Core, Capture, readBody, current } = entry;

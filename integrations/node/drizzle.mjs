@@ -1,0 +1,3 @@
+import entry from './drizzle.js';
+
+export const { fromDrizzle } = entry;

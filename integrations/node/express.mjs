@@ -1,0 +1,3 @@
+import entry from './express.js';
+
+export const { idempotency, keepRawBody } = entry;

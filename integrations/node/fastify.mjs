@@ -1,0 +1,3 @@
+import entry from './fastify.js';
+
+export const { idempotency } = entry;

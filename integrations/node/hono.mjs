@@ -1,0 +1,3 @@
+import entry from './hono.js';
+
+export const { idempotency } = entry;

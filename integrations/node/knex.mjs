@@ -1,0 +1,3 @@
+import entry from './knex.js';
+
+export const { fromKnex } = entry;

@@ -1,0 +1,3 @@
+import entry from './koa.js';
+
+export const { idempotency } = entry;

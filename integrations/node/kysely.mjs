@@ -1,0 +1,3 @@
+import entry from './kysely.js';
+
+export const { fromKysely } = entry;

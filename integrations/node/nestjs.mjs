@@ -1,0 +1,3 @@
+import entry from './nestjs.js';
+
+export const { IdempotencyInterceptor } = entry;

@@ -1,0 +1,3 @@
+import entry from './prisma.js';
+
+export const { fromPrisma } = entry;

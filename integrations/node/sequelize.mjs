@@ -1,0 +1,3 @@
+import entry from './sequelize.js';
+
+export const { fromSequelize } = entry;

@@ -1,0 +1,3 @@
+import entry from './typeorm.js';
+
+export const { fromTypeOrm } = entry;

@@ -1,0 +1,3 @@
+import entry from './web.js';
+
+export const { idempotency } = entry;
