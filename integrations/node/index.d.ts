@@ -238,7 +238,7 @@ export class Idem {
     /** Runs one statement with `args` as $1, $2 …, once; the ticket's response is its rows. */
     execute(key: string, statement: string, args?: unknown[], options?: KeyOptions & { fingerprint?: Uint8Array }): Promise<Ticket>;
     lookup(key: string, options?: { scope?: string }): Promise<KeyInfo | null>;
-    /** null: another owner holds it. Call it on a pool. `lease` is 30 s by default. `wait` holds no connection. @throws LeaseLost the answer came too late */
+    /** null: another owner holds it. Call it on a pool. `lease` is 30 s by default. `wait` holds no connection. */
     lock(name: string, options?: { lease?: Duration; owner?: string; wait?: Duration; scope?: string; signal?: AbortSignal }): Promise<Lock | null>;
     unlock(name: string, fence: Bigint, options?: { scope?: string }): Promise<boolean>;
     /** @throws StaleFence */

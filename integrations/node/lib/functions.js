@@ -5,7 +5,7 @@ const { randomUUID } = builtin('node:crypto');
 const { check, checkOptions } = require('./check.js');
 const { isShared, toDatabase } = require('./drivers.js');
 const { milliseconds: inMs } = require('./duration.js');
-const { LeaseLost, typed } = require('./errors.js');
+const { typed } = require('./errors.js');
 const { flightsOf } = require('./flights.js');
 const { Holder } = require('./lease.js');
 const { encode, placeholder, quoteIdentifier } = require('./values.js');
@@ -133,12 +133,15 @@ class Idem {
         const ask = async () => {
             const holder = new Holder(inMs(lease), () => this.#value('boolean', 'idem_lock_renew', { name, fence }, { lease, scope }, ['lease', 'scope']));
             const fence = bigint(await this.#value('text', 'idem_lock', { name }, { lease, owner, scope }, ['lease', 'owner', 'scope']));
-            return { fence, holder, isBusy: fence === null };
+            if (fence === null) return { isBusy: true };
+            if (await holder.begin()) return { fence, holder };
+            // The answer came too late to begin: give it back, and ask again while there is time.
+            await this.unlock(name, fence, { scope });
+            return { isBusy: true };
         };
         const { answer: { fence, holder }, land } = await this.#fly(['lock', scope ?? '', name], { wait: inMs(wait), signal }, ask);
         land();
-        if (fence === null) return null;
-        if (!(await holder.begin())) throw new LeaseLost(`the lease of lock "${name}" ran out before its holder could begin`, undefined, holder.signal.reason);
+        if (fence === undefined) return null;
         return {
             name, fence, signal: holder.signal,
             unlock: () => {
