@@ -158,11 +158,11 @@ test('leased: the lease is renewed while the work runs; waiters hold no connecti
     let runs = 0
     const work = async (w) => {
         runs++
-        await sleep(5000)
+        await sleep(8000)
         assert.equal(w.signal.aborted, false)
         return runs
     }
-    const results = await Promise.all(Array.from({ length: 6 }, () => leased(small, 'long', { scope, lease: '2 s', wait: '30 s' }, work)))
+    const results = await Promise.all(Array.from({ length: 6 }, () => leased(small, 'long', { scope, lease: '5 s', wait: '40 s' }, work)))
     assert.deepEqual([runs, results.map(({ value }) => value)], [1, Array(6).fill(1)])
     await assert.rejects(leased(small, 'kept by error', { scope, onError: 'keep' }, async () => { throw new Error('no') }), /no/)
     await assert.rejects(leased(small, 'kept by error', { scope, wait: '0 s' }, async () => 1), InFlight)

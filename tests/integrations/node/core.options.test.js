@@ -629,9 +629,9 @@ test('fingerprint, keyFrom, skip, onError, storeErrors and current()', async () 
 test('with a lease, waiters hold no connection: the handler runs once, though the pool is small', { timeout: 60_000 }, async () => {
     const small = new pg.Pool({ max: 3 })
     let ran = 0
-    await withServer(application({ database: small, lease: '2 s', wait: '20 s' }, async (req, res) => {
+    await withServer(application({ database: small, lease: '5 s', wait: '30 s' }, async (req, res) => {
         ran++
-        await sleep(5000)
+        await sleep(8000)
         res.status(201).end()
     }), async (port) => {
         const key = newKey()
