@@ -26,6 +26,7 @@ int show_backlog(context &c);
 int show_health(context &c);
 
 // These do not use the database.
+int test_server(context &c);
 int print_completion(context &c);
 int print_manual(context &c);
 

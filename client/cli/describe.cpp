@@ -174,6 +174,7 @@ _idem() {
     case $path/$previous in
         */--dsn) return 0 ;;
         'run'/--on-failure) COMPREPLY=($(compgen -W 'release complete' -- "$current")); return 0 ;;
+        'http-test'/--profile) COMPREPLY=($(compgen -W 'ietf stripe acp ucp' -- "$current")); return 0 ;;
 @VALUES@    esac
     case $path in
 @WORDS@    esac

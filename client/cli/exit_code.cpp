@@ -13,7 +13,9 @@ namespace idem::cli {
 const std::vector<exit_meaning> &exit_meanings() {
     static const std::vector<exit_meaning> all{
         {"0", "done; run, lock, step: the command succeeded, now or when its key was first used"},
-        {"1", "the answer is no: done before, no such key, a token or transition rejected, a health check failed"},
+        {"1", "the answer is no: done before, no such key, a token or transition rejected, a health check or a case of "
+              "http-test failed"},
+        {"2", "http-test: wrong usage, or the server cannot be reached or rejects the request under test"},
         {"64", "usage: an invalid option or value, rejected here or by the server"},
         {"65", "mismatch: the key was used for another command, or for something that is not a command"},
         {"69", "the database cannot be reached, or the connection was lost before anything was done"},

@@ -9,6 +9,7 @@ namespace idem::cli {
 // Constants and not an enumeration: `run` and `lock` pass the exit codes of their commands on too.
 inline constexpr int kDone = 0;
 inline constexpr int kNo = 1;
+inline constexpr int kNotTested = 2; // by http-test
 inline constexpr int kUsage = 64;
 inline constexpr int kMismatch = 65;
 inline constexpr int kUnavailable = 69;

@@ -62,15 +62,17 @@ int parse_and_run(int argc, const char *const *argv) {
         std::vector<std::string> reversed(words.before.rbegin(), words.before.rend());
         tree->parse(reversed);
     } catch (const usage_error &problem) {
-        return report(problem, given.quiet);
+        const int code = report(problem, given.quiet);
+        return path_of(*tree) == "idem http-test" ? kNotTested : code;
     } catch (const CLI::ParseError &problem) {
         if (problem.get_exit_code() == 0) { // --help, --version
             tree->exit(problem);
             return kDone;
         }
         complain(std::string(problem.what()));
-        complain("try \"" + path_of(*tree) + " --help\"");
-        return kUsage;
+        const std::string path = path_of(*tree);
+        complain("try \"" + path + " --help\"");
+        return path == "idem http-test" ? kNotTested : kUsage;
     }
     given.command = std::move(words.command);
     try {

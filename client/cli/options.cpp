@@ -214,6 +214,50 @@ void add_operations(CLI::App &root, settings &given) {
     add(root, "manual", "Print the man page", given, print_manual, "  idem manual | man -l -\n")->group("");
 }
 
+void add_http_test(CLI::App &root, settings &given) {
+    CLI::App *app =
+        add(root, "http-test", "Test how an HTTP server handles the Idempotency-Key; needs no database", given, test_server,
+            "  idem http-test http://localhost:3000/orders --body '{\"item\": \"apples\", \"amount\": 1}'\n"
+            "  idem http-test https://shop.example/checkout_sessions --profile acp --body \"$(cat session.json)\" \\\n"
+            "      --header \"Authorization: Bearer $TOKEN\" --junit report.xml\n");
+    http_test_options &http = given.http;
+    const auto text = [app](const char *name, std::string &to, const char *type, const char *description) {
+        return app->add_option(name, to, description)->type_name(type);
+    };
+    app->add_option("URL", http.url, "The route under test: an operation that gives another response (an id) for each new key")
+        ->required();
+    text("--profile", http.profile, "PROFILE", "The protocol: ietf (default), stripe, acp or ucp")
+        ->check(CLI::IsMember({"ietf", "stripe", "acp", "ucp"}));
+    text("--method", http.method, "METHOD", "The method (default: POST)");
+    text("--route", http.route, "PATH", "The path, in the place of the URL's");
+    text("--body", http.body, "BODY", "The request's body (default: {}). Cases of JSON vary its members, integers and arrays");
+    text("--content-type", http.content_type, "TYPE", "The body's type (default: application/json)");
+    app->add_option("--header", http.headers, "A header field of each request, \"Name: value\"; may be repeated")
+        ->type_name("HEADER")
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    text("--other-body", http.other_body, "BODY",
+         "The body of another request (default: the body with another number or text)");
+    text("--other-route", http.other_route, "PATH", "A second route that takes the same body");
+    text("--other-method", http.other_method, "METHOD", "A second method that the route has");
+    text("--other-client", http.other_client, "HEADER",
+         "A header that identifies a second client, such as \"Authorization: Bearer t0k3n\"");
+    text("--slow-body", http.slow_body, "BODY", "A body whose request takes at least half a second");
+    text("--fail-body", http.fail_body, "BODY", "A body whose work fails: the response is a 4xx");
+    text("--error-body", http.error_body, "BODY", "A body whose response is a 5xx");
+    text("--invalid-body", http.invalid_body, "BODY", "A body that is rejected by a 4xx before the work");
+    text("--effects", http.effects, "PATH",
+         "Counts executions: GET of this path, with {key} for the key, returns {\"count\": N}");
+    app->add_option("--at-once", http.at_once, "How many requests a double click sends (default: 10)")
+        ->type_name("N")
+        ->check(CLI::Range(2, 1000));
+    add_duration(app, "--timeout", http.timeout, "How long to wait for a response (default: 10s)");
+    text("--only", http.only, "CASE", "Only the cases whose names begin so: race, or json.null");
+    text("--junit", http.junit, "FILE", "Also write the results as JUnit XML");
+    app->add_flag("--reference", http.reference, "The server is the reference app of tests/conformance: also run its cases");
+    text("--restart", http.restart, "COMMAND", "With --reference: shell command that starts the server after it was killed");
+}
+
 } // namespace
 
 std::unique_ptr<CLI::App> make_tree(settings &given) {
@@ -241,6 +285,7 @@ std::unique_ptr<CLI::App> make_tree(settings &given) {
     add_tokens(*root, given);
     add_rest(*root, given);
     add_operations(*root, given);
+    add_http_test(*root, given);
 
     std::string footer =
         "A duration is one or more numbers with units, which are added up: 500ms, 30s, \"5 min\", 1h30m, 7d, 2w.\n"

@@ -11,6 +11,8 @@
 #include <idem/client.hpp>
 #include <idem/request.hpp>
 
+#include "http_test/options.hpp"
+
 namespace CLI {
 class App;
 }
@@ -52,6 +54,7 @@ struct settings {
     int batch = 10000;
     duration pause{0};
     std::string shell;
+    http_test_options http;
 
     action run = nullptr;
 };

@@ -2,7 +2,7 @@
 
 load helper
 
-paths=(run lock claim lookup forget "token issue" "token redeem" next-id transition "machine dot" sweep stats in-flight backlog health completion)
+paths=(run lock claim lookup forget "token issue" "token redeem" next-id transition "machine dot" sweep stats in-flight backlog health http-test completion)
 
 @test "help: every subcommand has examples; version is the extension's" {
     for path in "${paths[@]}"; do
@@ -46,6 +46,7 @@ offered() {
     [ "$(offered idem run --on-f)" = --on-failure ]
     [ "$(offered idem run --on-failure c)" = complete ]
     [ "$(offered idem run --key '')" = "" ]
+    [ "$(offered idem http-test --profile s)" = stripe ]
     [ "$(offered idem --dsn x swe)" = sweep ]
     [ "$(offered idem sweep --b)" = --batch ]
     [ "$(offered idem completion z)" = zsh ]

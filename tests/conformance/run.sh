@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Tests servers by `idem http-test --reference`. Prints TAP.
+#
+#   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
+#                        found; express: the app of that framework, in a database of its own on the cluster of libpq's environment. All without a name
+#
+# PROFILES: "ietf stripe acp ucp" by default. IDEM: the command.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source scripts/lib.sh
+source scripts/tap.sh
+
+here=tests/conformance
+idem=${IDEM:-build/cmake/bin/idem}
+profiles=${PROFILES:-ietf stripe acp ucp}
+work=$(mktemp -d)
+child='' database=''
+
+# shellcheck disable=SC2317 # called by at_exit
+end() {
+    stop
+    if [ -n "$database" ]; then psql_on postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null || true; fi
+    rm -rf "$work"
+}
+at_exit end
+
+psql_on() { "$("$PG_CONFIG" --bindir)/psql" --no-psqlrc --quiet --output=/dev/null --set=ON_ERROR_STOP=1 --dbname="$1" "${@:2}"; }
+
+# serve COMMAND ...: in the background; sets `port` to what it prints.
+serve() {
+    set -m
+    "$@" >"$work/port" 2>>"$work/log" </dev/null &
+    child=$!
+    set +m
+    for _ in {1..300}; do
+        if [ -s "$work/port" ]; then read -r port <"$work/port" && return; fi
+        sleep 0.1
+    done
+    cat "$work/log" >&2
+    return 1
+}
+
+# The server, or the one that was started in its place.
+stop() {
+    end_group KILL "$child"
+    child=
+    if [ -s "$work/restarted" ]; then kill -KILL "$(<"$work/restarted")" 2>/dev/null || true; fi
+    rm -f "$work/port" "$work/restarted"
+}
+
+# http_test PROFILE [OPTION ...]
+http_test() { timeout 300 "$idem" http-test "http://127.0.0.1:$port" --profile "$1" --reference "${@:2}"; }
+
+test_memory() {
+    local profile
+    for profile in $profiles; do
+        serve python3 $here/apps/memory.py "$profile"
+        tap "a right server, $profile" http_test "$profile"
+        stop
+    done
+}
+
+# Exit code 1, and that case failed.
+fails() {
+    local status=0
+    http_test "$1" --only "$2" --json >"$work/json" || status=$?
+    cat "$work/json"
+    [ "$status" -eq 1 ] && grep --quiet '"result": "failed"' "$work/json"
+}
+
+test_faults() {
+    local fault profile case
+    while read -r fault profile case; do
+        serve python3 $here/apps/memory.py "$profile" "$fault"
+        tap "$fault, $profile: $case" fails "$profile" "$case"
+        stop
+    done < <(grep --invert-match '^#' $here/faults)
+    tap 'each fault is found' diff <(sed -n 's/^\([a-z_]*\) .*/\1/p' $here/faults | sort --unique) \
+        <(python3 $here/apps/memory.py none 2>&1 | tail -n 1 | tr ' ' '\n' | sort --unique)
+}
+
+# Prints the line to run for Node's apps, whose packages are those of tests/integrations/node; 69: they cannot be fetched.
+install_node() {
+    npm_ci integrations/node || return
+    local package packed=$copy/node_modules/idem-postgres
+    package=$(scripts/integrations.sh node) || return
+    rm -rf "$packed"
+    mkdir -p "$packed" && tar --extract --gzip --strip-components=1 --directory="$packed" --file "$package" && cp $here/apps/*.js "$copy"
+}
+
+# The app runs again at the same port after it was killed.
+test_node() {
+    local app=$1 profile status=0
+    copy=$PWD/build/npm/integrations-node/integrations/node
+    install_node >"$work/install" 2>&1 || status=$?
+    if [ "$status" -eq 69 ]; then skip "$app" 'its packages cannot be installed here' && return; fi
+    if [ "$status" -ne 0 ]; then cat "$work/install" >&2 && return 1; fi
+    database=idem_conformance
+    for profile in $profiles; do
+        psql_on postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" --command="CREATE DATABASE $database" 2>/dev/null
+        install_idem "$database"
+        export PGDATABASE=$database PROFILE=$profile PORT
+        PORT=$(free_port)
+        serve node "$copy/$app.js"
+        http_test "$profile" --json --restart "node '$copy/$app.js' >/dev/null 2>>'$work/log' </dev/null & echo \$! >'$work/restarted'" >"$work/json" || status=$?
+        if [ "$status" -gt 1 ]; then cat "$work/log" >&2 && failed=1; fi
+        $here/tap.py "$app" "$profile" <"$work/json" >"$work/tap"
+        cat "$work/tap"
+        if grep '^not ok' "$work/tap" | grep --quiet --invert-match '# TODO'; then failed=1; fi
+        count=$((count + $(grep --count --extended-regexp '^(not )?ok' "$work/tap")))
+        stop
+    done
+    unset PGDATABASE PROFILE PORT
+}
+
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(memory faults express)
+for name in "${names[@]}"; do
+    case $name in
+        memory | faults) "test_$name" ;;
+        express) test_node "$name" ;;
+        *)
+            sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
+            exit 2
+            ;;
+    esac
+done
+finish
