@@ -15,7 +15,7 @@ source scripts/lib.sh
 build=build_all
 logs=$PWD/build/check
 cluster=check-$$
-clusters=("$cluster" "client-$$" "pauses-$$" "cuts-$$" "cli-$$" "integrations-$$" "portable-$$" "portable-14-$$" "portable-16-$$" "scan-$$")
+clusters=("$cluster" "client-$$" "pauses-$$" "cuts-$$" "cli-$$" "integrations-$$" "conformance-$$" "portable-$$" "portable-14-$$" "portable-16-$$" "scan-$$")
 lanes=()
 chosen=()
 
@@ -196,6 +196,9 @@ integrations_node() { on_cluster integrations tests/integrations/node/run.sh cor
 integrations_python() { on_cluster integrations tests/integrations/python/run.sh package flows fastapi; }
 
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
+
+# `idem http-test`: against a right server, planted faults, and the reference app of a framework.
+conformance() { on_cluster conformance tests/conformance/run.sh; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
@@ -419,7 +422,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
@@ -427,7 +430,7 @@ done
 quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
 portable="portable_pgtap portable_14 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
-rest=("recovery_rest recovery_rings pauses tidy" "judge fuzz docs_site bench pooled consumer examples chaos browser orm drivers $integrations $portable")
+rest=("recovery_rest recovery_rings pauses tidy" "judge fuzz docs_site bench pooled consumer examples chaos browser orm drivers $integrations conformance $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") build=build_rest ;;
