@@ -27,7 +27,7 @@ final class Flight implements AutoCloseable {
         }
     }
 
-    /** When the patience has ended, without a turn: the database tells the caller who holds the key. */
+    /** After the wait limit, without a turn: the database tells the caller who holds the key. */
     static Flight enter(Patience patience, Object... about) throws InterruptedException {
         Flight flight = new Flight(List.of(about));
         try {

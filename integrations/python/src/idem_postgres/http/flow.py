@@ -89,8 +89,8 @@ def answered(answer: HttpAnswer, request: Keyed) -> Result:
 
 
 async def watched(pool: Pool, session: AsyncSession, work: Awaitable[Response]) -> Response:
-    """The response of a handler, which is cancelled when the connection of its transaction is lost: it may be silent for
-    ever. A blocking handler cannot be cancelled."""
+    """The response of a handler, which is cancelled when the connection of its transaction is lost: it may be silent
+    without end. A blocking handler cannot be cancelled."""
     if not pool.in_loop:
         return await work
     task = asyncio.ensure_future(work)
