@@ -66,7 +66,18 @@ class Cases:
         other = await self.post(key='"draft-1"', body=self.order()[1], headers=[("Authorization", "client:2")])
         same(f"{self.name}: another client may use the same key", other.status, 201)
 
+    async def json(self):
+        with psycopg.connect(os.environ["IDEM_DIRECT"]) as db:
+            db.execute("SELECT idem.idem_http_scope_set('client:json', compare => 'json')")
+        number, body = self.order(note="1")
+        headers = [("Authorization", "client:json"), ("Content-Type", "application/json")]
+        first = await self.post(key="json", body=body, headers=headers)
+        again = await self.post(key="json", body=json.dumps({"note": "1", "number": number}).encode(), headers=headers)
+        same(f"{self.name}: equal JSON is the same request", (again.status, again.body), (first.status, first.body))
+        self.count("which ran once", number, 1)
+
     async def replays(self):
+        await self.json()
         for kind, status in (("json", 201), ("pdf", 200), ("empty", 204)):
             number, body = self.order(kind=kind)
             first = await self.post(key=f"replay-{kind}", body=body)

@@ -65,6 +65,7 @@ class IdemMiddleware:
                 await settings.key_of(request, header),
                 body,
                 await settings.fingerprint_of(request),
+                request.headers.get("content-type"),
             )
         except Problem as problem:
             return await _send(send, settings.own_response(problem, request))

@@ -62,6 +62,7 @@ class IdemMiddleware:
                 await settings.key_of(request, header),
                 request.body,
                 await settings.fingerprint_of(request),
+                request.headers.get("content-type"),
             )
         except Problem as problem:
             return settings.own_response(problem, request)

@@ -33,8 +33,10 @@ def http_begin(
     wait: Interval | None = None,
     ttl: Interval | None = None,
     fingerprint: bytes | None = None,
+    content_type: str | None = None,
 ) -> Call[HttpAnswer]:
-    """`fingerprint`: the caller's own digest, in the place of route and body."""
+    """`fingerprint`: the caller's own digest, in the place of route and body. `content_type`: the header field, for scopes that
+    compare JSON."""
 
     def read(rows: Sequence[Row]) -> HttpAnswer:
         action, status, headers, body, fence, code = rows[0]
@@ -53,6 +55,7 @@ def http_begin(
             argument("wait", "interval", wait),
             argument("ttl", "interval", ttl),
             argument("fingerprint", "bytea", fingerprint),
+            argument("content_type", "text", content_type),
         ),
         read,
     )

@@ -129,6 +129,7 @@ class _Guard:
                 await settings.key_of(request, header),
                 body,
                 await settings.fingerprint_of(request),
+                request.headers.get("content-type"),
             )
             added = keyed.added
             response = await serve(self._pool, settings, keyed, handler, request)

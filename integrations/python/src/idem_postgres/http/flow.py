@@ -63,6 +63,7 @@ async def ask(session: AsyncSession, settings: Settings, request: Keyed) -> Http
             http_begin(
                 request.scope, request.method, request.route, request.header, request.body,
                 lease=settings.lease, wait=wait, ttl=settings.ttl, fingerprint=request.fingerprint,
+                content_type=request.content_type,
             )  # fmt: skip
         )
     except Exception as error:

@@ -50,4 +50,5 @@ class Keyed:
     header: str | None
     body: bytes
     fingerprint: bytes | None = None
+    content_type: str | None = None
     added: dict[str, str] = field(default_factory=dict)
