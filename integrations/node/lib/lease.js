@@ -62,6 +62,7 @@ class Lease {
     }
 
     stale() {
+        if (this.#state === 'expired') this.#state = 'stale';
         return this.#isHeld ? this.#lose('stale') : [];
     }
 

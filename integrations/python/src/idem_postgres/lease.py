@@ -78,10 +78,8 @@ class Lease:
 
     def stale(self, at: float) -> list[Ask]:
         """Another caller has the key."""
-        if self._state not in ("waiting", "held"):
-            return []
-        self._is_stale = True
-        return self._lose("lost stale")
+        self._is_stale = self._state in ("waiting", "held", "lost")
+        return self._lose("lost stale") if self._state in ("waiting", "held") else []
 
     def failed(self, at: float) -> list[Ask]:
         """It is not known whether a renewal succeeded."""

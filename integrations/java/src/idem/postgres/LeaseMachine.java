@@ -54,6 +54,7 @@ final class LeaseMachine {
 
     /** The lease has passed on. */
     Ask stale(long at) {
+        if (state == State.EXPIRED) state = State.STALE;
         return isHeld() ? lose(State.STALE) : Ask.NOTHING;
     }
 
