@@ -17,7 +17,7 @@ using work = flow_work;
 const idem::row kOne{{"id", 1}};
 
 std::string http(idem::client &db, const idem::http_request &request, const work &w, const idem::flow_options &o) {
-    const idem::http_response response = idem::handle_http(db, request, o, [&](idem::transaction &tx) {
+    const idem::http_response response = idem::handle_http(db, request, idem::http_options{o}, [&](idem::transaction &tx) {
         w(tx);
         return idem::http_response{201};
     });
