@@ -82,7 +82,7 @@ def http_complete(
             nullable("idempotency_key", "text", header),
             argument("status", "int", status),
             argument("headers", "jsonb", headers),
-            argument("body_bytes", "bytea", body),
+            argument("body_bytes", "bytea", None if omit else body),
             argument("fence", "bigint", fence),
             argument("omit", "boolean", omit or None),
         ),
