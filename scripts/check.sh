@@ -193,7 +193,7 @@ drivers() { scripts/drivers.sh; }
 # The packages for frameworks: one framework of each language here, all of them in integrations_long.
 integrations_node() { on_cluster integrations tests/integrations/node/run.sh core express; }
 
-integrations_python() { on_cluster integrations tests/integrations/python/run.sh package flows fastapi; }
+integrations_python() { on_cluster integrations tests/integrations/python/run.sh package vectors flows work fastapi; }
 
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
