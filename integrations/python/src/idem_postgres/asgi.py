@@ -104,6 +104,8 @@ class _Exchange:
         self._run: Run | AsyncRun | None = None
         self._response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_large = False
+        self._streamed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, run: Run | AsyncRun) -> Response:
@@ -164,6 +166,8 @@ class _Exchange:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await asyncio.shield(self._sent)
+        if self._is_large:  # an application that learns of the end of its client stops its stream
+            await self._streamed.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
@@ -180,6 +184,8 @@ class _Exchange:
         if self._response.done():
             if self._sent.done() and self._response.result().is_large:
                 await self._send_now(message)
+                if not message.get("more_body", False):
+                    self._streamed.set()
             return
         is_more = message.get("more_body", False)
         self._chunks.append(message.get("body", b""))
@@ -190,10 +196,12 @@ class _Exchange:
         assert self._head is not None, "http.response.body before http.response.start"
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._head.get("headers", [])]
         error = self._notes[-1] if self._notes else None
+        self._is_large = is_large
         self._response.set_result(Response(self._head["status"], headers, b"".join(self._chunks), error, is_large))
         await asyncio.shield(self._sent)
         if is_large and not is_more:
             await self._send_now({"type": "http.response.body", "body": b""})
+            self._streamed.set()
 
     def _refuse(self) -> None:
         error = StreamingError(self._scope["path"])
