@@ -15,7 +15,7 @@ const isApart = profile === 'acp' || profile === 'ucp'
 const scope = (req) => `conformance/${req.get('Authorization') ?? ''}${isApart ? ` ${req.method} ${req.path}` : ''}`
 const logger = { info() {}, error: console.error }
 const idempotent = idempotency({ database, scope, logger })
-const leased = idempotency({ database, scope, logger, lease: 1000, wait: '10 s' })
+const leased = idempotency({ database, scope, logger, lease: '1 s', wait: '10 s' })
 
 const runs = new Map() // how often a handler ran, whatever became of its transaction
 const insert = async (client, key) => (await client.query('INSERT INTO effects (key) VALUES ($1) RETURNING id', [key])).rows[0].id
