@@ -198,7 +198,7 @@ integrations_python() { on_cluster integrations tests/integrations/python/run.sh
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
 # `idem http-test`: against a right server, planted faults, and the reference app of a framework.
-conformance() { on_cluster conformance tests/conformance/run.sh; }
+conformance() { on_cluster conformance env PROFILES='ietf acp' tests/conformance/run.sh faults express; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
@@ -273,6 +273,7 @@ all_integrations() {
         IDEM_PORTABLE=1 tests/integrations/"$language"/run.sh || status=1
     done
     IDEM_POOLED=1 tests/integrations/python/run.sh fastapi-asyncpg django || status=1
+    tests/conformance/run.sh || status=1
     return "$status"
 }
 
