@@ -35,7 +35,7 @@ def lookup(key, scope="work"):
 
 def run(rows):
     with concurrent.futures.ThreadPoolExecutor(1) as thread:  # which has no event loop
-        for test in (results, onces, onces_later, leases, steps, unstored, writes, leases_later):
+        for test in (results, once_calls, onces_later, leases, steps, unstored, writes, leases_later):
             thread.submit(test).result()
     same("work: the rows, each once", {number: count for number, count in rows().items() if 700 <= number < 800}, {700: 1, 701: 1, 702: 1, 703: 1, 704: 1})
 
@@ -56,7 +56,7 @@ def results():
     same("work: and replayed so", [(done.value, done.replayed) for done in got], [(value, is_replay) for value in odd for is_replay in (False, True)])
 
 
-def onces():
+def once_calls():
     show = lambda done: (done.value, done.replayed, done.omitted, done.stored)  # noqa: E731
     got = [show(once(connect, "o1", insert(700, {"order": 1}), scope="work", fingerprint=b"1")) for _ in range(2)]
     same("work: once, and its replay", got, [({"order": 1}, False, False, True), ({"order": 1}, True, False, True)])
