@@ -7,7 +7,7 @@ namespace {
 
 /// The first response to a request that the server answers by an error of this class.
 response fail(session &s, const request &what, int lowest, const char *option) {
-    const response first = s.send(what);
+    response first = s.send(what);
     if (first.status < lowest || first.status >= lowest + 100)
         throw failed{std::to_string(lowest / 100) + "xx for " + option, shown(first)};
     return first;

@@ -177,12 +177,10 @@ response session::succeed(const request &what) {
 void session::judge(const response &first, const response &again, const allowed &what) const {
     const bool is_first = same(first, again);
     bool right = false;
-    if (is_first && (distinct_ || marked(again)))
-        right = what.replay;
-    else if (is_first && what.replay && what.run)
+    if (is_first && what.replay && what.run)
         right = true;
-    else if (is_first && counts_effects())
-        right = what.replay; // the effects are counted at the end
+    else if (is_first && (distinct_ || marked(again) || counts_effects())) // the effects are counted at the end
+        right = what.replay;
     else if (is_first)
         need("responses that differ from execution to execution (an id), or --effects");
     else if (again.is_success())
