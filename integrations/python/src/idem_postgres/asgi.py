@@ -104,7 +104,6 @@ class _Exchange:
         self._run: Run | AsyncRun | None = None
         self._response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._is_large = False
         self._streamed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -166,7 +165,7 @@ class _Exchange:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await asyncio.shield(self._sent)
-        if self._is_large:  # an application that learns of the end of its client stops its stream
+        if self._response.result().is_large:  # an application that learns of the end of its client stops its stream
             await self._streamed.wait()
         return {"type": "http.disconnect"}
 
@@ -196,7 +195,6 @@ class _Exchange:
         assert self._head is not None, "http.response.body before http.response.start"
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._head.get("headers", [])]
         error = self._notes[-1] if self._notes else None
-        self._is_large = is_large
         self._response.set_result(Response(self._head["status"], headers, b"".join(self._chunks), error, is_large))
         await asyncio.shield(self._sent)
         if is_large and not is_more:

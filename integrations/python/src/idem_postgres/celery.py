@@ -15,8 +15,7 @@ from .calls import keys
 from .errors import InDoubt, InFlight, LeaseLost, Mismatch, StaleFence, is_retryable, is_unavailable
 from .held import Holder
 from .interval import Interval, interval_seconds, interval_text, lease_seconds
-from .once import LOOKUPS, sleep
-from .pool import Pool, blocking_pool, finish, rollback
+from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback
 from .result import decoded, encoded
 from .run import as_current, make_run
 
@@ -136,7 +135,7 @@ async def _complete(pool: Pool, task_id: str, result: Any, ticket: keys.Ticket, 
     """The same completion twice is one. A stale fence: another worker has taken over, whose result counts."""
     complete = keys.complete(task_id, encoded({"result": result}), fence=ticket.fence, scope=scope)
     for pause in LOOKUPS:
-        await sleep(pool, pause)
+        await pool.sleep(pause)
         try:
             return _warn(task_id, await pool.run(complete))
         except StaleFence:

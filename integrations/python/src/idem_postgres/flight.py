@@ -43,7 +43,7 @@ async def claimed(
         pause = _FIRST
         while is_busy(answer) and (left := until - time.monotonic()) > 0:
             longest = min(left, pause * random.uniform(0.5, 1), retry_after(answer) or left)
-            await _sleep(pool, max(longest, 0.001))
+            await pool.sleep(max(longest, 0.001))
             pause = min(pause * 2, _LONGEST)
             answer = await ask()
         return answer
@@ -97,10 +97,3 @@ def _join(key: Hashable, wake: Callable[[], None]) -> bool:
             return False
         _waiting[key].append(wake)
         return True
-
-
-async def _sleep(pool: Pool, seconds: float) -> None:
-    if pool.in_loop:
-        await asyncio.sleep(seconds)
-    else:
-        time.sleep(seconds)

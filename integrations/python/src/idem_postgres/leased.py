@@ -16,8 +16,8 @@ from .errors import CommitUnknown, InDoubt, LeaseLost, ResultNotStored, StaleFen
 from .flight import claimed
 from .heartbeat import Heartbeat, heartbeat
 from .interval import Interval, interval_seconds, lease_seconds
-from .once import LOOKUPS, Done, Signal, known, refuse_aborted, settled, sleep
-from .pool import Pool, blocking_pool, finish, rollback
+from .once import Done, Signal, known, refuse_aborted, settled
+from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback
 from .result import decoded, encoded
 from .run import AsyncRun, Run, as_current, make_run
 
@@ -171,7 +171,7 @@ class _Work:
     async def _look_up(self, name: str, output: Json, loss: Exception) -> Json:
         """After a COMMIT that was lost."""
         for pause in LOOKUPS:
-            await sleep(self._pool, pause)
+            await self._pool.sleep(pause)
             try:
                 found = await self._pool.run(keys.lookup(self.key, scope=self.scope))
             except Exception:
@@ -326,7 +326,7 @@ async def _complete(pool: Pool, held: _Work, value: Json) -> Done:
     except (TypeError, ValueError) as error:
         raise ResultNotStored(f'the work of key "{held.key}" is done, and its result is not JSON: {error}') from error
     for pause in LOOKUPS:  # the same completion twice is one
-        await sleep(pool, pause)
+        await pool.sleep(pause)
         try:
             stored = await pool.run(complete)
             return Done(value, False, not stored, stored)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import inspect
 import random
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,11 +12,9 @@ from .call import Json
 from .calls import keys
 from .errors import CommitUnknown, InDoubt, InFlight, Mismatch, is_connection_loss, is_retryable, is_unavailable
 from .interval import Interval, interval_text
-from .pool import Pool, blocking_pool, finish, rollback
+from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback
 from .result import decoded, encoded
 from .run import AsyncRun, Run, as_current, make_run
-
-LOOKUPS = (0.0, 0.2, 1.0)
 
 
 class Signal(Protocol):
@@ -102,7 +97,7 @@ async def _once(
     for attempt in range(1, attempts + 1):
         stage = Stage()
         try:
-            return await _attempt(pool, begin, functools.partial(work), key, scope, signal, stage)
+            return await _attempt(pool, begin, work, key, scope, signal, stage)
         except Exception as error:
             if stage.name == "commit" and is_connection_loss(error):
                 loss = error
@@ -110,7 +105,7 @@ async def _once(
             can_repeat = is_retryable(error) or is_unavailable(error) or loss is not None
             if is_known or loss is None and (attempt == attempts or not can_repeat):
                 raise
-        await sleep(pool, 0.02 * attempt * random.random() if loss is None else LOOKUPS[min(attempt - 1, 2)])
+        await pool.sleep(0.02 * attempt * random.random() if loss is None else LOOKUPS[min(attempt - 1, 2)])
     raise CommitUnknown(f'the connection was lost in the COMMIT of key "{key}"') from loss
 
 
@@ -171,10 +166,3 @@ def refuse_aborted(signal: Signal | None) -> None:
 
 async def settled(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
-
-
-async def sleep(pool: Pool, seconds: float) -> None:
-    if pool.in_loop:
-        await asyncio.sleep(max(seconds, 0))
-    elif seconds > 0:
-        time.sleep(seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,6 +20,8 @@ from .errors import ConnectionLost, is_connection_loss
 from .sessions import AsyncSession, BlockingSession, async_session, blocking_session, is_a
 
 R = TypeVar("R")
+LOOKUPS = (0.0, 0.2, 1.0)
+"""Seconds at which the outcome of a lost COMMIT is looked up."""
 
 
 def finish(coroutine: Coroutine[Any, Any, R]) -> R:
@@ -52,6 +55,12 @@ class Pool:
         self._acquire, self._release = _access(pool)
         # A caller that waits for a connection must not occupy a thread that its holder needs to give it back.
         self._waiters = ThreadPoolExecutor(4, "idem-acquire") if in_loop and self.is_blocking else None
+
+    async def sleep(self, seconds: float) -> None:
+        if self.in_loop:
+            await asyncio.sleep(max(seconds, 0))
+        elif seconds > 0:
+            time.sleep(seconds)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:

@@ -10,15 +10,12 @@ from ..errors import LeaseLost, StaleFence, is_connection_loss, is_retryable, is
 from ..flight import claimed
 from ..held import Holder
 from ..interval import interval_seconds
-from ..pool import Pool, rollback
+from ..pool import LOOKUPS, Pool, rollback
 from ..run import AsyncRun, Run, make_run
 from .flow import Handler, Result, answered, ask, commit, failed, is_thrown, transaction, unstorable, warn_of_omission
 from .options import Settings
 from .request import Keyed
 from .response import Problem, Response, internal_error, response_too_large, retry_later
-from .transactional import sleep
-
-_PAUSES = (0.0, 0.2, 1.0)
 
 
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
@@ -103,8 +100,8 @@ async def _complete(
         request.scope, request.header, response.status, response.header_object(), b"" if response.is_large else response.body,
         fence=run.fence, omit=response.is_large,
     )  # fmt: skip
-    for pause in _PAUSES:
-        await sleep(pool, pause)
+    for pause in LOOKUPS:
+        await pool.sleep(pause)
         try:
             what = await _completed(pool, settings, complete)
         except StaleFence as error:

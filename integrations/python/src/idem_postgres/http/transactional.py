@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 
 from ..calls.http import http_complete
 from ..errors import StaleFence, is_aborted, sqlstate
-from ..pool import Pool, rollback
+from ..pool import LOOKUPS, Pool, rollback
 from ..run import make_run
 from ..sessions import AsyncSession
 from .flow import (
@@ -28,9 +27,6 @@ from .flow import (
 from .options import Settings
 from .request import Keyed
 from .response import Problem, Response, internal_error, response_too_large, retry_later
-
-LOOKUPS = (0.0, 0.2, 1.0)
-"""Seconds after a COMMIT was lost at which it is looked up."""
 
 
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
@@ -111,7 +107,7 @@ async def _what_was_committed(pool: Pool, settings: Settings, request: Keyed, lo
         ) from loss
     since = time.monotonic()
     for after in LOOKUPS:
-        await sleep(pool, since + after - time.monotonic())
+        await pool.sleep(since + after - time.monotonic())
         try:
             async with transaction(pool, settings) as session:
                 answer = await ask(session, settings, request)
@@ -126,12 +122,3 @@ async def _what_was_committed(pool: Pool, settings: Settings, request: Keyed, lo
     raise retry_later(
         "commit_unknown", "The connection to the database was lost. The same request gets the answer when it is known.", loss
     )
-
-
-async def sleep(pool: Pool, seconds: float) -> None:
-    if seconds <= 0:
-        return
-    if pool.in_loop:
-        await asyncio.sleep(seconds)
-    else:
-        time.sleep(seconds)
