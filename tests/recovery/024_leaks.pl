@@ -70,10 +70,10 @@ my @cases = (
         PERFORM idem_release('given back ' || i, t.fence);
         PERFORM idem_claim('given back ' || i);
         PERFORM idem_release('given back ' || i);} ],
-    [ taken_over => plpgsql => q{
+    [ taken_over => changes => 1, plpgsql => q{
         PERFORM idem_begin('lapse ' || i / 3, ttl => '1 ms', lease => '1 us');
         IF i % 3 = 2 THEN PERFORM idem_try_claim('lapse ' || i / 3, ttl => '1 ms'); END IF;} ],
-    [ in_doubt => changes => 3, plpgsql => q{
+    [ in_doubt => changes => 4, plpgsql => q{
         t := idem_begin('doubt ' || i, lease => '1 us', scope => 'manual');
         t := idem_begin('doubt ' || i, lease => '1 us', scope => 'manual');
         PERFORM idem_resolve('doubt ' || i, 'completed', '"so it was"', 200, 'manual');

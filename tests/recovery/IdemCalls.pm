@@ -137,7 +137,7 @@ calls_of("$keys",
 calls_of("$keys idem_ring_registry idem_scope_settings",
     'settings of a scope' => q{SELECT string_agg(concat_ws(' ', setting, own, effective, source), ',' ORDER BY setting) FROM idem.idem_scope_settings WHERE scope = 'manual'},
     'rings of scopes' => q{SELECT count(*)::text FROM idem_scope_rings()},
-    'sizes of scopes' => q{SELECT string_agg(concat_ws(' ', scope, keys), ',' ORDER BY scope) FROM idem_scope_sizes()});
+    'sizes of scopes' => q{SELECT string_agg(concat_ws(' ', scope, keys), ',' ORDER BY scope) FROM idem_scope_sizes() WHERE scope <> ''});
 
 calls_of('idem_scopes idem_scope_places', 'key of a header in a scope' => q{SELECT idem_http_key('"a"', 'api/client')});
 

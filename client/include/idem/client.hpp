@@ -25,7 +25,7 @@ struct client_options {
     /// statements, the client detects that, retries the attempt and stops preparing; false avoids the failed attempt.
     bool prepare = true;
     /// The unquoted name of the extension's schema; empty: looked up once. The portable edition is found where one role owns
-    /// the schema and the functions.
+    /// the schema and the functions. Name the schema where a role that you do not trust may create schemas.
     std::string schema;
     /// The default of all flows.
     retry_policy retry;

@@ -3,6 +3,7 @@
 #include "server/arguments.hpp"
 #include "server/other_role.hpp"
 #include "server/row_answer.hpp"
+#include "storage/key_space.hpp"
 
 namespace {
 
@@ -26,7 +27,7 @@ SQL_FUNCTION(idem_scope_sizes) {
     const AnswerRows result = begin_answer_rows(fcinfo, kTypes);
     Oid types[] = {OIDOID};
     Datum values[] = {ObjectIdGetDatum(GetUserId())};
-    const char *statement = psprintf(kSizes, qualified_name("idem_keys"), member_name(scopes_table));
+    const char *statement = psprintf(kSizes, member_name(table_of(KeySpace::keys)), member_name(scopes_table));
     as_role(extension().owner, [&] {
         SPI_connect();
         SPI_execute_with_args(statement, lengthof(types), types, values, nullptr, false, 0);
