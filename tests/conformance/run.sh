@@ -2,9 +2,11 @@
 # Tests servers by `idem http-test --reference`. Prints TAP.
 #
 #   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
-#                        found; express: the app of that framework, in a database of its own on the cluster of libpq's environment. All without a name
+#                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web: the app of that framework, in a database of its
+#                        own on the cluster of libpq's environment. All without a name
 #
-# PROFILES: "ietf stripe acp ucp" by default. IDEM: the command.
+# PROFILES: "ietf stripe acp ucp" by default. IDEM: the command. IDEM_PORTABLE=1: on the portable edition. IDEM_POOLED=1: the apps go through pgbouncer,
+# which needs a cluster of scripts/cluster.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/lib.sh
@@ -14,11 +16,14 @@ here=tests/conformance
 idem=${IDEM:-build/cmake/bin/idem}
 profiles=${PROFILES:-ietf stripe acp ucp}
 work=$(mktemp -d)
-child='' database=''
+cluster=$(basename "${PGHOST:-}")
+child='' database='' installed='' pooler=()
+node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web)
 
 # shellcheck disable=SC2317 # called by at_exit
 end() {
     stop
+    if [ ${#pooler[@]} -gt 0 ]; then scripts/pooler.sh stop "$cluster" || true; fi
     if [ -n "$database" ]; then psql_on postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null || true; fi
     rm -rf "$work"
 }
@@ -79,50 +84,72 @@ test_faults() {
         <(python3 $here/apps/memory.py none 2>&1 | tail -n 1 | tr ' ' '\n' | sort --unique)
 }
 
-# Prints the line to run for Node's apps, whose packages are those of tests/integrations/node; 69: they cannot be fetched.
+# The packages of Node's apps are those of tests/integrations/node. 69: they cannot be fetched.
 install_node() {
+    if [ -n "$installed" ]; then return; fi
     npm_ci integrations/node || return
     local package packed=$copy/node_modules/idem-postgres
     package=$(scripts/integrations.sh node) || return
     rm -rf "$packed"
-    mkdir -p "$packed" && tar --extract --gzip --strip-components=1 --directory="$packed" --file "$package" && cp $here/apps/*.js "$copy"
+    mkdir -p "$packed" && tar --extract --gzip --strip-components=1 --directory="$packed" --file "$package" && cp $here/apps/*.js "$copy" || return
+    installed=1
+}
+
+# node_app NAME: sets `app`, the words that start it.
+node_app() {
+    app=(env "${pooler[@]}" node "$copy/$1.js")
+    case $1 in
+        express4) app=(env "${pooler[@]}" EXPRESS=express4 node "$copy/express.js") ;;
+        fastify4) app=(env "${pooler[@]}" FASTIFY=fastify4 node "$copy/fastify.js") ;;
+        nestjs-fastify) app=(env "${pooler[@]}" PLATFORM=fastify node "$copy/nestjs.js") ;;
+    esac
+}
+
+# Sets `pooler`, the environment of what goes through it.
+start_pooler() {
+    if [ -z "${IDEM_POOLED:-}" ] || [ ${#pooler[@]} -gt 0 ]; then return; fi
+    scripts/pooler.sh start "$cluster" max_client_conn=200 default_pool_size=20 &&
+        read -ra pooler < <(scripts/pooler.sh env "$cluster" | sed 's/^export //')
 }
 
 # The app runs again at the same port after it was killed.
 test_node() {
-    local app=$1 profile status=0
-    copy=$PWD/build/npm/integrations-node/integrations/node
+    local name=$1 app profile restart status=0
     install_node >"$work/install" 2>&1 || status=$?
-    if [ "$status" -eq 69 ]; then skip "$app" 'its packages cannot be installed here' && return; fi
+    if [ "$status" -eq 69 ]; then skip "$name" 'its packages cannot be installed here' && return; fi
     if [ "$status" -ne 0 ]; then cat "$work/install" >&2 && return 1; fi
-    database=idem_conformance
+    start_pooler
+    node_app "$name"
+    restart="${app[*]@Q} >/dev/null 2>>'$work/log' </dev/null & echo \$! >'$work/restarted'"
+    database=idem_conformance_${name//-/_}
     for profile in $profiles; do
         psql_on postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" --command="CREATE DATABASE $database" 2>/dev/null
         install_idem "$database"
         export PGDATABASE=$database PROFILE=$profile PORT
         PORT=$(free_port)
-        serve node "$copy/$app.js"
-        http_test "$profile" --json --restart "node '$copy/$app.js' >/dev/null 2>>'$work/log' </dev/null & echo \$! >'$work/restarted'" >"$work/json" || status=$?
+        serve "${app[@]}"
+        status=0
+        http_test "$profile" --json --restart "$restart" >"$work/json" || status=$?
         if [ "$status" -gt 1 ]; then cat "$work/log" >&2 && failed=1; fi
-        $here/tap.py "$app" "$profile" <"$work/json" >"$work/tap"
+        $here/tap.py "$name" "$profile" <"$work/json" >"$work/tap"
         cat "$work/tap"
         if grep '^not ok' "$work/tap" | grep --quiet --invert-match '# TODO'; then failed=1; fi
         count=$((count + $(grep --count --extended-regexp '^(not )?ok' "$work/tap")))
         stop
     done
     unset PGDATABASE PROFILE PORT
+    psql_on postgres --command="DROP DATABASE $database WITH (FORCE)"
+    database=
 }
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(memory faults express)
+[ ${#names[@]} -gt 0 ] || names=(memory faults "${node[@]}")
 for name in "${names[@]}"; do
-    case $name in
-        memory | faults) "test_$name" ;;
-        express) test_node "$name" ;;
-        *)
-            sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
-            exit 2
-            ;;
-    esac
+    if [ "$name" = memory ] || [ "$name" = faults ]; then "test_$name"
+    elif [[ " ${node[*]} " == *" $name "* ]]; then test_node "$name"
+    else
+        sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
+        exit 2
+    fi
 done
 finish
