@@ -3,6 +3,9 @@
 const { Core } = require('./lib/core.js');
 const { addMissing, readRequest, readResponse, toResponse } = require('./lib/web.js');
 
+// A request whose body was read is another object for the handler, and for a middleware in the place of the handler.
+const originals = new WeakMap();
+
 /**
  * Handlers of the web's Request, such as the route handlers of Next.js: `export const POST = idempotent(async (request, context) => Response)`.
  * The handler finds the transaction in `request.idem`, or with current().
@@ -15,11 +18,12 @@ function idempotency(options) {
             const { pathname, search } = new URL(request.url);
             let again = request, own, answer;
             const call = {
-                raw: request, incoming: request, method: request.method, url: pathname + search, field: request.headers.get(core.header),
+                raw: request, incoming: originals.get(request) ?? request, method: request.method, url: pathname + search, field: request.headers.get(core.header),
                 contentType: request.headers.get('content-type') ?? undefined,
                 async readBody(limit) {
                     const read = await readRequest(request, limit);
                     again = read.request;
+                    originals.set(again, request);
                     return read.body;
                 },
             };

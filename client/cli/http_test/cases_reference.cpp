@@ -168,6 +168,23 @@ void lost_sessions(session &s) {
     survive(s, "/orders", milliseconds(10'000), [&] { press(s, "/hooks/disconnect"); });
 }
 
+/// The COMMIT succeeds and its answer is lost: the client is told of the success, or to repeat, and the work is done once.
+void lost_commit(session &s) {
+    press(s, "/hooks/lose-commit");
+    const std::string key = s.new_key();
+    const request what = at(s, "/orders", key);
+    s.remember_effects(key, 1);
+    const response first = s.send(what);
+    if (!first.is_success() && first.status != 0 && first.status != 503)
+        throw failed{"a success, or 503", shown(first)};
+    const response again = expect(retry(s, what, milliseconds(10'000)), 201);
+    if (first.is_success())
+        s.expect_replay(first, again);
+    s.expect_replay(again, s.send(what));
+    s.expect_effects(key, 1);
+    s.expect_effects(key, 1, "runs");
+}
+
 void kill_and_restart(session &s) {
     press(s, "/hooks/kill");
     if (std::system(s.options().restart.c_str()) != 0) // NOLINT: the user's own command
@@ -202,6 +219,7 @@ std::vector<test_case> reference_cases() {
         {"reference.leased", "leased work runs once", leased},
         {"reference.pool", "waiters do not take the connections that a lease needs", waiters_and_a_lease},
         {"reference.lost-sessions", "the database ends the sessions in the middle of the work", lost_sessions},
+        {"reference.lost-commit", "the answer to COMMIT is lost", lost_commit},
         {"reference.killed", "the server dies in the middle of the work", killed_in_a_transaction},
         {"reference.expired-lease", "the server dies, and the lease expires", killed_under_a_lease},
     };

@@ -22,8 +22,12 @@ async function leased(core, call, run) {
     let flight;
     try {
         flight = await flightsOf(database.pool).claim(JSON.stringify(['http', core.schema, call.scope, call.field]), { wait }, async () => {
-            const holder = new Holder(lease, () => statements.renew(database, call, answer.fence, lease));
-            const answer = await database.transaction((connection) => statements.begin(connection, call, { lease, ttl: core.ttl }));
+            let holder;
+            // The term begins where the claim is sent, not where it waits for a connection of the pool.
+            const answer = await database.transaction((connection) => {
+                holder = new Holder(lease, () => statements.renew(database, call, answer.fence, lease));
+                return statements.begin(connection, call, { lease, ttl: core.ttl });
+            });
             return { answer, holder, isBusy: answer.action === 'reject' && answer.code === 'in_flight', retryAfterMs: Number(answer.response?.headers['Retry-After']) * 1000 || undefined };
         });
     } catch (error) {

@@ -19,7 +19,7 @@ FAULTS = """no_replay other_body_replayed no_marker marker_on_first headers_lost
     double_click in_flight_stored mismatch_ignored mismatch_overwrites wrong_status wrong_form
     shared_by_clients shared_by_routes shared_by_methods key_optional key_malformed_taken first_line_taken long_key_taken
     bytes_compared null_ignored sorted_arrays error_not_stored server_error_kept no_retry_after stuck_after_disconnect
-    thrown_error_stored thrown_http_error_commits large_not_stored late_write""".split()
+    thrown_error_stored thrown_http_error_commits large_not_stored late_write lost_commit_repeated""".split()
 
 # Statuses of a missing key, a mismatch, and a key in flight, whose codes follow.
 PROFILES = {
@@ -36,6 +36,7 @@ if profile not in PROFILES or fault not in (None, *FAULTS):
     sys.exit(__doc__ + "\n" + " ".join(FAULTS))
 ids, lock = count(1), threading.Lock()
 entries, effects, runs = {}, {}, {}
+loses_commit = threading.Event()
 
 
 class Thrown(Exception):
@@ -67,6 +68,9 @@ class App(BaseHTTPRequestHandler):
     def do_POST(self):
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.route = urlsplit(self.path).path
+        if self.route == "/hooks/lose-commit":
+            loses_commit.set()
+            return self.reply(204, {}, b"")
         if self.route not in ("/orders", "/other", "/stream", "/late", "/double", "/leased"):
             return self.reply(404, {}, b"{}")
         lines = self.headers.get_all("Idempotency-Key", [])
@@ -138,6 +142,13 @@ class App(BaseHTTPRequestHandler):
                 else:
                     del entries[identity]
             return self.reply(error.args[0], echo, json.dumps({"error": next(ids)}).encode())
+        if loses_commit.is_set():
+            loses_commit.clear()
+            with lock:
+                entry["response"] = response
+                if fault == "lost_commit_repeated":
+                    del entries[identity]
+            return self.reply(503, echo | {"Retry-After": "1"}, b"{}")
         return self.keep(identity, entry, response, echo)
 
     def keep(self, identity, entry, response, echo):

@@ -655,3 +655,13 @@ test('a lease that ran out while the event loop was busy is lost: the signal say
         assert.equal(seen, true)
     })
 })
+
+test('a claim that waits for a connection longer than its lease gets it, and the work runs', { timeout: 60_000 }, async () => {
+    const one = new pg.Pool({ max: 1 })
+    await withServer(application({ database: one, lease: '1 s' }, (req, res) => res.status(201).end()), async (port) => {
+        const busy = await one.connect()
+        setTimeout(() => busy.release(), 1500)
+        assert.equal((await post(port, '/', { key: newKey() })).status, 201)
+    })
+    await one.end()
+})
