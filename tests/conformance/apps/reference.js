@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
 const profile = process.env.PROFILE ?? 'ietf'
-const own = new pg.Pool({ max: 2 }).on('error', console.error) // of the hooks and counts
+// Of the hooks and counts. Its name is its own, because a pooler may give it a session that was the middleware's.
+const own = new pg.Pool({ max: 2, application_name: 'conformance-hooks' }).on('error', console.error)
 await own.query('CREATE TABLE IF NOT EXISTS effects (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text)')
 await own.query(`SELECT idem.idem_http_scope_set('conformance', profile => $1)`, [profile])
 

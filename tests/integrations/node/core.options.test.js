@@ -626,23 +626,6 @@ test('fingerprint, keyFrom, skip, onError, storeErrors and current()', async () 
     })
 })
 
-test('with a lease, waiters hold no connection: the handler runs once, though the pool is small', { timeout: 60_000 }, async () => {
-    const small = new pg.Pool({ max: 3 })
-    let ran = 0
-    await withServer(application({ database: small, lease: '5 s', wait: '30 s' }, async (req, res) => {
-        ran++
-        await sleep(8000)
-        res.status(201).end()
-    }), async (port) => {
-        const key = newKey()
-        const responses = await Promise.all(Array.from({ length: 10 }, () => post(port, '/', { key })))
-        assert.deepEqual(responses.map(({ status }) => status), Array(10).fill(201))
-        assert.equal(ran, 1)
-        assert.equal(responses.filter(({ headers }) => headers['idempotent-replayed']).length, 9)
-    })
-    await small.end()
-})
-
 test('a lease that ran out while the event loop was busy is lost: the signal says so at once', { timeout: 60_000 }, async () => {
     let seen
     await withServer(application({ lease: '500 ms' }, (req, res) => {

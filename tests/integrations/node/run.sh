@@ -2,15 +2,15 @@
 # The tests of integrations/node, in databases of their own on the cluster of libpq's environment. Prints TAP.
 #
 #   run.sh [NAME ...]    core, databases, and frameworks: express express4 express-postgres.js express-pooled express-portable
-#                        fastify koa hono nestjs nestjs-fastify; all of them without a name
+#                        fastify fastify4 koa hono nestjs nestjs-fastify; all of them without a name
 #
-# IDEM_REQUESTS: how many a framework gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
+# IDEM_REQUESTS: how many a server of Express gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 source scripts/lib.sh
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify koa hono nestjs nestjs-fastify)
+[ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify fastify4 koa hono nestjs nestjs-fastify)
 tests=$PWD/tests/integrations/node
 copy=$PWD/build/npm/integrations-node/integrations/node # as npm_ci has it
 bindir=$("$PG_CONFIG" --bindir)

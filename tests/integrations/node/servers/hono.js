@@ -1,17 +1,15 @@
 import { serve } from '@hono/node-server'
 import { idempotency } from 'idem-postgres/hono'
 import { Hono } from 'hono'
-import { HTTPException } from 'hono/http-exception'
-import { stream, streamSSE } from 'hono/streaming'
-import { insertBeforeRefusal, largeParts, listening, options, parts, port, routes } from './shop.js'
+import { streamSSE } from 'hono/streaming'
+import { insertBeforeRefusal, listening, options, port, routes } from './shop.js'
 
 const app = new Hono()
 app.use((c, next) => {
     c.header('X-Request-Id', 'r1')
     return next()
 })
-const idempotent = idempotency(options((c) => c.req.header('X-Client')))
-app.use(idempotent)
+app.use(idempotency(options((c) => c.req.header('X-Client'))))
 for (const [path, work] of Object.entries(routes)) {
     app.post(path, async (c) => {
         const { status, headers, body } = await work(c.get('idem').client, path === '/text' ? await c.req.text() : await c.req.json())
@@ -19,31 +17,10 @@ for (const [path, work] of Object.entries(routes)) {
         return c.json(body, status, headers)
     })
 }
-app.post('/refused', async (c) => {
-    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
-    throw new HTTPException(404, { message: 'refused' })
-})
 // Hono has no response to write to before the end.
 app.post('/breaks', async (c) => {
     await insertBeforeRefusal(c.get('idem').client, await c.req.json())
     throw new Error('the handler fails')
-})
-app.post('/stream', async (c) => {
-    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
-    return stream(c, async (out) => {
-        for await (const part of parts()) await out.write(part)
-    })
-})
-app.post('/large', async (c) => {
-    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
-    c.status(201)
-    return stream(c, async (out) => {
-        for await (const part of largeParts()) await out.write(part)
-    })
-})
-app.post('/twice', idempotent, async (c) => {
-    await insertBeforeRefusal(c.get('idem').client, await c.req.json())
-    return c.json({}, 201)
 })
 app.post('/events', async (c) => {
     await insertBeforeRefusal(c.get('idem').client, await c.req.json())

@@ -1,34 +1,13 @@
 import 'reflect-metadata'
-import { Readable } from 'node:stream'
-import { Controller, HttpException, Module, Post, Req, Res, StreamableFile } from '@nestjs/common'
+import { Controller, Module, Post, Req, Res, StreamableFile } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
 import { IdempotencyInterceptor } from 'idem-postgres/nestjs'
-import { insertBeforeRefusal, largeParts, listening, options, parts, port, routes, writeAndFail } from './shop.js'
+import { insertBeforeRefusal, listening, options, port, routes, writeAndFail } from './shop.js'
 
 class Shop {
-    async refused(request) {
-        await insertBeforeRefusal(request.idem.client, request.body)
-        throw new HttpException('refused', 404)
-    }
-
     async breaks(request, response) {
         await insertBeforeRefusal(request.idem.client, request.body)
         writeAndFail(response.raw ?? response)
-    }
-
-    async stream(request) {
-        await insertBeforeRefusal(request.idem.client, request.body)
-        return new StreamableFile(Readable.from(parts()))
-    }
-
-    async large(request) {
-        await insertBeforeRefusal(request.idem.client, request.body)
-        return new StreamableFile(Readable.from(largeParts()))
-    }
-
-    async twice(request) {
-        await insertBeforeRefusal(request.idem.client, request.body)
-        return {}
     }
 
     async events(request, response) {
@@ -65,7 +44,6 @@ app.use((request, response, next) => {
     response.setHeader('X-Request-Id', 'r1')
     next()
 })
-const interceptor = () => new IdempotencyInterceptor(options((request) => request.headers['x-client']))
-app.useGlobalInterceptors(interceptor(), interceptor())
+app.useGlobalInterceptors(new IdempotencyInterceptor(options((request) => request.headers['x-client'])))
 await app.listen(port, '127.0.0.1')
 listening(app.getHttpServer())

@@ -14,7 +14,7 @@ const run = async (client, text, parameters) => (usesPostgresJs ? client.unsafe(
 
 /** `clientOf` returns the header X-Client of the framework's request. */
 export const options = (clientOf) => ({
-    database, scope: (request) => clientOf(request) ?? '', maxBody: 64 * 1024, maxResponse: 100_000,
+    database, scope: (request) => clientOf(request) ?? '', maxBody: 64 * 1024,
     logger: { info() {}, error: (line) => console.error(line) },
 })
 
@@ -48,13 +48,7 @@ async function insertAndAnswer(client, item, status) {
 /** What a path does: (client, the parsed body) → { status, headers, body }; no body, an object for JSON, or a Buffer. */
 export const routes = {
     '/orders': placeOrder,
-    '/declined': (client, { item }) => insertAndAnswer(client, item, 402),
     '/own': (client, { item }) => insertAndAnswer(client, item, 201),
-    '/unavailable': (client, { item }) => insertAndAnswer(client, item, 503),
-    async '/fails'(client, { item }) {
-        await insertOrder(client, item)
-        throw new Error('the handler fails')
-    },
     async '/deadlock'(client, { item }) {
         await insertOrder(client, item)
         await run(client, `DO $$ BEGIN RAISE 'victim' USING ERRCODE = 'deadlock_detected'; END $$`, [])
@@ -67,7 +61,7 @@ export const routes = {
     },
 }
 
-/** For /refused: the work is half done when the framework's own error for a status is thrown. */
+/** For /breaks and /events: the work is half done when it fails. */
 export const insertBeforeRefusal = (client, { item }) => insertOrder(client, item)
 
 /** For /breaks: `raw` is the response of Node. */
@@ -75,23 +69,6 @@ export function writeAndFail(raw) {
     raw.writeHead(201, { 'content-type': 'text/plain', 'content-length': 100 })
     raw.write('partial')
     throw new Error('the handler fails after it has written')
-}
-
-/** For /large: more than maxResponse. */
-export async function* largeParts() {
-    for (let part = 0; part < 10; part++) {
-        yield Buffer.alloc(30_000, 'x')
-        await sleep(1)
-    }
-    yield Buffer.from('end')
-}
-
-/** What a stream sends: three parts, a moment apart. */
-export async function* parts() {
-    for (const part of ['a', 'b', 'c']) {
-        yield part
-        await sleep(5)
-    }
 }
 
 export function listening(server) {
