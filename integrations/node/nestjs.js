@@ -2,6 +2,7 @@
 
 const { builtin } = require('./lib/builtin.js');
 const { setImmediate: nextTurn } = builtin('node:timers/promises');
+const { Inject, Injectable, Optional, UseInterceptors } = require('@nestjs/common');
 const { catchError, of } = require('rxjs');
 const { readBody } = require('./lib/body.js');
 const { Capture } = require('./lib/capture.js');
@@ -59,10 +60,25 @@ class IdempotencyInterceptor {
     }
 }
 
+/** The token of the options that `@Idempotent()` adds its own to. */
+const IDEMPOTENCY = 'idem-postgres';
+
+/** A decorator of a route or a controller: `@Idempotent({ lease: '30 s' })`. A module provides the options that all routes share as IDEMPOTENCY. */
+function Idempotent(options = {}) {
+    class RouteInterceptor extends IdempotencyInterceptor {
+        constructor(shared) {
+            super({ ...shared, ...options });
+        }
+    }
+    Injectable()(RouteInterceptor);
+    for (const decorate of [Inject(IDEMPOTENCY), Optional()]) decorate(RouteInterceptor, undefined, 0);
+    return UseInterceptors(RouteInterceptor);
+}
+
 // Nest keeps the bytes of JSON and of forms. Fastify's own parser of text/plain keeps only its text.
 function bytesOf({ rawBody, body }) {
     if (rawBody !== undefined) return rawBody;
     return typeof body === 'string' || Buffer.isBuffer(body) ? Buffer.from(body) : undefined;
 }
 
-module.exports = { IdempotencyInterceptor };
+module.exports = { IDEMPOTENCY, Idempotent, IdempotencyInterceptor };

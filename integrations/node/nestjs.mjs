@@ -1,3 +1,3 @@
 import entry from './nestjs.js';
 
-export const { IdempotencyInterceptor } = entry;
+export const { IDEMPOTENCY, Idempotent, IdempotencyInterceptor } = entry;

@@ -1,0 +1,3 @@
+import entry from './fake.js';
+
+export const { fakeDatabase } = entry;
