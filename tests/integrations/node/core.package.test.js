@@ -15,7 +15,7 @@ const read = (file) => readFileSync(`${directory}/${file}`, 'utf8')
 
 const readme = read('README.md')
 const blocks = (language) => [...readme.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, text]) => text)
-const [example, leasedExample, onceExample, lockExample] = blocks('js')
+const [example, leasedExample, onceExample, fakeExample, lockExample] = blocks('js')
 const pool = new pg.Pool({ max: 1 })
 after(() => pool.end())
 let ports = 20000 + (process.pid % 10000)
@@ -93,8 +93,8 @@ test('the leased example works, and the gateway gets one key for each client', a
     })
 })
 
-test('the examples of once, leased and a lock run', () => {
-    for (const [file, code] of [['once.mjs', onceExample], ['lock.mjs', lockExample]]) {
+test('the examples of once, leased, the fake and a lock run', () => {
+    for (const [file, code] of [['once.mjs', onceExample], ['fake.mjs', fakeExample], ['lock.mjs', lockExample]]) {
         writeFileSync(file, code)
         execFileSync(process.execPath, [file], { timeout: 60_000 })
     }
@@ -133,6 +133,19 @@ test('no module of Node is required by name, which a bundle that is an ES module
     }
 })
 
+test('a program that esbuild has bundled runs, as an ES module and as CommonJS', async () => {
+    const { build } = await import('esbuild')
+    const entries = ['', '/core', '/express', '/fastify', '/koa', '/hono', '/web', '/fake'].map((entry, index) => `import * as e${index} from 'idem-postgres${entry}'`)
+    writeFileSync('bundled.js', `${entries.join('\n')}
+        const POST = e6.idempotency({ database: e7.fakeDatabase(), scope: () => 'bundle' })(async (request) => Response.json(await request.json(), { status: 201 }))
+        const send = () => POST(new Request('http://localhost/', { method: 'POST', body: '{"a":1}', headers: { 'Idempotency-Key': 'k' } }))
+        send().then(send).then(async (response) => console.log(response.headers.get('idempotent-replayed'), await response.text(), [e0, e1, e2, e3, e4, e5].every((e) => Object.keys(e).length > 0)))`)
+    for (const [format, outfile] of [['esm', 'bundled.mjs'], ['cjs', 'bundled.cjs']]) {
+        await build({ entryPoints: ['bundled.js'], bundle: true, platform: 'node', format, outfile, logLevel: 'error' })
+        assert.equal(execFileSync(process.execPath, [outfile], { encoding: 'utf8', timeout: 60_000 }), 'true {"a":1} true\n', format)
+    }
+})
+
 test('every entry can be imported and required, and has types', async () => {
     const require = createRequire(import.meta.url)
     for (const [entry, { types }] of Object.entries(JSON.parse(read('package.json')).exports)) {
@@ -153,7 +166,7 @@ test('the types fit a program, and those of the README', () => {
         import { idempotency } from 'idem-postgres/express'
         const app = express(), api = express.Router(), database: pg.Pool = null as any
         const idempotent = idempotency({ database, scope: (req) => req.path }), paid = idempotency({ database, scope: (req) => req.path, lease: '30 s' })\n`
-    writeFileSync('readme.ts', preamble + blocks('ts').join(''))
+    blocks('ts').forEach((block, index) => writeFileSync(`readme${index}.ts`, preamble + block))
     execFileSync(process.execPath, ['../../node_modules/typescript/bin/tsc', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node',
-        '--skipLibCheck', 'types.ts', 'readme.ts'], { stdio: 'inherit' })
+        '--experimentalDecorators', '--skipLibCheck', 'types.ts', ...blocks('ts').map((_, index) => `readme${index}.ts`)], { stdio: 'inherit' })
 })

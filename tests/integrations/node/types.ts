@@ -7,8 +7,9 @@ import { Idem, leased, once, StaleFence, type Ticket, type IdempotentRequest, ty
 import { idempotency } from 'idem-postgres/express'
 import { idempotency as fastifyIdempotency } from 'idem-postgres/fastify'
 import { idempotency as honoIdempotency } from 'idem-postgres/hono'
+import { fakeDatabase } from 'idem-postgres/fake'
 import { fromKnex } from 'idem-postgres/knex'
-import { IdempotencyInterceptor } from 'idem-postgres/nestjs'
+import { IDEMPOTENCY, Idempotent, IdempotencyInterceptor } from 'idem-postgres/nestjs'
 import { idempotency as webIdempotency } from 'idem-postgres/web'
 
 const sql = postgres()
@@ -28,6 +29,11 @@ new Hono<{ Variables: { idem: Transaction } }>().post('/', async (c) => c.json({
 }))
 new IdempotencyInterceptor<express.Request>({ database: sql, scope: (req) => req.get('X-Client') ?? '' })
 export const registered = fastifyIdempotency(null, { database: sql, scope: (request) => String(request.headers['x-client']), route: (request: FastifyRequest) => request.url })
+export const provider = { provide: IDEMPOTENCY, useValue: { database: sql } }
+Idempotent<express.Request>({ scope: (req) => req.get('X-Client') ?? '' })(class {})
+// @ts-expect-error: no option
+Idempotent({ leese: '30 s' })
+export const faked = once(fakeDatabase({ client: { query: async () => 7 } }), 'k', {}, async ({ client }): Promise<number> => client.query())
 // @ts-expect-error: no scope
 idempotency({ database: fromKnex(null) })
 // @ts-expect-error: a request has no such member
