@@ -26,8 +26,40 @@ export interface PostgresJs<Client = any> {
     begin<T>(work: (sql: Client) => T | Promise<T>): Promise<any>;
 }
 
-/** A `Pool` of pg, the `sql` of postgres, or a Database. */
-export type DatabaseHandle<Client = any> = Database<Client> | PgPool<Client> | PostgresJs<Client>;
+/** A `PGlite` of @electric-sql/pglite, as far as it is used here. */
+export interface Pglite<Client = any> {
+    query: (...args: any[]) => any;
+    exec: (...args: any[]) => any;
+    transaction<T>(work: (transaction: Client) => Promise<T>): Promise<any>;
+}
+
+/** A `Pool` of pg, the `sql` of postgres, a `PGlite`, or a Database. */
+export type DatabaseHandle<Client = any> = Database<Client> | PgPool<Client> | PostgresJs<Client> | Pglite<Client>;
+
+/** Where scripts can be run: a driver's own pool or connection. */
+export type ScriptHandle = PgPool | PostgresJs | Pglite | { query: (...args: any[]) => any };
+
+/** `needs`: what the schema lacks for this package; null: nothing. `version` null: idem is not installed. */
+export interface Installation {
+    schema: string;
+    edition: 'c' | 'portable' | null;
+    version: string | null;
+    packaged: string;
+    needs: 'install' | 'upgrade' | null;
+}
+
+/**
+ * Installs the portable edition of idem, which this package carries, or brings an older installation up to its version. Several that start at once queue.
+ * Where the schema has the extension, nothing is done. The connection's role owns what is made; it needs CREATE on the database, no superuser.
+ *
+ * @throws IdemError the installation is newer than this package
+ */
+export function install(database: ScriptHandle, options?: { schema?: string }): Promise<Installation>;
+/** Drops the portable edition, with all keys. @throws the server's error while guards are attached to tables */
+export function uninstall(database: ScriptHandle, options?: { schema?: string }): Promise<void>;
+export function status(database: ScriptHandle, options?: { schema?: string }): Promise<Installation>;
+/** For the start of an application. @throws IdemError idem is not installed, or is older than this package; the message names the command */
+export function verify(database: ScriptHandle, options?: { schema?: string }): Promise<void>;
 
 /** What the handler's own error looks like to the option onError. */
 export interface Problem {

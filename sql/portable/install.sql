@@ -37,6 +37,8 @@ BEGIN
     ELSIF octet_length(named) > 63 THEN
         RAISE name_too_long USING MESSAGE = format('schema name "%s" is too long', named), DETAIL = format('It has %s bytes; the most is 63.', octet_length(named));
     END IF;
+    -- Several that start at once queue.
+    PERFORM pg_advisory_xact_lock(hashtextextended('idem ' || named, 0));
     SELECT n.oid, pg_get_userbyid(n.nspowner) AS owner INTO entry FROM pg_namespace n WHERE n.nspname = named;
     is_made := NOT FOUND;
     IF is_made THEN

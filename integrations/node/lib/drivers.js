@@ -59,15 +59,49 @@ const fromPg = (handle) => new Database(handle, pgQuery, (work) => pgTransaction
 
 const fromPostgresJs = (sql) => new Database(sql, (handle, text, parameters) => handle.unsafe(text, parameters), (work) => sql.begin(work));
 
-/** A Database of: a Database, a Pool or Client of node-postgres, or the `sql` of postgres.js, its transactions included. */
+const isPglite = (handle) => typeof handle?.exec === 'function' && typeof handle.query === 'function';
+
+// PGlite does not look at the answer to its COMMIT: the statement before it is always one of this package's, which fails where another has.
+const fromPglite = (handle) => new Database(handle, pgRows, (work) => handle.transaction(work));
+
+/** A Database of: a Database, a Pool or Client of node-postgres, the `sql` of postgres.js, or a PGlite; the transactions of these included. */
 function toDatabase(handle) {
     if (handle instanceof Database) return handle;
+    if (isPglite(handle)) return fromPglite(handle);
     if (typeof handle === 'function' && typeof handle.unsafe === 'function') return fromPostgresJs(handle);
     if (typeof handle?.query === 'function') return fromPg(handle);
-    throw new TypeError('"database" must be a Pool of pg, the sql of postgres, or what a hook such as idem-postgres/knex returns');
+    throw new TypeError('"database" must be a Pool of pg, the sql of postgres, a PGlite, or what a hook such as idem-postgres/knex returns');
 }
 
 /** False for a single connection or a transaction, on which a call cannot be a transaction of its own. */
-const isShared = (handle) => handle instanceof Database || isPool(handle) || (typeof handle === 'function' && typeof handle.begin === 'function');
+const isShared = (handle) => handle instanceof Database || isPool(handle) || (isPglite(handle) && 'ready' in handle) || (typeof handle === 'function' && typeof handle.begin === 'function');
 
-module.exports = { toDatabase, isShared };
+// One statement without parameters, by the simple protocol where the driver has a choice.
+const executes = [[isPglite, (handle, text) => handle.exec(text)], [(handle) => typeof handle.unsafe === 'function', (handle, text) => handle.unsafe(text).simple()],
+    [(handle) => typeof handle.query === 'function', (handle, text) => handle.query(text)]];
+
+/** A Database on which scripts can be run: transaction() gives `execute` as well. Of a driver's handle: what ORMs do with a text of ? and $ is their own. */
+function toScripts(handle) {
+    if (handle instanceof Database) throw new TypeError('"database" must be the driver\'s own: a Pool or Client of pg, the sql of postgres, or a PGlite');
+    const database = toDatabase(handle);
+    const [, execute] = executes.find(([isOf]) => isOf(handle));
+    const isClient = !isPglite(handle) && typeof handle !== 'function' && !isPool(handle);
+    const begin = isClient ? (work) => clientTransaction(handle, work) : (work) => database.transaction((connection) => work(connection));
+    return {
+        query: (text, parameters) => database.query(text, parameters),
+        transaction: (work) => begin(({ handle: client, query }) => work({ query, execute: (text) => execute(client, text) })),
+    };
+}
+
+async function clientTransaction(client, work) {
+    await client.query('BEGIN');
+    try {
+        await work({ handle: client, query: (text, parameters) => pgRows(client, text, parameters) });
+        await client.query('COMMIT');
+    } catch (error) {
+        await client.query('ROLLBACK').catch(() => {});
+        throw error;
+    }
+}
+
+module.exports = { toDatabase, toScripts, isShared };

@@ -77,7 +77,7 @@ test('the commands of the README get the answers that it shows', () => withProgr
 test('the README says how to install the package that is built', () => {
     const { name, version } = JSON.parse(read('package.json'))
     assert.ok(readme.includes(`build/integrations/node/${name}-${version}.tgz`))
-    assert.match(blocks('sh')[0], new RegExp(`^npm install ./${name}-${version}.tgz express pg\nPGDATABASE=shop node example.mjs\n$`))
+    assert.match(blocks('sh')[0], new RegExp(`^npm install ./${name}-${version}.tgz express pg\nPGDATABASE=shop npx idem-postgres install\nPGDATABASE=shop node example.mjs\n$`))
 })
 
 test('the leased example works, and the gateway gets one key for each client', async () => {
@@ -93,10 +93,10 @@ test('the leased example works, and the gateway gets one key for each client', a
     })
 })
 
-test('the examples of once, leased, the fake and a lock run', () => {
-    for (const [file, code] of [['once.mjs', onceExample], ['fake.mjs', fakeExample], ['lock.mjs', lockExample]]) {
+test('the examples of once, leased, the fake, a lock, and without a server run', () => {
+    for (const [file, code] of [['once.mjs', onceExample], ['fake.mjs', fakeExample], ['lock.mjs', lockExample], ['pglite.mjs', ...blocks('mjs')]]) {
         writeFileSync(file, code)
-        execFileSync(process.execPath, [file], { timeout: 60_000 })
+        execFileSync(process.execPath, [file], { timeout: 300_000 })
     }
 })
 
