@@ -19,6 +19,9 @@ python() {
     rm -rf "$build"/python/source "$build"/python/*.whl
     mkdir -p "$build/python"
     cp -R integrations/python "$build/python/source"
+    make --silent portable
+    mkdir "$build/python/source/src/idem_postgres/sql"
+    cp build/idem--portable.sql build/idem--portable-uninstall.sql "$build/python/source/src/idem_postgres/sql"
     (cd "$build/python" && /usr/bin/python3 -m pip wheel --quiet --no-deps --no-build-isolation --no-index ./source >&2)
     echo "$build"/python/*.whl
 }

@@ -16,7 +16,9 @@ javax=${SERVLET_API:-/usr/share/java/servlet-api.jar}
 jakarta=${JAKARTA_SERVLET_API:-/usr/share/java/jakarta-servlet-api.jar}
 
 rm -rf "$build/classes" "$build/generated"
-mkdir -p "$build/classes" "$build/generated/idem/postgres/jakarta"
+mkdir -p "$build/classes/idem/postgres/sql" "$build/generated/idem/postgres/jakarta"
+make --silent -C ../.. portable
+cp ../../build/idem--portable.sql ../../build/idem--portable-uninstall.sql "$build/classes/idem/postgres/sql"
 for source in src/idem/postgres/servlet/*.java; do
     sed -e 's/^package idem\.postgres\.servlet;/package idem.postgres.jakarta;/' -e 's/javax\.servlet/jakarta.servlet/g' \
         "$source" >"$build/generated/idem/postgres/jakarta/${source##*/}"

@@ -60,6 +60,11 @@ export function uninstall(database: ScriptHandle, options?: { schema?: string })
 export function status(database: ScriptHandle, options?: { schema?: string }): Promise<Installation>;
 /** For the start of an application. @throws IdemError idem is not installed, or is older than this package; the message names the command */
 export function verify(database: ScriptHandle, options?: { schema?: string }): Promise<void>;
+/**
+ * The script that install and uninstall run, one statement, for a migration tool. Another schema than idem is named before, in the same session:
+ * SELECT set_config('idem_portable.schema', 'work', false).
+ */
+export function script(kind?: 'install' | 'uninstall'): Promise<string>;
 
 /** What the handler's own error looks like to the option onError. */
 export interface Problem {

@@ -1,6 +1,6 @@
 import entry from './index.js';
 
 export const {
-    install, uninstall, status, verify, Idem, once, leased, fate, current, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt,
+    install, uninstall, status, verify, script, Idem, once, leased, fate, current, IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt,
     LeaseLost, CommitUnknown, OutputNotStored, sqlstate,
 } = entry;

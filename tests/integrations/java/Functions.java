@@ -7,6 +7,7 @@ import idem.postgres.HttpOptions;
 import idem.postgres.HttpFlow;
 import idem.postgres.HttpReply;
 import idem.postgres.IdemFunctions;
+import idem.postgres.IdemSchema;
 import idem.postgres.JdbcIdem;
 import idem.postgres.KeyedRequest;
 import idem.postgres.Message;
@@ -58,7 +59,49 @@ final class Functions {
         Tap.test("HTTP", tests::http);
         Tap.test("texts", tests::texts);
         Tap.test("errors", tests::errors);
+        Tap.test("the schema", tests::schema);
         System.exit(Tap.end());
+    }
+
+    private void schema() throws Exception {
+        String name = "java \"pods\" %";
+        Tap.is(IdemSchema.status(pool, "pods").needs(), "install", "nothing is installed");
+        Tap.is(message(() -> IdemSchema.verify(pool, "pods")), "idem is not installed in schema \"pods\"; call IdemSchema.install", "and the application learns that");
+        List<String> found = java.util.Collections.synchronizedList(new ArrayList<>());
+        List<Thread> pods = new ArrayList<>();
+        for (int i = 0; i < 4; i++) pods.add(new Thread(() -> found.add(message(() -> found.add(IdemSchema.install(pool, "pods").version())))));
+        for (Thread pod : pods) pod.start();
+        for (Thread pod : pods) pod.join();
+        found.removeIf(java.util.Objects::isNull);
+        Tap.is(found, List.of("1.0.0", "1.0.0", "1.0.0", "1.0.0"), "pods that start at once queue");
+        IdemSchema.verify(pool, "pods");
+        try (Connection connection = pool.getConnection(); var statement = connection.createStatement()) {
+            String version = "CREATE OR REPLACE FUNCTION pods.idem_version(OUT edition text, OUT version text, OUT server text) LANGUAGE sql AS $$ SELECT 'portable', '%s', '' $$";
+            statement.execute(String.format(version, "0.9.12"));
+            Tap.is(message(() -> IdemSchema.verify(pool, "pods")),
+                "schema \"pods\" has idem 0.9.12, which is older than this jar (1.0.0); call IdemSchema.install", "an older installation");
+            Tap.is(IdemSchema.install(pool, "pods").needs(), null, "is upgraded");
+            statement.execute(String.format(version, "1.10.0"));
+            Tap.is(message(() -> IdemSchema.install(pool, "pods")), "schema \"pods\" has idem 1.10.0, which is newer than this jar (1.0.0)", "a newer one is left");
+        }
+        IdemSchema.uninstall(pool, "pods");
+        Tap.is(IdemSchema.status(pool, "pods").edition(), null, "nothing is left");
+        Tap.ok(message(() -> IdemSchema.install(pool, name)).contains("is not supported"), "a name that is not supported is refused");
+        Tap.ok(IdemSchema.install(pool).needs() == null, "idem is here");
+        Tap.ok(IdemSchema.script().startsWith("-- idem 1.0.0, the portable edition"), "the script is for a migration tool");
+    }
+
+    private interface Action {
+        void run() throws Exception;
+    }
+
+    private static String message(Action action) {
+        try {
+            action.run();
+            return null;
+        } catch (Exception error) {
+            return error.getMessage();
+        }
     }
 
     private interface Call<T> {

@@ -2,14 +2,22 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { promisify } from 'node:util'
 import { PGlite } from '@electric-sql/pglite'
-import { Idem, IdemError, install, leased, once, status, uninstall, verify } from 'idem-postgres'
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { migrate } from 'drizzle-orm/node-postgres/migrator'
+import { Idem, IdemError, install, leased, once, script, status, uninstall, verify } from 'idem-postgres'
 import { fromKnex } from 'idem-postgres/knex'
 import { idempotency } from 'idem-postgres/web'
+import knex from 'knex'
 import pg from 'pg'
 import postgres from 'postgres'
+import { Sequelize } from 'sequelize'
+import { DataSource } from 'typeorm'
 
 const pool = new pg.Pool()
 after(() => pool.end())
@@ -89,6 +97,61 @@ test('the command', async () => {
         assert.match(stderr, /usage: idem-postgres COMMAND/)
     }
     assert.match((await run('status', 'postgresql://127.0.0.1:1/x')).stderr, /^idem-postgres: .*ECONNREFUSED/)
+})
+
+/** In a database of its own: calls migrate(url, text), which is to install idem. */
+async function inDatabase(name, migrate) {
+    await pool.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+    await pool.query(`CREATE DATABASE ${name}`)
+    const own = new pg.Pool({ database: name, max: 1 })
+    try {
+        const before = process.env.PGDATABASE
+        process.env.PGDATABASE = name
+        try {
+            await migrate(await script(), name)
+        } finally {
+            process.env.PGDATABASE = before
+        }
+        await verify(own)
+        assert.equal(await new Idem(own).claim('k'), true)
+    } finally {
+        await own.end()
+        await pool.query(`DROP DATABASE ${name}`) // waits for the connections that are being closed
+    }
+}
+
+test('migrations of Knex, Drizzle, TypeORM and Sequelize install it', async () => {
+    await inDatabase('idem_by_knex', async (text) => {
+        const db = knex({ client: 'pg', connection: {} })
+        const migrationSource = { getMigrations: async () => ['idem'], getMigrationName: (name) => name, getMigration: async () => ({ up: (to) => to.raw(text), down() {} }) }
+        await db.migrate.latest({ migrationSource })
+        await db.destroy()
+    })
+    await inDatabase('idem_by_drizzle', async (text) => {
+        const folder = await mkdtemp(join(tmpdir(), 'drizzle-'))
+        await mkdir(join(folder, 'meta'))
+        await writeFile(join(folder, '0000_idem.sql'), text)
+        await writeFile(join(folder, 'meta/_journal.json'), JSON.stringify({ version: '7', dialect: 'postgresql', entries: [{ idx: 0, version: '7', when: 1, tag: '0000_idem', breakpoints: true }] }))
+        const client = new pg.Pool({ max: 1 })
+        await migrate(drizzle(client), { migrationsFolder: folder })
+        await client.end()
+        await rm(folder, { recursive: true })
+    })
+    await inDatabase('idem_by_typeorm', async (text) => {
+        class Idem1 {
+            name = 'Idem1700000000000'
+            up(runner) { return runner.query(text) }
+            down() {}
+        }
+        const source = await new DataSource({ type: 'postgres', host: process.env.PGHOST, username: process.env.PGUSER, database: process.env.PGDATABASE, migrations: [Idem1] }).initialize()
+        await source.runMigrations()
+        await source.destroy()
+    })
+    await inDatabase('idem_by_sequelize', async (text, name) => {
+        const sequelize = new Sequelize(name, process.env.PGUSER, '', { dialect: 'postgres', host: process.env.PGHOST, port: process.env.PGPORT, logging: false })
+        await sequelize.getQueryInterface().sequelize.query(text)
+        await sequelize.close()
+    })
 })
 
 test('PGlite: keys, leases, the outbox and HTTP without a server', async () => {

@@ -13,6 +13,7 @@ import textwrap
 
 import psycopg
 from http_client import send
+from installs import installs
 from server import HERE, Server
 from tap import check, same
 
@@ -54,6 +55,7 @@ async def run(direct, logs):
     snippets(readme)
     await gateway_keys(readme)
     check_types(environment)
+    installs(work, environment)
 
 
 async def serve_example(work, logs, readme):

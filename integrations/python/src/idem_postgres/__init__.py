@@ -25,6 +25,7 @@ from .http.options import Options, Outcome
 from .http.response import Problem, Response
 from .run import AsyncRun, Run, current, current_async
 from .idem import AsyncIdem, Idem
+from .installation import Installation, NotInstalled, install, script, status, uninstall, verify
 from .leased import AsyncWork, Fate, Gate, Work, async_leased, fate, leased
 from .lock import HeldLock, async_lock, lock
 from .once import Aborted, Done, async_once, once
@@ -48,11 +49,13 @@ __all__ = [
     "IdemError",
     "InDoubt",
     "InFlight",
+    "Installation",
     "KeyInfo",
     "LeaseLost",
     "LockBusy",
     "Message",
     "Mismatch",
+    "NotInstalled",
     "Options",
     "Outcome",
     "Problem",
@@ -76,8 +79,13 @@ __all__ = [
     "current",
     "current_async",
     "fate",
+    "install",
     "leased",
     "lock",
     "multipart_fingerprint",
     "once",
+    "script",
+    "status",
+    "uninstall",
+    "verify",
 ]
