@@ -2,7 +2,9 @@
 # Counts the instructions that a backend spends on a call, by running a server of its own under valgrind's callgrind.
 # A session of N calls is compared with one of 2N, so that start-up and planning cancel out.
 #
-#   bench/instructions.sh [CALLS [PREFILL [WHAT]]]      prints case, contender, instructions per call
+#   bench/instructions.sh [--portable] [CALLS [PREFILL [WHAT]]]      prints case, contender, instructions per call
+#
+# --portable: of the portable edition, the calls of bench/portable_calls.sh.
 #
 # WHAT is a regular expression for "case, contender": a session under valgrind costs seconds.
 #
@@ -16,6 +18,7 @@ source bench/groups/locks.sh
 source bench/groups/tokens.sh
 
 # More rows than calls, for the versions' sake (bench/keys/row.sql). before_session: a function that is given the contender.
+if [ "${1:-}" = --portable ]; then export IDEM_PORTABLE=1 && shift; fi
 calls=${1:-1000} prefill=${2:-50000} rows=4000 before_session='' data='' server=''
 what=${3:-}
 trap 'stop_under_valgrind; stop_everything' EXIT
@@ -78,7 +81,8 @@ keep_profile() {
     cp "$(grep -H '^totals:' "$PGHOST"/callgrind.* | sort -t ' ' -k 2 -n | tail -n 1 | cut -d : -f 1)" "$1"
 }
 
-start_cluster autovacuum=off shared_preload_libraries=idem
+# The C edition is loaded at the start, so that it has its statistics.
+if [ -n "${IDEM_PORTABLE:-}" ]; then start_cluster autovacuum=off; else start_cluster autovacuum=off shared_preload_libraries=idem; fi
 claims=(idem_claim raw_on_conflict raw_leanest)
 requests=(idem_execute idem_begin_complete hand_written plpgsql)
 for contender in "${claims[@]}"; do refill "$contender"; done
@@ -91,6 +95,12 @@ data=$(sql -c 'SHOW data_directory')
 start_under_valgrind
 # The first session after a start builds what others find.
 instructions_of_session 1 "$contenders/shared/select_1.sql" >/dev/null
+
+
+if [ -n "${IDEM_PORTABLE:-}" ]; then
+    source bench/portable_calls.sh
+    exit
+fi
 
 for contender in "${claims[@]}"; do
     count 'duplicate claim' "$contender" bench/keys/duplicate.sql "$contenders/claim/$contender.sql"

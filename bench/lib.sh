@@ -51,7 +51,13 @@ start_cluster() {
     PGPASSWORD=$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')
     export PGPASSWORD REDISCLI_AUTH=$PGPASSWORD
     sql <<<"ALTER ROLE postgres PASSWORD '$PGPASSWORD'"
-    sql -c 'CREATE EXTENSION idem' -f "$contenders/shared/schema.sql" -f "$contenders/request/plpgsql_schema.sql"
+    if [ -n "${IDEM_PORTABLE:-}" ]; then
+        install_portable "$PGDATABASE"
+        sql -c "ALTER DATABASE $PGDATABASE SET search_path = public, idem"
+    else
+        sql -c 'CREATE EXTENSION idem'
+    fi
+    sql -f "$contenders/shared/schema.sql" -f "$contenders/request/plpgsql_schema.sql"
     sql -v prefill="$prefill" -f bench/keys/prefill.sql
 }
 

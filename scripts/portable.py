@@ -180,12 +180,16 @@ class Edition:
             yield 'view', view.replace('CREATE VIEW', 'CREATE OR REPLACE VIEW', 1)
         elif statement.startswith('COMMENT ON '):
             yield 'comment', statement
-        elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()'): # for what each installation makes anew
+        elif statement in ('SELECT _idem_citus_note()', 'SELECT idem_set_privileges()') or statement.startswith('DO '): # for what each installation makes anew
             yield 'function', statement
         else:
             yield 'once', statement
             if is_own and statement.startswith('CREATE TYPE '):
                 yield 'once', f"COMMENT ON TYPE {statement.split()[2]} IS '{INTERNAL}'"
+
+
+# The server reads a CHECK from its text for each INSERT, and keeps what a domain checks.
+CHECKED = r"""(?:"char"(\s+NOT NULL) |, )CHECK \(state IN \('p', 'c', 'r', 'd'\)\)"""
 
 
 # How the C edition finds its schema, which may be renamed. It cannot call a function for that, as the function is in that schema.
@@ -196,6 +200,8 @@ def without_extension(made):
     """A statement of Edition.lines: the portable edition is no extension."""
     kind, statement = made
     statement = statement.replace(HOME, "'@extschema@'::regnamespace")
+    if statement.startswith('CREATE TABLE '):
+        statement = re.sub(CHECKED, lambda found: f'_idem_state{found[1]}' if found[1] else '', statement)
     if "extname = 'idem'" in statement:
         raise SystemExit(f"portable.py: only {HOME} can be translated: {statement.split('(')[0]}")
     return kind, statement
@@ -260,7 +266,7 @@ def define(function, rest):
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {attributes}{dollar}{with_escapes(body)}'
 
 
-MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE) {NAME}')
+MADE = re.compile(rf'(?:DO .*?)?CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE|DOMAIN) {NAME}', re.S)
 
 
 def made_by(edition):
@@ -305,7 +311,7 @@ class Names:
             elif token['space']:
                 text = '\n' if '\n' in text else ' '
                 out = out.rstrip(' \n') if text == '\n' else out
-            elif token['dollar'] and depth == 0 and out.endswith('AS '):
+            elif token['dollar'] and depth == 0 and out.endswith(('AS ', 'DO ')):
                 tag = f"${token['tag']}$"
                 text = tag + self.qualified(text.removeprefix(tag).removesuffix(tag), 1) + tag
             elif token['word'] and self.is_name(text, out, after) or token['literal'] and self.is_named_by(text, out, after):

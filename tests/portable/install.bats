@@ -150,6 +150,23 @@ functions() { sql postgres "SELECT format('%s %s %s', p.oid::regprocedure, pg_ge
     [ "$(sql teller "SELECT idem.idem_claim('k')")" = t ]
 }
 
+# Which had a CHECK, as the C edition has.
+@test "the states of an installation before have a domain after it, and keys, locks and tokens stay" {
+    install
+    sql shop "SELECT idem.idem_claim('k'), idem.idem_lock('l', '1 hour')" "SELECT idem.idem_begin('leased', lease => '1 hour')" \
+        "SELECT idem.idem_token_redeem(idem.idem_token_issue())" >/dev/null
+    pg_dump "$PGDATABASE" | sed '/^\\\(un\)\?restrict /d' >"$BATS_TEST_TMPDIR/new"
+    for table in keys tokens locks; do
+        sql shop "ALTER TABLE idem.idem_$table ALTER state TYPE \"char\", ADD CHECK (state IN ('p', 'c', 'r', 'd'))"
+    done
+    sql shop 'ALTER TABLE idem._idem_replaced_keys ALTER state TYPE "char"' 'DROP DOMAIN idem._idem_state'
+    install
+    diff "$BATS_TEST_TMPDIR/new" <(pg_dump "$PGDATABASE" | sed '/^\\\(un\)\?restrict /d')
+    [ "$(sql shop "SELECT idem.idem_claim('k'), idem.idem_lock('l', '1 hour'), outcome FROM idem.idem_begin('leased', lease => '1 hour')")" = 'f||in_flight' ]
+    run sql shop "UPDATE idem.idem_keys SET state = 'x'"
+    [[ $output == *'violates check constraint'* ]]
+}
+
 @test "a schema of another role is refused" {
     sql postgres 'CREATE SCHEMA idem' 'GRANT ALL ON SCHEMA idem TO shop'
     run install

@@ -698,7 +698,7 @@ END
 $$;
 
 -- The key's row, locked until the transaction ends, if it is held with the fence. ID001 otherwise. `accepts`: the states in which the change is allowed.
-CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts "char"[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
+CREATE FUNCTION _idem_held(wanted_scope text, wanted_key text, given bigint, accepts text[], function text) RETURNS idem_keys LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     stored idem_keys;
 BEGIN
