@@ -450,7 +450,7 @@ goes_on() {
     # The row flows run the caller's statements with the caller's search_path. All their names are qualified.
     [ "$(sql teller "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc JOIN pg_language l ON l.oid = prolang
                       WHERE pronamespace = 'idem'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND proname LIKE '\_%'
-                        AND has_function_privilege(pg_proc.oid, 'EXECUTE')")" = '_idem_execute_prepare _idem_execute_run _idem_row_change _idem_row_lock _idem_row_run' ]
+                        AND has_function_privilege(pg_proc.oid, 'EXECUTE')")" = '_idem_execute_check_names _idem_execute_prepare _idem_execute_run _idem_row_change _idem_row_lock _idem_row_run' ]
 }
 
 @test "data move from the portable edition to the C edition" {

@@ -24,14 +24,16 @@ $$;
 
 CREATE FUNCTION _idem_execute_definition(name text, statement text, is_wrapped boolean) RETURNS text LANGUAGE sql STABLE PINNED AS $$
     SELECT format(CASE WHEN NOT is_wrapped THEN 'PREPARE %I AS %s'
-                       ELSE E'PREPARE %I AS WITH _idem_rows AS (\n%s\n) SELECT (SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(_idem_row)), ''[]'') '
-                            'FROM _idem_rows _idem_row), (SELECT pg_catalog.to_json(_idem_row) FROM (SELECT _idem_row.* FROM (SELECT) _idem_one '
+                       ELSE E'PREPARE %I AS WITH _idem_rows AS (\n%s\n) SELECT (SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(_idem_row.*)), ''[]'') '
+                            'FROM _idem_rows _idem_row), (SELECT pg_catalog.to_json(_idem_row.*) FROM (SELECT _idem_row.* FROM (SELECT) _idem_one '
                             'LEFT JOIN _idem_rows _idem_row ON true LIMIT 1) _idem_row)' END,
                   name, statement)
 $$;
 
--- Without semicolons at the end, and comments behind them.
-CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT regexp_replace(statement, ';(\s|;|--[^\n]*(\n|$))*$', '') $$;
+-- Without semicolons at the end, and comments behind them. Of nothing but these: ''.
+CREATE FUNCTION _idem_execute_trim(statement text) RETURNS text LANGUAGE sql IMMUTABLE PINNED AS $$
+    SELECT regexp_replace(statement, '(^|;)(\s|;|--[^\n]*(\n|$)|/\*([^*]|\*+[^*/])*\*+/)*$', '')
+$$;
 
 -- The statement that runs it: each parameter is a literal that the server reads as the parameter's type.
 CREATE FUNCTION _idem_execute_call(name text, args jsonb) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
@@ -78,9 +80,27 @@ BEGIN
 END
 $$;
 
+-- 42601 for what is not one statement.
+CREATE FUNCTION _idem_execute_refuse(statement text, plain text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    unused record;
+BEGIN
+    IF statement = '' THEN
+        RAISE syntax_error USING MESSAGE = 'statement is empty';
+    END IF;
+    FOR unused IN EXECUTE plain LOOP
+    END LOOP;
+EXCEPTION WHEN invalid_cursor_definition THEN -- by itself it can be parsed
+    RAISE syntax_error USING MESSAGE = 'cannot run more than one statement at a time';
+WHEN syntax_error THEN
+    RAISE syntax_error USING MESSAGE = SQLERRM;
+END
+$$;
+
 -- Prepares the statement with the caller's search_path, and returns whether it makes one value of the rows. Names here are qualified, and there is no
--- operator. What can be parsed both by itself and in parentheses is one statement: by itself it closes no parenthesis that it has not opened, and in
--- parentheses there is no semicolon. A cursor for PREPARE parses both, and executes nothing: it is then refused.
+-- other operator. What can be parsed both by itself and in parentheses is one statement: by itself it closes no parenthesis that it has not opened, and in
+-- parentheses there is no semicolon. A cursor for PREPARE parses both, and executes nothing: it is then refused. The messages of a second parse would show
+-- the text around the statement.
 CREATE FUNCTION _idem_execute_prepare(name text, statement text, is_trimmed boolean) RETURNS boolean LANGUAGE plpgsql VOLATILE UNPINNED AS $$
 DECLARE
     plain   CONSTANT pg_catalog.text := @extschema@._idem_execute_definition(name, statement, false);
@@ -93,10 +113,10 @@ BEGIN
     EXCEPTION
         WHEN invalid_cursor_definition THEN
         WHEN syntax_error THEN
-            IF is_trimmed THEN
-                RAISE;
+            IF NOT is_trimmed THEN
+                RETURN @extschema@._idem_execute_prepare(name, @extschema@._idem_execute_trim(statement), true);
             END IF;
-            RETURN @extschema@._idem_execute_prepare(name, @extschema@._idem_execute_trim(statement), true);
+            PERFORM @extschema@._idem_execute_refuse(statement, plain);
     END;
     EXECUTE wrapped;
     RETURN true;
@@ -129,6 +149,18 @@ BEGIN
 END
 $$;
 
+-- 42701 if two columns of the result, which has no row that tells, have one name: it could not be joined with itself. Prepares, and executes nothing.
+CREATE FUNCTION _idem_execute_check_names(name text, statement text) RETURNS void LANGUAGE plpgsql VOLATILE UNPINNED AS $$
+BEGIN
+    EXECUTE pg_catalog.concat('PREPARE ', name, E'_ AS WITH _idem_rows AS (\n', statement, E'\n) SELECT FROM _idem_rows _idem_one NATURAL JOIN _idem_rows _idem_other');
+    EXECUTE pg_catalog.concat('DEALLOCATE ', name, '_');
+EXCEPTION
+    WHEN ambiguous_column THEN
+        RAISE duplicate_column USING MESSAGE = 'a column name appears more than once in the statement''s result', HINT = 'Give each result column a name of its own.';
+    WHEN feature_not_supported OR undefined_function THEN -- no rows at all, not within WITH, or columns that cannot be compared
+END
+$$;
+
 -- Whether the work is the caller's. Written where the caller's operators are not seen.
 CREATE FUNCTION _idem_is_granted(ticket idem_ticket) RETURNS boolean LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT ticket.outcome IN ('acquired', 'taken_over') $$;
 
@@ -154,7 +186,15 @@ BEGIN
             EXECUTE unused;
         END LOOP;
         name := @extschema@._idem_execute_name();
-        result := @extschema@._idem_execute_run(name, @extschema@._idem_execute_prepare(name, $2, false), args);
+        IF pg_catalog.strpos($2, ';') OPERATOR(pg_catalog.=) 0 AND $2 OPERATOR(pg_catalog.~*) '\mreturning\M' THEN -- one statement, which is read row by row
+            EXECUTE pg_catalog.concat('PREPARE ', name, E' AS\n', $2);
+            result := @extschema@._idem_execute_run(name, false, args);
+            IF result.first IS NULL THEN
+                PERFORM @extschema@._idem_execute_check_names(name, $2);
+            END IF;
+        ELSE
+            result := @extschema@._idem_execute_run(name, @extschema@._idem_execute_prepare(name, $2, false), args);
+        END IF;
         EXECUTE pg_catalog.format('DEALLOCATE %I', name);
         ticket := @extschema@._idem_execute_end(ticket, key, result.rows, result.first, scope);
     END IF;
