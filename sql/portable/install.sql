@@ -15,6 +15,7 @@ DECLARE
     is_made   pg_catalog.bool;
     is_new    pg_catalog.bool;
     before    pg_catalog.text[];
+    made      pg_catalog.text[] := '{}';
     old_name  pg_catalog.text;
     entry     pg_catalog.record;
     statement pg_catalog.text;
@@ -95,7 +96,13 @@ BEGIN
              UNION ALL SELECT tableoid, oid FROM pg_type WHERE typnamespace = space) o;
     before := ARRAY(SELECT format('%s %s', p.oid, p.ctid) FROM pg_proc p WHERE p.pronamespace = space);
     FOREACH statement IN ARRAY string_to_array($idem_statements$@statements@$idem_statements$, E'\n;;\n') LOOP
-        CONTINUE WHEN NOT is_new AND starts_with(statement, '--once');
+        IF NOT is_new AND starts_with(statement, '--once') THEN -- for a table or type that an older version does not have
+            name := substring(statement FROM '@\.(\w+)');
+            IF statement ~ '^--once\nCREATE (TABLE|TYPE|SEQUENCE) ' AND to_regclass(home || '.' || name) IS NULL AND to_regtype(home || '.' || name) IS NULL THEN
+                made := made || name;
+            END IF;
+            CONTINUE WHEN name <> ALL (made);
+        END IF;
         name := substring(statement FROM '^CREATE OR REPLACE \w+ @\.(\w+)\(');
         statement := replace(replace(statement, '@home@', start), '@path@', 'SET search_path = pg_catalog, pg_temp');
         statement := replace(replace(replace(statement, '@.', home || '.'), '@extschema@', home), '@named@', named);
