@@ -3,7 +3,7 @@
 #
 #   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
 #                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web: the app of that framework, in a database of its
-#                        own on the cluster of libpq's environment. All without a name
+#                        own on the cluster of libpq's environment; pglite: that of Express, with the database in its process. All without a name
 #
 # PROFILES: "ietf stripe acp ucp" by default. IDEM: the command. IDEM_PORTABLE=1: on the portable edition. IDEM_POOLED=1: the apps go through pgbouncer,
 # which needs a cluster of scripts/cluster.sh.
@@ -18,7 +18,7 @@ profiles=${PROFILES:-ietf stripe acp ucp}
 work=$(mktemp -d)
 cluster=$(basename "${PGHOST:-}")
 child='' database='' installed='' pooler=()
-node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web)
+node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web pglite)
 
 # shellcheck disable=SC2317 # called by at_exit
 end() {
@@ -101,6 +101,7 @@ node_app() {
     case $1 in
         express4) app=(env "${pooler[@]}" EXPRESS=express4 node "$copy/express.js") ;;
         fastify4) app=(env "${pooler[@]}" FASTIFY=fastify4 node "$copy/fastify.js") ;;
+        pglite) app=(env DATABASE=pglite node "$copy/express.js") ;;
         nestjs-fastify) app=(env "${pooler[@]}" PLATFORM=fastify node "$copy/nestjs.js") ;;
     esac
 }
