@@ -340,6 +340,8 @@ final class Cases {
         Tap.is(does("leased", "step&crash=throw").status, 500, "it throws: 500");
         Tap.is(does("leased", "step&crash=throw").text(), "book {\"charge\": \"ch_1\"} fence",
             "the key is released, and the next attempt has the steps");
+        problem(does("leased", "gzip"), 500, "response_encoded", "leased: a response that was compressed inside is refused");
+        problem(does("leased", "gzip"), 409, "in_flight", "and the key of its work is kept");
         problem(does("leased", "stolen"), 503, "lease_lost", "a key that has passed on meanwhile: 503");
         Tap.is(Database.orders("leased-stolen"), "0", "and the rows of the late handler are rolled back");
         Http declined = does("leased", "402");

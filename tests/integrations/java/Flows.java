@@ -275,6 +275,12 @@ final class Flows {
         }
         Tap.ok(found.startsWith("the transaction is over"), "a connection is dead when its transaction is over: " + found);
         Tap.is(late.get(0).isClosed(), true, "and says so");
+        try {
+            new HttpFlow(new HttpOptions<Object>(pool).scope(request -> "flows").lease(MINUTE).oversize(HttpOptions.Oversize.ROLLBACK));
+        } catch (IllegalStateException error) {
+            found = error.getMessage();
+        }
+        Tap.ok(found.startsWith("oversize ROLLBACK does not go with lease"), "leased work cannot be rolled back: " + found);
         Tap.is(outcome(() -> idem.once(Claim.of("commits"), f -> {
             f.connection().commit();
             return Answer.of(200, "1");

@@ -702,6 +702,8 @@ def refused():
         for options in ({}, {"scope": "a text"}, {"scope": len, "unknown": 1}):
             got = _error(lambda: middleware(None, pool=connect, **options))
             same(f"flows: {middleware.__module__}: options {sorted(options)} are refused", got[0], "TypeError")
+        got = _error(lambda: middleware(None, pool=connect, scope=len, lease="30 s", oversize="rollback"))
+        same(f"flows: {middleware.__module__}: leased work cannot be rolled back", got[0], "ValueError")
 
 
 def durations():

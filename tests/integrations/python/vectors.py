@@ -27,7 +27,7 @@ SENT = {"shown": "the framework's"}
 def run():
     leases()
     flow._WATCH = 0.01
-    transactional.LOOKUPS, leased._PAUSES = (0, 0.002, 0.01), (0, 0.002, 0.01)
+    transactional.LOOKUPS = leased.LOOKUPS = (0, 0.002, 0.01)
     logging.getLogger("idem_postgres").setLevel(logging.CRITICAL)
     cases = json.load(open(f"{VECTORS}/http_flow.json"))["cases"]
     with concurrent.futures.ThreadPoolExecutor(1) as thread:  # which has no event loop

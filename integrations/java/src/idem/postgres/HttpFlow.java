@@ -25,10 +25,12 @@ public final class HttpFlow {
 
     private final HttpOptions<?> options;
 
-    /** @throws IllegalStateException the options have no scope */
+    /** @throws IllegalStateException the options have no scope, or do not go together */
     public HttpFlow(HttpOptions<?> options) {
         if (options.scope == null)
             throw new IllegalStateException("the option scope is required: the client and the API of a request");
+        if (options.lease != null && options.oversize == HttpOptions.Oversize.ROLLBACK)
+            throw new IllegalStateException("oversize ROLLBACK does not go with lease: what leased work has done cannot be rolled back");
         this.options = options;
     }
 
@@ -109,10 +111,10 @@ public final class HttpFlow {
             try {
                 return run(context);
             } catch (Throwable error) {
-                if (!headSent) release(context, error);
+                if (inHandler && !headSent) release(context, error);
                 throw error;
             } finally {
-                context.close();
+                keep(context);
             }
         }
 
@@ -187,8 +189,8 @@ public final class HttpFlow {
                 throw new SQLException("the handler has ended the transaction that holds the key", error.getSQLState(), error);
             } catch (SQLException error) {
                 String state = SqlState.of(error);
-                boolean answered = state.equals("25P02") && made.status() >= 400; // the handler has answered an SQL error
-                if (answered || state.equals("25000")) return unstored(context, made);
+                if (state.equals("25000")) return unstored(context, made);
+                if (state.equals("25P02") && made.status() >= 400) return kept(context, made); // the handler has answered an SQL error
                 throw error;
             }
             if (stored == HttpStored.RELEASED) return unstored(context, made);
@@ -206,8 +208,7 @@ public final class HttpFlow {
                 overflown = overflowed(context, head).with(added);
                 headSent = overflown.isOf(head);
             } catch (Exception error) {
-                release(context, error);
-                overflown = failed(error);
+                overflown = kept(context, failed(error));
             }
             return overflown;
         }
@@ -234,8 +235,7 @@ public final class HttpFlow {
             } catch (SQLException error) {
                 if (SqlState.of(error).equals("25P02")) {
                     options.logger.log(Level.ERROR, "COMMIT has rolled back", error);
-                    release(context, error);
-                    return HttpReply.problem(500, "rolled_back", "The transaction was rolled back. The request was not processed.");
+                    return kept(context, HttpReply.problem(500, "rolled_back", "The transaction was rolled back."));
                 }
                 if (SqlState.isDefinite(error) || !looks) throw error;
                 options.logger.log(Level.WARNING, "the connection was lost in COMMIT", error);
@@ -274,7 +274,7 @@ public final class HttpFlow {
         private HttpReply encoded(IdemContext context) {
             String why = "The response has a Content-Encoding. Compression belongs outside of the middleware.";
             options.logger.log(Level.ERROR, why + " " + printable(request.route));
-            return unstored(context, HttpReply.problem(500, "response_encoded", why));
+            return kept(context, HttpReply.problem(500, "response_encoded", why));
         }
 
         private HttpReply tooLarge(IdemContext context) {
@@ -289,6 +289,17 @@ public final class HttpFlow {
         private HttpReply unstored(IdemContext context, HttpReply made) {
             release(context, null);
             return made;
+        }
+
+        /** Leased work has run, and cannot be undone: what cannot be stored keeps its key, until the lease ends. */
+        private HttpReply kept(IdemContext context, HttpReply made) {
+            keep(context);
+            return made;
+        }
+
+        private void keep(IdemContext context) {
+            context.close();
+            context.lease().ifPresent(Lease::end);
         }
 
         /** Rolls back, and frees a leased key. Its steps are kept. */

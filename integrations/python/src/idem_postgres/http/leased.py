@@ -15,7 +15,7 @@ from ..run import AsyncRun, Run, make_run
 from .flow import Handler, Result, answered, ask, commit, failed, is_thrown, transaction, unstorable, warn_of_omission
 from .options import Settings
 from .request import Keyed
-from .response import Problem, Response, internal_error, response_too_large, retry_later
+from .response import Problem, Response, internal_error, retry_later
 
 
 async def serve(pool: Pool, settings: Settings, request: Keyed, handler: Handler) -> Result:
@@ -84,11 +84,10 @@ async def _work(
         if run.is_lost and isinstance(response.error, StaleFence):
             raise _lease_lost(response.error)
         return response
-    if reason := unstorable(settings, response):
-        await holder.release()
-        raise reason
     if not holder.beat.returned():
         raise _lease_lost(LeaseLost("the lease was lost while the handler worked"))
+    if reason := unstorable(settings, response):
+        raise reason  # the work has run: the key is kept until the lease ends
     return await _complete(pool, settings, request, response, run, holder)
 
 
@@ -103,7 +102,7 @@ async def _complete(
     for pause in LOOKUPS:
         await pool.sleep(pause)
         try:
-            what = await _completed(pool, settings, complete)
+            what = await _completed(pool, complete)
         except StaleFence as error:
             raise _lease_lost(error)
         except Exception as error:
@@ -115,9 +114,6 @@ async def _complete(
             await holder.release()
             return response
         if what == "omitted":
-            if settings.oversize == "rollback":
-                await holder.release()
-                raise response_too_large("the scope's max_response_size")
             warn_of_omission(settings, request)
         run.life.is_committed = True
         return response
@@ -126,8 +122,8 @@ async def _complete(
     )
 
 
-async def _completed(pool: Pool, settings: Settings, complete: Call[str]) -> str:
-    """Commits what is stored. A response that is not is released with the key by the caller."""
+async def _completed(pool: Pool, complete: Call[str]) -> str:
+    """Commits what is stored. A response whose status is not is released with the key by the caller."""
     async with pool.session() as session:
         try:
             await session.begin()
@@ -136,7 +132,7 @@ async def _completed(pool: Pool, settings: Settings, complete: Call[str]) -> str
             except BaseException:
                 await rollback(session)
                 raise
-            if what == "released" or what == "omitted" and settings.oversize == "rollback":
+            if what == "released":
                 await rollback(session)
             else:
                 await session.commit()

@@ -67,7 +67,7 @@ class Options(TypedDict, total=False):
     """The greatest response in bytes that is kept to be stored, 1 MiB. See `oversize`."""
     oversize: Literal["omit", "rollback"]
     """A response that is too large to be stored. omit: the work is committed, the response is sent, and a repetition gets its
-    status without a body. rollback: 500 response_too_large."""
+    status without a body. rollback: 500 response_too_large; not with `lease`."""
     store_errors: Collection[int]
     """The statuses of thrown HTTP errors that are stored as responses. All other thrown errors roll back."""
     schema: str
@@ -115,6 +115,8 @@ class Settings:
             interval_text("ttl", self.ttl)
         if self.oversize not in ("omit", "rollback"):
             raise ValueError(f"oversize is 'omit' or 'rollback', not {self.oversize!r}")
+        if self.oversize == "rollback" and self.lease is not None:
+            raise ValueError("oversize='rollback' does not go with lease: what leased work has done cannot be rolled back")
 
     def applies(self, request: Any, method: str, header: str | None) -> bool:
         if self.skip(request):
