@@ -27,9 +27,25 @@ final class Http {
             int colon = line.indexOf(':');
             headers.computeIfAbsent(line.substring(0, colon), name -> new ArrayList<>()).add(line.substring(colon + 1).trim());
         }
-        body = Arrays.copyOfRange(answer, end + 4, answer.length);
+        byte[] rest = Arrays.copyOfRange(answer, end + 4, answer.length);
+        body = "chunked".equals(header("Transfer-Encoding")) ? joined(rest) : rest;
         if (headers.containsKey("Content-Length")
             && Integer.parseInt(header("Content-Length")) != body.length) throw new EOFException("the body was cut");
+    }
+
+    /** The data of the chunks. */
+    private static byte[] joined(byte[] chunks) throws IOException {
+        String text = new String(chunks, StandardCharsets.ISO_8859_1);
+        StringBuilder data = new StringBuilder();
+        for (int at = 0;;) {
+            int line = text.indexOf("\r\n", at);
+            if (line < 0) throw new EOFException("the chunks were cut");
+            int size = Integer.parseInt(text.substring(at, line), 16);
+            if (size == 0) return data.toString().getBytes(StandardCharsets.ISO_8859_1);
+            at = line + 2 + size + 2;
+            if (at > text.length()) throw new EOFException("a chunk was cut");
+            data.append(text, line + 2, at - 2);
+        }
     }
 
     String header(String name) {
