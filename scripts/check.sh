@@ -198,7 +198,7 @@ integrations_python() { on_cluster integrations tests/integrations/python/run.sh
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
 # `idem http-test`: against a right server, planted faults, and the reference app of a framework.
-conformance() { on_cluster conformance env PROFILES='ietf acp' tests/conformance/run.sh faults express; }
+conformance() { on_cluster conformance env PROFILES=ietf tests/conformance/run.sh faults express pglite fastapi jetty; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
@@ -265,7 +265,7 @@ orm_long() { scripts/orm.sh all; }
 
 integrations_long() { on_cluster integrations all_integrations; }
 
-conformance_apps=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web)
+conformance_apps=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web fastapi flask django jetty tomcat9 tomcat10 spring)
 
 # On both editions, and through a pooler, which Node's express-pooled and Java's tomcat9 have by themselves.
 all_integrations() {

@@ -2,8 +2,9 @@
 # Tests servers by `idem http-test --reference`. Prints TAP.
 #
 #   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
-#                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web: the app of that framework, in a database of its
-#                        own on the cluster of libpq's environment; pglite: that of Express, with the database in its process. All without a name
+#                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web, fastapi flask django, jetty tomcat9 tomcat10
+#                        spring: the app of that framework, in a database of its own on the cluster of libpq's environment; pglite: that of
+#                        Express, with the database in its process. All without a name
 #
 # PROFILES: "ietf stripe acp ucp" by default. IDEM: the command. IDEM_PORTABLE=1: on the portable edition. IDEM_POOLED=1: the apps go through pgbouncer,
 # which needs a cluster of scripts/cluster.sh.
@@ -19,6 +20,7 @@ work=$(mktemp -d)
 cluster=$(basename "${PGHOST:-}")
 child='' database='' installed='' pooler=()
 node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web pglite)
+others=(fastapi flask django jetty tomcat9 tomcat10 spring)
 
 # shellcheck disable=SC2317 # called by at_exit
 end() {
@@ -95,6 +97,11 @@ install_node() {
     installed=1
 }
 
+is_node() { [[ " ${node[*]} " == *" $1 "* ]]; }
+
+# install NAME
+install() { if is_node "$1"; then install_node; else $here/apps/start.sh --install "$1"; fi; }
+
 # node_app NAME: sets `app`, the words that start it.
 node_app() {
     app=(env "${pooler[@]}" node "$copy/$1.js")
@@ -114,13 +121,13 @@ start_pooler() {
 }
 
 # The app runs again at the same port after it was killed.
-test_node() {
+test_app() {
     local name=$1 app profile restart status=0
-    install_node >"$work/install" 2>&1 || status=$?
+    install "$name" >"$work/install" 2>&1 || status=$?
     if [ "$status" -eq 69 ]; then skip "$name" 'its packages cannot be installed here' && return; fi
     if [ "$status" -ne 0 ]; then cat "$work/install" >&2 && return 1; fi
     start_pooler
-    node_app "$name"
+    if is_node "$name"; then node_app "$name"; else app=(env "${pooler[@]}" "$here/apps/start.sh" "$name"); fi
     restart="${app[*]@Q} >/dev/null 2>>'$work/log' </dev/null & echo \$! >'$work/restarted'"
     database=idem_conformance_${name//-/_}
     for profile in $profiles; do
@@ -144,10 +151,10 @@ test_node() {
 }
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(memory faults "${node[@]}")
+[ ${#names[@]} -gt 0 ] || names=(memory faults "${node[@]}" "${others[@]}")
 for name in "${names[@]}"; do
     if [ "$name" = memory ] || [ "$name" = faults ]; then "test_$name"
-    elif [[ " ${node[*]} " == *" $name "* ]]; then test_node "$name"
+    elif [[ " ${node[*]} ${others[*]} " == *" $name "* ]]; then test_app "$name"
     else
         sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
         exit 2
