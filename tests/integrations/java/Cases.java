@@ -32,7 +32,6 @@ final class Cases {
             Tap.test("failures", cases::failures);
             Tap.test("streams", cases::streams);
             Tap.test("commits", cases::commits);
-            Tap.test("disconnect", cases::disconnect);
             Tap.test("leases", cases::leases);
         }
         System.exit(Tap.end());
@@ -85,22 +84,6 @@ final class Cases {
         Tap.is(post(target, "1".getBytes(), "X-Account: b", "Idempotency-Key: draft").header("Idempotent-Replayed"), null,
             "another account's key is another key");
         Tap.is(Database.orders("draft"), "2", "one order each");
-
-        CompletableFuture<Http> slow = CompletableFuture.supplyAsync(() -> {
-            try {
-                return post("/tx/orders?name=slow&kind=json&sleep=4000", EMPTY, "X-Account: a", "Idempotency-Key: slow");
-            } catch (Exception error) {
-                throw new IllegalStateException(error);
-            }
-        });
-        Http concurrent;
-        do concurrent = post("/tx/orders?name=slow&kind=json&sleep=4000", EMPTY, "X-Account: a", "Idempotency-Key: slow");
-        while (concurrent.status == 503);
-        Http other = slow.get();
-        Http busy = concurrent.status == 409 ? concurrent : other, done = busy == other ? concurrent : other;
-        problem(busy, 409, "in_flight", "a concurrent request is 409");
-        Tap.is(busy.header("Retry-After"), "1", "with Retry-After");
-        Tap.is(done.status + " " + Database.orders("slow"), "201 1", "and the other one is done");
 
         Http documented = post(target, EMPTY, "X-Account: picky");
         Tap.is(documented.header("Link"), "<https://shop.example/keys>; rel=\"describedby\"",
@@ -320,15 +303,6 @@ final class Cases {
         Tap.is(killed.header("Retry-After") + Database.orders("tx-killed"), "10", "with Retry-After, and nothing is committed");
         problem(post("/optional/case?do=lost&name=keyless", EMPTY, "X-Account: a"), 500, "commit_unknown",
             "without a key nobody can tell: 500");
-    }
-
-    private void disconnect() throws Exception {
-        String target = "/tx/orders?name=cut&kind=json&sleep=1000";
-        Http.cut(server.port, "POST", target, EMPTY, "X-Account: a", "Idempotency-Key: cut");
-        for (int i = 0; i < 600 && !Database.orders("cut").equals("1"); i++) Thread.sleep(100);
-        Tap.is(post(target, EMPTY, "X-Account: a", "Idempotency-Key: cut").header("Idempotent-Replayed"), "true",
-            "a client hangs up: the work is committed, and a retry is replayed");
-        Tap.is(Database.orders("cut"), "1", "one effect");
     }
 
     private void leases() throws Exception {

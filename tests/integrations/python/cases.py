@@ -1,4 +1,4 @@
-"""The draft's table, and what the middleware promises, one request at a time."""
+"""What the middleware promises, one request at a time, beyond what the conformance suite tests."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ import os
 
 import psycopg
 from http_client import Cut, send
-from tap import check, same
+from tap import same
 
 _numbers = itertools.count(1_000_000)
 
@@ -36,48 +36,19 @@ class Cases:
         same(f"{self.name}: {case}", self.rows().get(number, 0), expected)
 
     async def all(self):
-        await self.draft()
+        await self.queries()
         await self.replays()
         await self.failures()
         await self.streams()
         await self.requests()
-        await self.disconnect()
         await self.truncated()
 
-    async def draft(self):
-        number, body = self.order()
-        self.problem("no key", await self.post(body=body), 400, "key_missing")
-        for key in ("", '"', '"a" "b"', "a,b", '"' + "k" * 1025 + '"', ["one", "two"]):
-            self.problem(f"malformed key {str(key)[:12]}", await self.post(key=key, body=body), 400, "key_malformed")
-        self.count("a rejected request has no effect", number, 0)
-        await self.post(key='"draft-1"', body=body)
-        self.problem("the key with another body", await self.post(key='"draft-1"', body=body + b" "), 422, "mismatch")
-        self.problem("the key with another route", await self.post("/orders?x=1", key='"draft-1"', body=body), 422, "mismatch")
-        number, body = self.order(slow=1.5)
-        first = asyncio.create_task(self.post(key="draft-2", body=body))
-        while True:
-            await asyncio.sleep(0.2)
-            second = await self.post(key="draft-2", body=body)
-            if second.status == 409 or first.done():
-                break
-        self.problem("the key is being processed", second, 409, "in_flight")
-        same(f"{self.name}: 409 has Retry-After", second.headers.get("retry-after"), "1")
-        same(f"{self.name}: the first request is answered", (await first).status, 201)
-        other = await self.post(key='"draft-1"', body=self.order()[1], headers=[("Authorization", "client:2")])
-        same(f"{self.name}: another client may use the same key", other.status, 201)
-
-    async def json(self):
-        with psycopg.connect(os.environ["IDEM_DIRECT"]) as db:
-            db.execute("SELECT idem.idem_http_scope_set('client:json', compare => 'json')")
-        number, body = self.order(note="1")
-        headers = [("Authorization", "client:json"), ("Content-Type", "application/json")]
-        first = await self.post(key="json", body=body, headers=headers)
-        again = await self.post(key="json", body=json.dumps({"note": "1", "number": number}).encode(), headers=headers)
-        same(f"{self.name}: equal JSON is the same request", (again.status, again.body), (first.status, first.body))
-        self.count("which ran once", number, 1)
+    async def queries(self):
+        body = self.order()[1]
+        await self.post(key='"query"', body=body)
+        self.problem("the key with another query", await self.post("/orders?x=1", key='"query"', body=body), 422, "mismatch")
 
     async def replays(self):
-        await self.json()
         for kind, status in (("json", 201), ("pdf", 200), ("empty", 204)):
             number, body = self.order(kind=kind)
             first = await self.post(key=f"replay-{kind}", body=body)
@@ -143,17 +114,6 @@ class Cases:
         unknown = [await self.post("/unknown", key="unknown", body=body[:50]) for _ in range(2)]
         same(f"{self.name}: an unknown route stores nothing", [(a.status, a.headers.get("idempotent-replayed")) for a in unknown], [(404, None)] * 2)
         same(f"{self.name}: GET is not looked at", (await self.post("/orders", body=b"", method="GET")).status, 200)
-
-    async def disconnect(self):
-        number, body = self.order(slow=0.7)
-        try:
-            await self.post(key="gone", body=body, cut_after=0.3)
-        except Cut:
-            pass
-        while (answer := await self.post(key="gone", body=body)).status == 409:
-            await asyncio.sleep(0.1)
-        same(f"{self.name}: the work of a client that is gone is replayed", (answer.status, answer.headers.get("idempotent-replayed")), (201, "true"))
-        self.count("one row", number, 1)
 
     async def truncated(self):
         """A server may answer a client that is gone, or end the connection."""
