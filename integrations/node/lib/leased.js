@@ -3,7 +3,7 @@
 const { builtin } = require('./builtin.js');
 const { setTimeout: sleep } = builtin('node:timers/promises');
 const { check } = require('./check.js');
-const { isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
+const { StreamedResponse, isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
 const { flightsOf } = require('./flights.js');
 const { Holder } = require('./lease.js');
 const { internalError, retryLater, serializationFailure, unavailable } = require('./problem.js');
@@ -79,7 +79,9 @@ async function held(core, call, fence, holder, run) {
     const result = await run(context);
     if (isReleased) return core.refusal(call, result) ?? { outcome: 'run', response: result.response };
     const refusal = core.refusal(call, result);
-    const ask = holder.end(refusal ? 'threw' : 'returned');
+    // The key of work whose response cannot be stored is kept: a repetition would do the work again.
+    const hasFailed = result.passed || (result.error && !(result.error instanceof StreamedResponse));
+    const ask = holder.end(refusal && hasFailed ? 'threw' : 'returned');
     if (ask === 'release') await tryRelease(core, call, fence);
     if (refusal) return refusal;
     return { outcome: 'run', response: ask === 'complete' ? await store(core, call, fence, work, result.response) : leaseLost() };
