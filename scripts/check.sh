@@ -197,7 +197,7 @@ integrations_python() { on_cluster integrations tests/integrations/python/run.sh
 
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
-# `idem http-test`: against a right server, planted faults, and the reference app of a framework.
+# `idem http-test`: against a right server, planted faults, and the reference app of a framework for each language.
 conformance() { on_cluster conformance env PROFILES=ietf tests/conformance/run.sh faults express pglite fastapi jetty; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
