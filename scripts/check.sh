@@ -156,6 +156,20 @@ portable_14() { on_server 14 pgtap_portable; }
 
 portable_16_long() { on_server 16 pgtap_portable; }
 
+# Each package installs the edition by itself, and so do the migration tools.
+installs_17_long() { on_server 17 install_by_packages; }
+
+installs_18_long() { on_server 18 install_by_packages; }
+
+install_by_packages() {
+    local status=0
+    export IDEM_PORTABLE=1
+    tests/integrations/node/run.sh core || status=1
+    tests/integrations/python/run.sh package || status=1
+    tests/integrations/java/run.sh functions || status=1
+    return "$status"
+}
+
 # Installing it, taking it away, its rights, dumping it, and moving data between the editions.
 portable_install() { on_portable bats --tap tests/portable/*.bats; }
 
@@ -427,7 +441,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
@@ -441,7 +455,7 @@ case ${1:-quick} in
     rest) plan=("${rest[@]}") build=build_rest ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_16_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
+    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -40,8 +40,7 @@ void check_rings() {
 }
 
 void check_types() {
-    for (EnumType *type : {&outcome_enum, &http_stored_enum, &token_outcome_enum, &request_outcome_enum,
-                           &webhook_outcome_enum})
+    for (EnumType *type : {&outcome_enum, &http_stored_enum, &token_outcome_enum, &request_outcome_enum, &webhook_outcome_enum})
         check_enum(*type);
     for (const AnswerType *type : {&ticket_type, &key_info_type, &http_answer_type, &webhook_answer_type})
         check_answer_type(*type);

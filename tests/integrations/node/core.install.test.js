@@ -91,7 +91,7 @@ test('the command', async () => {
     assert.deepEqual(await run('status', ...inSchema), { code: 0, stdout: 'schema "by command": idem 1.0.0, edition portable; this package: 1.0.0', stderr: '' })
     assert.deepEqual(await run('uninstall', ...inSchema), { code: 0, stdout: 'idem is gone', stderr: '' })
     assert.match((await run('sql')).stdout, /^-- idem 1\.0\.0, the portable edition/)
-    for (const words of [[], ['instal'], ['status', 'a', 'b'], ['status', '--scheme', 'x']]) {
+    for (const words of [[], ['installs'], ['status', 'a', 'b'], ['status', '--scheme', 'x']]) {
         const { code, stderr } = await run(...words)
         assert.equal(code, 2)
         assert.match(stderr, /usage: idem-postgres COMMAND/)

@@ -115,7 +115,7 @@ def installs(work, environment):
         same("install: status after", command("status"), (0, 'schema "by command": idem 1.0.0, edition portable; this package: 1.0.0', ""))
         same("install: uninstall", command("uninstall"), (0, "idem is gone", ""))
         check("install: sql", run("-m", "idem_postgres", "sql")[1].startswith("-- idem 1.0.0, the portable edition"))
-        same("install: no command", run("-m", "idem_postgres", "instal")[0], 2)
+        same("install: no command", run("-m", "idem_postgres", "installs")[0], 2)
 
         os.makedirs(f"{work}/project/shop/migrations")
         for name, text in (("shop/__init__.py", ""), ("shop/migrations/__init__.py", ""), ("shop/migrations/0001_idem.py", MIGRATION)):
