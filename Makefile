@@ -38,6 +38,9 @@ portable:    ## make build/idem--portable.sql, the edition for servers where no 
 		scripts/portable.py --$${script%:*} $(EXTVERSION) $(PORTABLE_FILES) > $$out.new; \
 		mv $$out.new $$out; \
 	done
+	@rm -rf build/dbdev && mkdir build/dbdev
+	@scripts/portable.py --extension $(EXTVERSION) $(PORTABLE_FILES) > build/dbdev/idem--$(EXTVERSION).sql
+	@sed '/^module_pathname/d' extension/idem.control > build/dbdev/idem.control
 integrations: ## build the packages for Node.js, Python and Java, below build/integrations
 	@scripts/integrations.sh
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed

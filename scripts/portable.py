@@ -357,17 +357,25 @@ TLE = r"""-- idem {version}, the portable edition, for pg_tle. Made by the build
 --     psql -c 'CREATE SCHEMA idem' -c 'CREATE EXTENSION idem SCHEMA idem'
 \set ON_ERROR_STOP on
 SELECT pgtle.install_extension('idem', '{version}', 'Makes work take effect exactly once', $_idem_tle_$
-SET LOCAL search_path = pg_catalog, pg_temp;
-SET LOCAL check_function_bodies = off;
-SELECT set_config('idem_portable.installed_before', '', true);
-{body}$_idem_tle_$);
+{script}$_idem_tle_$);
 """
 
-def tle(version, edition):
+SCRIPT = r"""SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL check_function_bodies = off;
+SELECT set_config('idem_portable.installed_before', '', true);
+{body}"""
+
+
+def extension(version, edition):
+    """The script of an extension, as pg_tle and dbdev take it."""
     names, body = Names(edition), ''
     for kind, statement in edition.lines():
         body += names.qualified(re.sub(r"(pg_extension_config_dump\(')", r'\1@extschema@.', statement)) + ';\n'
-    return filled(TLE.replace('{version}', version).replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK))).replace("'@named@'", "btrim('@extschema@', '\"')"), version, edition)
+    return filled(SCRIPT.replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK))).replace("'@named@'", "btrim('@extschema@', '\"')"), version, edition)
+
+
+def tle(version, edition):
+    return TLE.replace('{version}', version).replace('{script}', extension(version, edition))
 
 
 def uninstall(version, edition):
@@ -377,7 +385,7 @@ def uninstall(version, edition):
 
 
 def main():
-    make = {'--install': install, '--uninstall': uninstall, '--tle': tle}[sys.argv[1]]
+    make = {'--install': install, '--uninstall': uninstall, '--tle': tle, '--extension': extension}[sys.argv[1]]
     print(make(sys.argv[2], Edition(sys.argv[3:])), end='')
 
 
