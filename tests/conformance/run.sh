@@ -18,13 +18,14 @@ idem=${IDEM:-build/cmake/bin/idem}
 profiles=${PROFILES:-ietf stripe acp ucp}
 work=$(mktemp -d)
 cluster=$(basename "${PGHOST:-}")
-child='' database='' installed='' pooler=()
+child='' database='' installed='' cutter='' pooler=()
 node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web pglite)
 others=(fastapi flask django jetty tomcat9 tomcat10 spring)
 
 # shellcheck disable=SC2317 # called by at_exit
 end() {
     stop
+    if [ -n "$cutter" ]; then kill "$cutter" 2>/dev/null || true; fi
     if [ ${#pooler[@]} -gt 0 ]; then scripts/pooler.sh stop "$cluster" || true; fi
     if [ -n "$database" ]; then psql_on postgres --command="DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null || true; fi
     rm -rf "$work"
@@ -104,12 +105,12 @@ install() { if is_node "$1"; then install_node; else $here/apps/start.sh --insta
 
 # node_app NAME: sets `app`, the words that start it.
 node_app() {
-    app=(env "${pooler[@]}" node "$copy/$1.js")
+    app=("${through[@]}" node "$copy/$1.js")
     case $1 in
-        express4) app=(env "${pooler[@]}" EXPRESS=express4 node "$copy/express.js") ;;
-        fastify4) app=(env "${pooler[@]}" FASTIFY=fastify4 node "$copy/fastify.js") ;;
+        express4) app=("${through[@]}" EXPRESS=express4 node "$copy/express.js") ;;
+        fastify4) app=("${through[@]}" FASTIFY=fastify4 node "$copy/fastify.js") ;;
         pglite) app=(env DATABASE=pglite node "$copy/express.js") ;;
-        nestjs-fastify) app=(env "${pooler[@]}" PLATFORM=fastify node "$copy/nestjs.js") ;;
+        nestjs-fastify) app=("${through[@]}" PLATFORM=fastify node "$copy/nestjs.js") ;;
     esac
 }
 
@@ -120,14 +121,28 @@ start_pooler() {
         read -ra pooler < <(scripts/pooler.sh env "$cluster" | sed 's/^export //')
 }
 
+# Sets `through`, the environment of an app: its connections pass a proxy, which can lose the answer to a COMMIT.
+start_cutter() {
+    local host port
+    # shellcheck disable=SC2016 # of what goes through the pooler
+    read -r host port < <(env "${pooler[@]}" sh -c 'echo "$PGHOST ${PGPORT:-5432}"')
+    if [ -z "$cutter" ]; then
+        $here/cut.py "$work/.s.PGSQL.$port" "$host/.s.PGSQL.$port" </dev/null &
+        cutter=$!
+        until [ -S "$work/.s.PGSQL.$port" ]; do sleep 0.1; done
+    fi
+    through=(env "${pooler[@]}" PGHOST="$work" PGPORT="$port" CUTTER="$cutter")
+}
+
 # The app runs again at the same port after it was killed.
 test_app() {
-    local name=$1 app profile restart status=0
+    local name=$1 app through profile restart status=0
     install "$name" >"$work/install" 2>&1 || status=$?
     if [ "$status" -eq 69 ]; then skip "$name" 'its packages cannot be installed here' && return; fi
     if [ "$status" -ne 0 ]; then cat "$work/install" >&2 && return 1; fi
     start_pooler
-    if is_node "$name"; then node_app "$name"; else app=(env "${pooler[@]}" "$here/apps/start.sh" "$name"); fi
+    start_cutter
+    if is_node "$name"; then node_app "$name"; else app=("${through[@]}" "$here/apps/start.sh" "$name"); fi
     restart="${app[*]@Q} >/dev/null 2>>'$work/log' </dev/null & echo \$! >'$work/restarted'"
     database=idem_conformance_${name//-/_}
     for profile in $profiles; do

@@ -112,6 +112,10 @@ final class Reference {
         Runtime.getRuntime().halt(137);
     }
 
+    static void loseCommit() throws IOException, InterruptedException {
+        new ProcessBuilder("kill", "-USR1", System.getenv("CUTTER")).inheritIO().start().waitFor();
+    }
+
     static void disconnect() throws SQLException {
         value(OWN, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conformance'");
     }
@@ -164,6 +168,10 @@ final class Reference {
             case "/hooks/kill": kill(); return;
             case "/hooks/disconnect":
                 disconnect();
+                response.setStatus(204);
+                return;
+            case "/hooks/lose-commit":
+                loseCommit();
                 response.setStatus(204);
                 return;
             case "/stream": stream(context, response); return;

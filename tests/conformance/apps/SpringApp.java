@@ -135,6 +135,12 @@ public final class SpringApp {
             Reference.kill();
         }
 
+        @PostMapping("/hooks/lose-commit")
+        ResponseEntity<Void> loseCommit() throws Exception {
+            Reference.loseCommit();
+            return ResponseEntity.noContent().build();
+        }
+
         @PostMapping("/hooks/disconnect")
         ResponseEntity<Void> disconnect() throws Exception {
             Reference.disconnect();

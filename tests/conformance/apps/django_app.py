@@ -117,5 +117,6 @@ urlpatterns = [path(name, work) for name in ("orders", "other")] + [
     path("double", idempotent(scope=scope)(work)), path("stream", stream), path("late", late), path("leased", leased),
     path("effects", lambda request: JsonResponse(reference.effects(request.GET["key"]))),
     path("hooks/kill", hook(reference.kill)), path("hooks/disconnect", hook(reference.disconnect)),
+    path("hooks/lose-commit", hook(reference.lose_commit)),
 ]  # fmt: skip
 reference.serve_wsgi(get_wsgi_application())

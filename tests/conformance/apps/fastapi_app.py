@@ -100,6 +100,11 @@ def disconnect():
     reference.disconnect()
 
 
+@app.post("/hooks/lose-commit", status_code=204)
+def lose_commit():
+    reference.lose_commit()
+
+
 listener = socket.create_server(("127.0.0.1", reference.PORT))
 print(listener.getsockname()[1], flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

@@ -100,4 +100,10 @@ def disconnect():
     return "", 204
 
 
+@app.post("/hooks/lose-commit")
+def lose_commit():
+    reference.lose_commit()
+    return "", 204
+
+
 reference.serve_wsgi(app)

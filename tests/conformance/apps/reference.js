@@ -1,15 +1,9 @@
 // What the reference apps for Node have in common: the database, the work, the counts and the hooks. ../README.md has the routes.
-import { once } from 'node:events'
-import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { install } from 'idem-postgres'
 import pg from 'pg'
 
 const profile = process.env.PROFILE ?? 'ietf'
-const { own, database, isEmbedded } = process.env.DATABASE === 'pglite' ? await embed() : await connect()
-await own.query('CREATE TABLE IF NOT EXISTS effects (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text)')
-await own.query(`SELECT idem.idem_http_scope_set('conformance', profile => $1)`, [profile])
-let losesCommit = false
 
 async function embed() {
     const { PGlite } = await import('@electric-sql/pglite')
@@ -18,26 +12,15 @@ async function embed() {
     return { own: pglite, database: pglite, isEmbedded: true }
 }
 
-async function connect() {
-    // The middleware's connections pass through a proxy, which can cut one between its COMMIT and the answer.
-    const { PGHOST: host = 'localhost', PGPORT: at = '5432' } = process.env
-    const proxy = net.createServer((client) => {
-        const server = net.connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${at}` } : { host, port: Number(at) })
-        let isCut = false
-        client.on('data', (data) => {
-            if (losesCommit && data.includes('COMMIT\0')) [isCut, losesCommit] = [true, false]
-            server.write(data)
-        })
-        server.on('data', (data) => (isCut ? server.destroy() : client.write(data)))
-        for (const [one, other] of [[client, server], [server, client]]) one.on('error', () => {}).on('close', () => other.destroy())
-    }).listen(0, '127.0.0.1')
-    await once(proxy, 'listening')
-    return {
-        // Of the hooks and counts. Its name is its own, because a pooler may give it a session that was the middleware's.
-        own: new pg.Pool({ max: 2, application_name: 'conformance-hooks' }).on('error', console.error),
-        database: new pg.Pool({ host: '127.0.0.1', port: proxy.address().port, max: 3, application_name: 'conformance' }).on('error', () => {}),
-    }
-}
+const connect = () => ({
+    // Of the hooks and counts. Its name is its own, because a pooler may give it a session that was the middleware's.
+    own: new pg.Pool({ max: 2, application_name: 'conformance-hooks' }).on('error', console.error),
+    database: new pg.Pool({ max: 3, application_name: 'conformance' }).on('error', () => {}),
+})
+
+const { own, database, isEmbedded } = process.env.DATABASE === 'pglite' ? await embed() : connect()
+await own.query('CREATE TABLE IF NOT EXISTS effects (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text)')
+await own.query(`SELECT idem.idem_http_scope_set('conformance', profile => $1)`, [profile])
 
 // acp and ucp have a space of keys for each operation of a client.
 const isApart = profile === 'acp' || profile === 'ucp'
@@ -102,7 +85,7 @@ export async function effects(key) {
 export const hooks = isEmbedded ? {} : {
     kill: () => process.kill(process.pid, 'SIGKILL'),
     disconnect: () => own.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conformance'`),
-    'lose-commit': () => { losesCommit = true },
+    'lose-commit': () => process.kill(Number(process.env.CUTTER), 'SIGUSR1'),
 }
 
 export const port = Number(process.env.PORT ?? 0)

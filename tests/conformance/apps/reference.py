@@ -64,6 +64,10 @@ def disconnect():
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conformance'")
 
 
+def lose_commit():
+    os.kill(int(os.environ["CUTTER"]), signal.SIGUSR1)
+
+
 def serve_wsgi(app):
     import logging
 
