@@ -4,13 +4,16 @@ BEGIN
     IF to_regclass('@extschema@.idem_scopes') IS NULL THEN -- new
         RETURN;
     END IF;
-    ALTER TABLE idem_scopes
-        ADD COLUMN IF NOT EXISTS ignored_methods text[],
-        ADD COLUMN IF NOT EXISTS key_syntax text CHECK (key_syntax IN ('string_or_bare', 'string', 'opaque')),
-        ADD COLUMN IF NOT EXISTS compare text CHECK (compare IN ('bytes', 'json')),
-        ADD COLUMN IF NOT EXISTS fingerprint_of text[] CHECK (fingerprint_of OPERATOR(pg_catalog.<@) '{method,route,body}' AND fingerprint_of OPERATOR(pg_catalog.<>) '{}'),
-        ADD COLUMN IF NOT EXISTS error_format text CHECK (error_format IN ('problem', 'stripe', 'acp', 'ucp')),
-        ADD COLUMN IF NOT EXISTS echo_key boolean;
+    -- Only what is missing: each statement waits for the transactions that use the table, and lets no call in.
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('@extschema@.idem_scopes') AND a.attname = 'echo_key') THEN
+        ALTER TABLE idem_scopes
+            ADD COLUMN ignored_methods text[],
+            ADD COLUMN key_syntax text CHECK (key_syntax IN ('string_or_bare', 'string', 'opaque')),
+            ADD COLUMN compare text CHECK (compare IN ('bytes', 'json')),
+            ADD COLUMN fingerprint_of text[] CHECK (fingerprint_of OPERATOR(pg_catalog.<@) '{method,route,body}' AND fingerprint_of OPERATOR(pg_catalog.<>) '{}'),
+            ADD COLUMN error_format text CHECK (error_format IN ('problem', 'stripe', 'acp', 'ucp')),
+            ADD COLUMN echo_key boolean;
+    END IF;
     IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('@extschema@.idem_http_answer') AND a.attname = 'code') THEN
         ALTER TYPE idem_http_answer ADD ATTRIBUTE code text, ADD ATTRIBUTE retryable boolean;
     END IF;
