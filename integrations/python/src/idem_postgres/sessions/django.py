@@ -16,12 +16,14 @@ class DjangoSession:
         self.connection = connection
         self._schema = schema
         self._may_nest = may_nest
+        self._raw: Any = None
 
     def begin(self) -> None:
         if not self.connection.in_atomic_block and not self.connection.get_autocommit():
             raise RuntimeError("idem needs Django's AUTOCOMMIT: without it, atomic() does not commit")
         self._atomic = transaction.atomic(using=self.connection.alias, durable=not self._may_nest)
         self._atomic.__enter__()
+        self._raw = self.connection.connection
 
     def run(self, call: Call[T]) -> T:
         with typed_errors(), self.connection.cursor() as cursor:
@@ -39,5 +41,6 @@ class DjangoSession:
         self._atomic.__exit__(None, None, None)
 
     def is_lost(self) -> bool:
+        """Where COMMIT fails, atomic() has connected again."""
         raw = self.connection.connection
-        return raw is None or bool(raw.closed)
+        return raw is None or bool(raw.closed) or (self._raw is not None and raw is not self._raw)
