@@ -152,7 +152,7 @@ on_server() (
     on_cluster "portable-$1" with_portable "${@:2}"
 )
 
-portable_14() { on_server 14 pgtap_portable; }
+portable_14_long() { on_server 14 pgtap_portable; }
 
 portable_16_long() { on_server 16 pgtap_portable; }
 
@@ -441,13 +441,13 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14 portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
 # A lane each.
 quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
-portable="portable_pgtap portable_14 portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
+portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
 rest=("recovery_rest recovery_rings pauses tidy" "judge fuzz docs_site bench pooled consumer examples chaos browser orm drivers $integrations conformance $portable")
 case ${1:-quick} in
@@ -455,7 +455,7 @@ case ${1:-quick} in
     rest) plan=("${rest[@]}") build=build_rest ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
+    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do
