@@ -104,7 +104,7 @@ test('the command', async () => {
 /** In a database of its own: calls migrate(url, text), which is to install idem. */
 async function inDatabase(name, migrate) {
     await pool.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-    await pool.query(`CREATE DATABASE ${name}`)
+    await pool.query(`CREATE DATABASE ${name} TEMPLATE template0`)
     const own = new pg.Pool({ database: name, max: 1 })
     try {
         const before = process.env.PGDATABASE
