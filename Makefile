@@ -7,8 +7,8 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/
 
 # The SQL in the order of the installation. Most files are of both editions; those that are below sql/portable alone are of the portable edition.
 PORTABLE_FILES = $(addsuffix .sql,$(addprefix sql/, \
-    upgrade storage/definitions storage/high_water storage/distribution rings/rings scopes/scopes statistics/statistics ids/ids \
-    keys/states keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
+    keys/states upgrade storage/definitions storage/high_water storage/distribution rings/rings scopes/scopes statistics/statistics ids/ids \
+    keys/tables keys/types keys/fingerprint keys/keys keys/execute keys/counters locks/locks tokens/tokens \
     $(addprefix rows/, target row_object unique_key row_statement compare_and_set version_guard optimistic conditional_update conditional_adjust \
                        row_lock pessimistic insert_once new_key unique_insert equal_hash guarded_insert rows) \
     $(addprefix machines/, machine_definition machine state_drawing moved_rows transition_log state_guard state_column machine_attach \

@@ -96,7 +96,6 @@ start_under_valgrind
 # The first session after a start builds what others find.
 instructions_of_session 1 "$contenders/shared/select_1.sql" >/dev/null
 
-
 if [ -n "${IDEM_PORTABLE:-}" ]; then
     source bench/portable_calls.sh
     exit

@@ -266,7 +266,7 @@ def define(function, rest):
     return f'CREATE OR REPLACE {function.kind} {function.name}({function.arguments}) {attributes}{dollar}{with_escapes(body)}'
 
 
-MADE = re.compile(rf'(?:DO .*?)?CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE|DOMAIN) {NAME}', re.S)
+MADE = re.compile(rf'CREATE (?:OR REPLACE )?(?P<kind>FUNCTION|PROCEDURE|TABLE|VIEW|TYPE|SEQUENCE|DOMAIN) {NAME}')
 
 
 def made_by(edition):

@@ -98,7 +98,7 @@ BEGIN
     FOREACH statement IN ARRAY string_to_array($idem_statements$@statements@$idem_statements$, E'\n;;\n') LOOP
         IF NOT is_new AND starts_with(statement, '--once') THEN -- for a table or type that an older version does not have
             name := substring(statement FROM '@\.(\w+)');
-            IF statement ~ '^--once\nCREATE (TABLE|TYPE|SEQUENCE) ' AND to_regclass(home || '.' || name) IS NULL AND to_regtype(home || '.' || name) IS NULL THEN
+            IF statement ~ '^--once\nCREATE (TABLE|TYPE|DOMAIN|SEQUENCE) ' AND to_regclass(home || '.' || name) IS NULL AND to_regtype(home || '.' || name) IS NULL THEN
                 made := made || name;
             END IF;
             CONTINUE WHEN name <> ALL (made);

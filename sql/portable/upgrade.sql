@@ -1,5 +1,7 @@
 -- What an older installation has otherwise. Tables and types that it lacks are made as in a new one.
 DO $$
+DECLARE
+    keys record;
 BEGIN
     IF to_regclass('@extschema@.idem_scopes') IS NULL THEN -- new
         RETURN;
@@ -20,5 +22,10 @@ BEGIN
     IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('@extschema@.idem_rings') AND a.attname = 'window') THEN
         ALTER VIEW idem_rings RENAME COLUMN "window" TO number;
     END IF;
+    -- Tables whose states had a CHECK are rewritten.
+    FOR keys IN SELECT c.relname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+                 WHERE c.relnamespace = '@extschema@'::regnamespace AND c.relkind = 'r' AND a.attname = 'state' AND a.atttypid = '"char"'::regtype ORDER BY c.oid LOOP
+        EXECUTE format('ALTER TABLE @extschema@.%I DROP CONSTRAINT IF EXISTS %I, ALTER state TYPE @extschema@._idem_state', keys.name, keys.name || '_state_check');
+    END LOOP;
 END
 $$;

@@ -3,8 +3,8 @@
 #
 #   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
 #                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web, fastapi flask django, jetty tomcat9 tomcat10
-#                        spring: the app of that framework, in a database of its own on the cluster of libpq's environment; pglite: that of
-#                        Express, with the database in its process. All without a name
+#                        spring: the app of that framework, in a database of its own on the cluster of libpq's environment; servers: all
+#                        of these; pglite: that of Express, with the database in its process. All without a name
 #
 # PROFILES: "ietf stripe acp ucp" by default. IDEM: the command. IDEM_PORTABLE=1: on the portable edition. IDEM_POOLED=1: the apps go through pgbouncer,
 # which needs a cluster of scripts/cluster.sh.
@@ -19,7 +19,7 @@ profiles=${PROFILES:-ietf stripe acp ucp}
 work=$(mktemp -d)
 cluster=$(basename "${PGHOST:-}")
 child='' database='' installed='' cutter='' pooler=()
-node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web pglite)
+node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web)
 others=(fastapi flask django jetty tomcat9 tomcat10 spring)
 
 # shellcheck disable=SC2317 # called by at_exit
@@ -98,7 +98,7 @@ install_node() {
     installed=1
 }
 
-is_node() { [[ " ${node[*]} " == *" $1 "* ]]; }
+is_node() { [[ " ${node[*]} pglite " == *" $1 "* ]]; }
 
 # install NAME
 install() { if is_node "$1"; then install_node; else $here/apps/start.sh --install "$1"; fi; }
@@ -165,11 +165,14 @@ test_app() {
     database=
 }
 
-names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(memory faults "${node[@]}" "${others[@]}")
+[ $# -gt 0 ] || set -- memory faults pglite servers
+names=()
+for name; do
+    if [ "$name" = servers ]; then names+=("${node[@]}" "${others[@]}"); else names+=("$name"); fi
+done
 for name in "${names[@]}"; do
     if [ "$name" = memory ] || [ "$name" = faults ]; then "test_$name"
-    elif [[ " ${node[*]} ${others[*]} " == *" $name "* ]]; then test_app "$name"
+    elif is_node "$name" || [[ " ${others[*]} " == *" $name "* ]]; then test_app "$name"
     else
         sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
         exit 2

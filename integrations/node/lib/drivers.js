@@ -31,7 +31,7 @@ async function withClient(pool, use) {
     }
 }
 
-const pgTransaction = (pool, work) => withClient(pool, async (client, lost) => {
+async function inTransaction(client, lost, work) {
     let result;
     try {
         await client.query('BEGIN');
@@ -48,7 +48,9 @@ const pgTransaction = (pool, work) => withClient(pool, async (client, lost) => {
     });
     if (command === 'ROLLBACK') throw new RolledBack();
     return result;
-});
+}
+
+const pgTransaction = (pool, work) => withClient(pool, (client, lost) => inTransaction(client, lost, work));
 
 // A statement that fails on pool.query() closes the connection. On a client of the pool it does not.
 const pgQuery = (handle, text, parameters) => (isPool(handle) ? withClient(handle, (client) => pgRows(client, text, parameters)) : pgRows(handle, text, parameters));
@@ -76,32 +78,23 @@ function toDatabase(handle) {
 /** False for a single connection or a transaction, on which a call cannot be a transaction of its own. */
 const isShared = (handle) => handle instanceof Database || isPool(handle) || (isPglite(handle) && 'ready' in handle) || (typeof handle === 'function' && typeof handle.begin === 'function');
 
-// One statement without parameters, by the simple protocol where the driver has a choice.
-const executes = [[isPglite, (handle, text) => handle.exec(text)], [(handle) => typeof handle.unsafe === 'function', (handle, text) => handle.unsafe(text).simple()],
-    [(handle) => typeof handle.query === 'function', (handle, text) => handle.query(text)]];
+/** One statement without parameters, by the simple protocol where the driver has a choice. */
+function execute(handle, text) {
+    if (isPglite(handle)) return handle.exec(text);
+    return typeof handle.unsafe === 'function' ? handle.unsafe(text).simple() : handle.query(text);
+}
 
 /** A Database on which scripts can be run: transaction() gives `execute` as well. Of a driver's handle: what ORMs do with a text of ? and $ is their own. */
 function toScripts(handle) {
     if (handle instanceof Database) throw new TypeError('"database" must be the driver\'s own: a Pool or Client of pg, the sql of postgres, or a PGlite');
     const database = toDatabase(handle);
-    const [, execute] = executes.find(([isOf]) => isOf(handle));
     const isClient = !isPglite(handle) && typeof handle !== 'function' && !isPool(handle);
-    const begin = isClient ? (work) => clientTransaction(handle, work) : (work) => database.transaction((connection) => work(connection));
+    const onClient = (client) => ({ handle: client, query: (text, parameters) => pgRows(client, text, parameters) });
+    const begin = (work) => (isClient ? inTransaction(handle, { promise: new Promise(() => {}) }, (client) => work(onClient(client))) : database.transaction(work));
     return {
         query: (text, parameters) => database.query(text, parameters),
         transaction: (work) => begin(({ handle: client, query }) => work({ query, execute: (text) => execute(client, text) })),
     };
-}
-
-async function clientTransaction(client, work) {
-    await client.query('BEGIN');
-    try {
-        await work({ handle: client, query: (text, parameters) => pgRows(client, text, parameters) });
-        await client.query('COMMIT');
-    } catch (error) {
-        await client.query('ROLLBACK').catch(() => {});
-        throw error;
-    }
 }
 
 module.exports = { toDatabase, toScripts, isShared };
