@@ -33,14 +33,13 @@ checkout:    ## a shop with eight ways to make each order once, and one that doe
 	@scripts/checkout.sh
 portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
 	@mkdir -p build
-	@set -e; for script in install: uninstall:-uninstall tle:-tle; do \
+	@set -e; make_file() { "$$@" > $$out.$$$$ && mv $$out.$$$$ $$out || { rm -f $$out.$$$$; return 1; }; }; mkdir -p build/dbdev; \
+	for script in install: uninstall:-uninstall tle:-tle; do \
 		out=build/idem--portable$${script#*:}.sql; \
-		scripts/portable.py --$${script%:*} $(EXTVERSION) $(PORTABLE_FILES) > $$out.new; \
-		mv $$out.new $$out; \
-	done
-	@rm -rf build/dbdev && mkdir build/dbdev
-	@scripts/portable.py --extension $(EXTVERSION) $(PORTABLE_FILES) > build/dbdev/idem--$(EXTVERSION).sql
-	@sed '/^module_pathname/d' extension/idem.control > build/dbdev/idem.control
+		make_file scripts/portable.py --$${script%:*} $(EXTVERSION) $(PORTABLE_FILES); \
+	done; \
+	out=build/dbdev/idem--$(EXTVERSION).sql; make_file scripts/portable.py --extension $(EXTVERSION) $(PORTABLE_FILES); \
+	out=build/dbdev/idem.control; make_file sed '/^module_pathname/d' extension/idem.control
 integrations: ## build the packages for Node.js, Python and Java, below build/integrations
 	@scripts/integrations.sh
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed

@@ -86,9 +86,6 @@ tree() { bats --tap tests/tree; }
 # What tools say of the sources without building them.
 lint() { scripts/lint.sh; }
 
-# The defects that clang-tidy sees in them.
-tidy() { scripts/tidy.sh; }
-
 # The documents as a site, without dead links.
 docs_site() { scripts/docs-site.sh; }
 
@@ -293,6 +290,9 @@ all_integrations() {
     return "$status"
 }
 
+# The defects that clang-tidy sees in the sources.
+tidy_long() { scripts/tidy.sh; }
+
 # On a server that checks its assertions.
 asserts_long() { scripts/asserts.sh; }
 
@@ -439,21 +439,22 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy_long docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
-# A lane each.
-quick=("client regress isolation unit" "tree lint pgtap docs cli recovery")
+# A lane each: more than two cores need not be there, since most suites wait as much as they compute. A lane's suites may share a
+# cluster's name, a copy of npm's packages or build/cmake; those of two lanes do not.
+quick=("recovery" "tree lint pgtap docs cli" "client regress isolation unit")
 portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
-rest=("recovery_rest recovery_rings pauses tidy" "judge fuzz docs_site bench pooled consumer examples chaos browser orm drivers $integrations conformance $portable")
+rest=("recovery_rest recovery_rings" "docs_site pooled consumer examples browser orm drivers $integrations conformance" "judge fuzz bench pauses chaos $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") build=build_rest ;;
-    all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}") ;;
+    all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}" "${quick[2]} ${rest[2]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
+    long) plan=("tidy_long orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do

@@ -60,11 +60,19 @@ packages=(
 # Debian builds extensions for a new server later than the server. What one of them is for is not tested until it is there.
 is_not_built() { [[ $1 == postgresql-$major-* ]] && apt-cache show "postgresql-$major" >/dev/null 2>&1 && ! apt-cache show "$1" >/dev/null 2>&1; }
 
-missing=()
-for package in "${packages[@]}"; do
-    is_installed "$package" || is_not_built "$package" || missing+=("$package")
-done
-[ ${#missing[@]} -gt 0 ] || exit 0
+find_missing() {
+    local package
+    missing=()
+    for package in "${packages[@]}"; do
+        is_installed "$package" || is_not_built "$package" || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || exit 0
+}
+
+# Suites that run side by side may ask at the same time, and apt would refuse the second.
+find_missing
+exec 9<"$(dirname "$0")" && flock 9
+find_missing
 
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --quiet -o Dpkg::Use-Pty=0 --no-install-recommends)
 give_up() {
