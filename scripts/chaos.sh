@@ -136,7 +136,8 @@ report_as_tap() {
         echo "ok - no violation of the contract"
     else
         sed 's/^/# /' "$kept/run.log"
-        echo "not ok - no violation of the contract: see $kept"
+        # What was found stands in the line, which some see alone.
+        echo "not ok - no violation of the contract: $(grep -A 1 '^VIOLATION' "$kept/run.log" | head -n 6 | tr '\n' ' ')see $kept"
         status=1
     fi
     scripts/cluster.sh stop "$cluster"
