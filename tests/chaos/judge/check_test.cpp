@@ -335,6 +335,16 @@ TEST(StaleFences, are_good_again_when_the_takeover_is_rolled_back) {
     EXPECT_EQ(broken(script.history), "");
 }
 
+TEST(StaleFences, are_good_as_long_as_the_row_is_there) {
+    auto script = leased(20);
+    script.history.transactions[0].steps[0].retention = ms(30);
+    script.transaction().complete("k", 40, 41, 100, "a");
+    script.transaction().complete("k", 400, 401, 100, "a");
+    EXPECT_EQ(broken(script.history), "");
+    script.transaction().complete("k", 410, 411, 100, "b");
+    EXPECT_EQ(broken(script.history), kExplained);
+}
+
 TEST(StaleFences, that_were_asserted) {
     Script script;
     script.transaction().call(Call::lock, "l", 0, 1).leased(20).given(100);

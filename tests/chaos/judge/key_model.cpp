@@ -214,7 +214,8 @@ void change(const During &now, Outcomes &outcomes) {
             change_leased(now, outcomes);
         return;
     }
-    if (call.verb != Verb::complete || row.phase != Phase::completed || !now.may_be_live())
+    // A row whose retention is over is completed until a sweep deletes it, or a claim takes its place.
+    if (call.verb != Verb::complete || row.phase != Phase::completed)
         return;
     if (call.fence == 0 && row.own == Own::transactional) {
         auto attached = row;
