@@ -74,10 +74,20 @@ function sqlstate(error) {
     return code ?? (error?.cause instanceof Error ? sqlstate(error.cause) : undefined);
 }
 
-/** The error as one of the classes above if it is idem's own, else unchanged. */
+/** The message of an error of this package's own statements, with what to do if it says that idem is not there. */
+function messageOf(error) {
+    const code = sqlstate(error);
+    const isMissing = code === '3F000' || (code === '42883' && /\bidem_/.test(error.message));
+    return isMissing ? `${error.message}: idem is not installed here, or older than this package; run: npx idem-postgres install, or: await install(database)` : undefined;
+}
+
+/** The error as one of the classes above if it is idem's own or says that idem is not there, else unchanged. */
 function typed(error) {
     const code = sqlstate(error);
-    return classes[code] && !(error instanceof IdemError) ? new classes[code](error.message, code, error) : error;
+    if (error instanceof IdemError) return error;
+    if (classes[code]) return new classes[code](error.message, code, error);
+    const message = messageOf(error);
+    return message === undefined ? error : new IdemError(message, code, error);
 }
 
 /** A serialization failure or a deadlock: the same transaction may succeed when it is run again. */
@@ -106,5 +116,5 @@ const isLost = (error) => error instanceof ConnectionLost || error?.code === 'CO
 
 module.exports = {
     IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored,
-    StreamedResponse, ConnectionLost, RolledBack, sqlstate, typed, isSerialization, isDefinite, isUnavailable, isLost,
+    StreamedResponse, ConnectionLost, RolledBack, sqlstate, messageOf, typed, isSerialization, isDefinite, isUnavailable, isLost,
 };

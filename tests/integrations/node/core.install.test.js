@@ -32,6 +32,20 @@ async function run(...words) {
 const haveVersion = (database, schema, version) => database.query(
     `CREATE OR REPLACE FUNCTION ${schema}.idem_version(OUT edition text, OUT version text, OUT server text) LANGUAGE sql AS $$ SELECT 'portable', '${version}', '' $$`)
 
+test('where idem is missing, the error and the log say how to install it', async () => {
+    const lines = []
+    const logger = { info() {}, error: (line) => lines.push(line) }
+    const database = new PGlite()
+    const how = /idem is not installed here.*await install\(database\)/
+    await assert.rejects(once(database, 'k', {}, async () => 1), (error) => error instanceof IdemError && how.test(error.message) && error.sqlstate === '3F000')
+    const handler = idempotency({ database, scope: () => 'test', logger })(() => new Response('never'))
+    assert.equal((await handler(new Request('http://test/', { method: 'POST', headers: { 'Idempotency-Key': '"k"' } }))).status, 500)
+    assert.match(lines.join(), how)
+    await database.exec('CREATE SCHEMA idem')
+    await assert.rejects(new Idem(database).claim('k'), (error) => how.test(error.message) && error.sqlstate === '42883')
+    await database.close()
+})
+
 test('pods that start at once queue, and each finds idem installed', async () => {
     const pods = Array.from({ length: 4 }, () => new pg.Pool({ max: 1 }))
     const found = await Promise.all(pods.map((pod) => install(pod, { schema: 'pods' })))

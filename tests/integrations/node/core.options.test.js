@@ -69,6 +69,8 @@ test('a missing, unknown or wrong option raises a TypeError that names it', () =
         }
     }
     for (const options of [undefined, null, 'scope', 30]) assert.throws(() => idempotency(options), TypeError)
+    assert.throws(() => idempotency(pool), /the database is an option/)
+    assert.throws(() => idempotency({ ...right, database: new pg.Client() }), /"database" must be a pool/)
     for (const wait of ['0 s', '5 s', '1.5s', '00:00:05', 'PT5S', '1 min 5 s', { minutes: 1, seconds: 5 }]) idempotency({ ...right, wait, ttl: wait })
     idempotency({ ...right, ttl: '1 month' })
     assert.throws(() => idempotency({ ...right, ttl: 86_400 }), /write '86400 s' or '1 day'/)

@@ -93,8 +93,14 @@ test('the leased example works, and the gateway gets one key for each client', a
     })
 })
 
-test('the examples of once, leased, the fake, a lock, and without a server run', () => {
-    for (const [file, code] of [['once.mjs', onceExample], ['fake.mjs', fakeExample], ['lock.mjs', lockExample], ['pglite.mjs', ...blocks('mjs')]]) {
+test('the example without a server replays a payment', () => withProgram('pglite.mjs', blocks('mjs')[0], async (port) => {
+    const pay = () => post(port, '/payments', { key: 'k1', body: '{"amount": 5}' })
+    const [first, again] = [await pay(), await pay()]
+    assert.deepEqual([first.status, String(first.body), again.headers['idempotent-replayed'], String(again.body)], [201, '{"id":1,"amount":5}', 'true', '{"id":1,"amount":5}'])
+}))
+
+test('the examples of once, leased, the fake and a lock run', () => {
+    for (const [file, code] of [['once.mjs', onceExample], ['fake.mjs', fakeExample], ['lock.mjs', lockExample]]) {
         writeFileSync(file, code)
         execFileSync(process.execPath, [file], { timeout: 300_000 })
     }
