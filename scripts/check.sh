@@ -448,7 +448,7 @@ done
 quick=("recovery" "tree lint pgtap docs cli" "client regress isolation unit")
 portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
 integrations="integrations_node integrations_python integrations_java"
-rest=("recovery_rest recovery_rings" "docs_site bench pooled consumer examples browser orm drivers $integrations conformance" "judge fuzz pauses chaos $portable")
+rest=("recovery_rest" "docs_site bench pooled consumer examples browser orm drivers $integrations conformance" "judge fuzz recovery_rings pauses chaos $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;
     rest) plan=("${rest[@]}") build=build_rest ;;
