@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds build/integrations/java/idem-postgres-VERSION.jar for Java 11 and later, and for the servlet API in both of its packages.
-# The classes for jakarta.servlet are made of the same sources.
+# Builds build/integrations/java/idem-postgres-VERSION.jar as pom.xml does, without Maven. Version and release of Java are those of
+# pom.xml. The classes for jakarta.servlet are made of the same sources.
 #
 # Beside it is the jar of its sources. Both have the licence in META-INF.
 #
@@ -9,7 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" ../../extension/idem.control)
+of_pom() { sed -n "s|^ *<$1>\(.*\)</$1>\$|\1|p" pom.xml | head -n 1; }
+
+version=$(of_pom version)
 build=$(cd ../.. && pwd)/build/integrations/java
 jar=$build/idem-postgres-$version.jar
 javax=${SERVLET_API:-/usr/share/java/servlet-api.jar}
@@ -23,7 +25,7 @@ for source in src/idem/postgres/servlet/*.java; do
     sed -e 's/^package idem\.postgres\.servlet;/package idem.postgres.jakarta;/' -e 's/javax\.servlet/jakarta.servlet/g' \
         "$source" >"$build/generated/idem/postgres/jakarta/${source##*/}"
 done
-javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release 11 -Xlint:all,-classfile,-try,-path -Werror \
+javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release "$(of_pom maven.compiler.release)" -Xlint:all,-classfile,-try,-path -Werror \
     -cp "$javax:$jakarta" -d "$build/classes" \
     src/idem/postgres/*.java src/idem/postgres/servlet/*.java "$build"/generated/idem/postgres/jakarta/*.java
 printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem-postgres" "Implementation-Version: $version" \
@@ -31,5 +33,5 @@ printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem
 mkdir -p "$build/classes/META-INF"
 cp ../../LICENSE "$build/classes/META-INF/LICENSE"
 jar --create --file "$jar" --manifest "$build/manifest" -C "$build/classes" .
-jar --create --file "${jar%.jar}-sources.jar" -C src . -C "$build/generated" . -C "$build/classes" META-INF/LICENSE
+jar --create --file "${jar%.jar}-sources.jar" -C src . -C "$build/generated" . -C "$build/classes" META-INF/LICENSE -C "$build/classes" idem/postgres/sql
 echo "$jar"

@@ -18,6 +18,7 @@ PY
     version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" extension/idem.control)
     grep --fixed-strings "\"version\": \"$version\"" integrations/node/package.json
     grep --fixed-strings --line-regexp "version = \"$version\"" integrations/python/pyproject.toml
+    grep --fixed-strings --line-regexp "    <version>$version</version>" integrations/java/pom.xml
     [ "$(python3 -c 'import json; meta = json.load(open("META.json")); print(meta["version"], meta["provides"]["idem"]["version"])')" = "$version $version" ]
     [[ $(head -n 1 debian/changelog) == "idem ($version"[-~]* ]]
 }

@@ -2,7 +2,7 @@
 # The Java package with real servers: prints TAP. It needs the cluster of libpq's environment variables, with PGHOST as the
 # directory of its socket, and makes a database there, which is gone afterwards. IDEM_PORTABLE: on the portable edition.
 #
-#   run.sh [vectors|functions|jetty|tomcat9|tomcat10|spring ...]    all, or these; the vectors need no cluster
+#   run.sh [maven|vectors|functions|jetty|tomcat9|tomcat10|spring ...]    all, or these; maven and the vectors need no cluster
 #
 # IDEM_REQUESTS: how many keys the storm has (1000). tomcat9 goes through pgbouncer, which needs a cluster of scripts/cluster.sh.
 set -euo pipefail
@@ -11,6 +11,7 @@ source scripts/lib.sh
 
 common_packages="libpostgresql-jdbc-java libhikaricp-java libslf4j-java libjunixsocket-java libjunixsocket-jni"
 declare -A packages=(
+    [maven]="maven maven-debian-helper libmaven-antrun-plugin-java libbuild-helper-maven-plugin-java libmaven-source-plugin-java libmaven-javadoc-plugin-java"
     [vectors]=""
     [functions]=""
     [jetty]="libjetty9-java curl"
@@ -109,6 +110,39 @@ PY
 # shellcheck disable=SC2317 # called by run
 vectors() { java "${flags[@]}" -cp "$jar:$build/vectors:$java/servlet-api.jar" "idem.postgres.$1" "tests/vectors/$2"; }
 
+# What is the same in the jars of both builds: the names of the files, and what the manifest says of the package.
+# shellcheck disable=SC2317 # called by run
+contents() {
+    jar --list --file "$1" | grep -v -e '/$' -e '^META-INF/maven/' | LC_ALL=C sort
+    local unpacked
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && jar --extract --file "$1" META-INF/MANIFEST.MF)
+    grep -E '^(Automatic-Module-Name|Implementation-)' "$unpacked/META-INF/MANIFEST.MF" | tr -d '\r' | LC_ALL=C sort || true
+    rm -r "$unpacked"
+}
+
+# pom.xml, with Debian's repository of Maven. A release of Debian has one version of each plugin.
+# shellcheck disable=SC2317 # called by run
+build_with_maven() {
+    local target=integrations/java/target name artifact version files result=ok
+    name=$(basename "$jar" .jar)
+    while read -r artifact version; do
+        [ -n "$(find /usr/share/maven-repo -path "*/$artifact/$version")" ] && continue
+        printf '%s\n' "ok 1 - mvn package # SKIP Debian's repository lacks $artifact $version" 1..1
+        return
+    done < <(tr -d '\n' <integrations/java/pom.xml | sed 's/<modelVersion>.*<inceptionYear>//' |
+        grep -oP '<artifactId>[^<]*</artifactId>\s*<version>[^<]*' | sed 's/<artifactId>\([^<]*\).*>/\1 /')
+    rm -rf $target
+    mvn --quiet --batch-mode -Dstyle.color=never --settings /etc/maven/settings-debian.xml --file integrations/java/pom.xml package 2>&1 | sed 's/^/# /' || result='not ok'
+    for files in "$name" "$name-sources"; do
+        diff <(contents "$(dirname "$jar")/$files.jar") <(contents "$PWD/$target/$files.jar") | sed 's/^/# /' || result='not ok'
+    done
+    [ -s "$target/$name-javadoc.jar" ] || result='not ok'
+    printf '%s\n' "$result 1 - mvn package makes the jars of build.sh, and that of the documentation" 1..1
+    rm -rf $target
+    [ "$result" = ok ]
+}
+
 # serve NAME CLASSPATH MAIN DATABASE_URL TESTS ARGUMENT ...: the tests, which start MAIN as a process of their own
 serve() {
     run "$1: ${*:5}" java "${flags[@]}" -Dserver.class="$3" -Dserver.classpath="$jar:$build/$1:$common:$2" -Dserver.log="$build/$1.log" \
@@ -142,7 +176,7 @@ make_jakarta_sources() {
 jar=$(scripts/integrations.sh java)
 app=("$tests"/{App,Pool}.java)
 
-[ $# -gt 0 ] || set -- vectors functions jetty tomcat9 tomcat10 spring
+[ $# -gt 0 ] || set -- maven vectors functions jetty tomcat9 tomcat10 spring
 for framework; do
     # shellcheck disable=SC2086 # words
     scripts/deps.sh $common_packages ${packages[$framework]-} >&2 || {
@@ -150,6 +184,7 @@ for framework; do
         continue
     }
     case $framework in
+        maven) run "mvn package" build_with_maven ;;
         vectors)
             mkdir -p "$build/vectors"
             javac -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$jar:$java/servlet-api.jar" -d "$build/vectors" \
