@@ -38,5 +38,5 @@ for package; do
             ;;
     esac
 done
-scripts/deps.sh --examples python3-pip python3-venv python3-setuptools python3-wheel libservlet-api-java libjakarta-servlet-api-java >&2
+scripts/deps.sh --examples python3-pip python3-venv python3-setuptools python3-wheel libservlet-api-java libjakarta-servlet-api-java libspring-web-servlet-java >&2
 for package; do "$package"; done

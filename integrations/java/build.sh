@@ -4,8 +4,8 @@
 #
 # Beside it is the jar of its sources. Both have the licence in META-INF.
 #
-# SERVLET_API and JAKARTA_SERVLET_API name the jars of the API; without them those of Debian's libservlet-api-java and
-# libjakarta-servlet-api-java are taken. The last line is the jar's path.
+# SERVLET_API and JAKARTA_SERVLET_API name the jars of the API, and SPRING those of Spring MVC; without them those of Debian's
+# libservlet-api-java, libjakarta-servlet-api-java and libspring-web-servlet-java are taken. The last line is the jar's path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -16,6 +16,7 @@ build=$(cd ../.. && pwd)/build/integrations/java
 jar=$build/idem-postgres-$version.jar
 javax=${SERVLET_API:-/usr/share/java/servlet-api.jar}
 jakarta=${JAKARTA_SERVLET_API:-/usr/share/java/jakarta-servlet-api.jar}
+spring=${SPRING:-$(printf '/usr/share/java/spring3-%s.jar:' core beans context web web.servlet)}
 
 rm -rf "$build/classes" "$build/generated"
 mkdir -p "$build/classes/idem/postgres/sql" "$build/generated/idem/postgres/jakarta"
@@ -26,8 +27,8 @@ for source in src/idem/postgres/servlet/*.java; do
         "$source" >"$build/generated/idem/postgres/jakarta/${source##*/}"
 done
 javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC --release "$(of_pom maven.compiler.release)" -Xlint:all,-classfile,-try,-path -Werror \
-    -cp "$javax:$jakarta" -d "$build/classes" \
-    src/idem/postgres/*.java src/idem/postgres/servlet/*.java "$build"/generated/idem/postgres/jakarta/*.java
+    -cp "$javax:$jakarta:$spring" -d "$build/classes" \
+    src/idem/postgres/{.,servlet,spring}/*.java "$build"/generated/idem/postgres/jakarta/*.java
 printf '%s\n' "Automatic-Module-Name: idem.postgres" "Implementation-Title: idem-postgres" "Implementation-Version: $version" \
     >"$build/manifest"
 mkdir -p "$build/classes/META-INF"

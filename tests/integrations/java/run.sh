@@ -132,14 +132,14 @@ build_with_maven() {
         return
     done < <(tr -d '\n' <integrations/java/pom.xml | sed 's/<modelVersion>.*<inceptionYear>//' |
         grep -oP '<artifactId>[^<]*</artifactId>\s*<version>[^<]*' | sed 's/<artifactId>\([^<]*\).*>/\1 /')
-    rm -rf $target
+    rm -rf "$target"
     mvn --quiet --batch-mode -Dstyle.color=never --settings /etc/maven/settings-debian.xml --file integrations/java/pom.xml package 2>&1 | sed 's/^/# /' || result='not ok'
     for files in "$name" "$name-sources"; do
         diff <(contents "$(dirname "$jar")/$files.jar") <(contents "$PWD/$target/$files.jar") | sed 's/^/# /' || result='not ok'
     done
     [ -s "$target/$name-javadoc.jar" ] || result='not ok'
     printf '%s\n' "$result 1 - mvn package makes the jars of build.sh, and that of the documentation" 1..1
-    rm -rf $target
+    rm -rf "$target"
     [ "$result" = ok ]
 }
 
@@ -219,7 +219,7 @@ for framework; do
             ;;
         spring)
             compile spring "$jetty:$spring" $tests/{Pool,SpringServer,SpringCases}.java
-            run beans compile_readme ReadmeBeans "$jetty:$spring" 'IdemFilter idem' IdemDataSource
+            run beans compile_readme ReadmeBeans "$jetty:$spring" 'IdemFilter idem(DataSource pool) {' IdempotentRoutes IdemDataSource
             rm -f "$build/spring.log"
             make_database
             serve spring "$jetty:$spring" SpringServer "$(url "$PGHOST" "$PGPORT")" SpringCases

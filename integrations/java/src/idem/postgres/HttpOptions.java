@@ -16,7 +16,7 @@ import javax.sql.DataSource;
  *
  * @param <R> the middleware's request
  */
-public final class HttpOptions<R> {
+public final class HttpOptions<R> implements Cloneable {
     final DataSource pool;
     Function<R, String> scope;
     Function<R, String> route;
@@ -34,6 +34,7 @@ public final class HttpOptions<R> {
     Function<R, String> keyFrom; // null: none
     Predicate<R> skip = request -> false;
     BiFunction<HttpReply, R, HttpReply> onError = (problem, request) -> problem;
+    BiFunction<HttpOptions<R>, R, HttpOptions<R>> perRoute = (options, request) -> options;
     String schema = "idem";
     Consumer<HttpOutcome> onOutcome = outcome -> { };
     Logger logger = System.getLogger("idem.postgres");
@@ -63,6 +64,17 @@ public final class HttpOptions<R> {
      */
     public HttpOptions<R> scope(Function<R, String> scope) {
         this.scope = scope;
+        return this;
+    }
+
+    /** The scopes become those of a family (docs/scopes.md): {@code payments/17} where {@link #scope}, set before, says 17. */
+    public HttpOptions<R> family(String family) {
+        Objects.requireNonNull(family);
+        Function<R, String> member = Objects.requireNonNull(scope, "set the scope before its family");
+        scope = request -> {
+            String name = member.apply(request);
+            return name == null || name.isEmpty() ? name : family + "/" + name;
+        };
         return this;
     }
 
@@ -168,6 +180,15 @@ public final class HttpOptions<R> {
     }
 
     /**
+     * The options of a request's route, such as a changed {@link #copy}; null: the request passes by. Header and methods are
+     * those of these options. Default: these options.
+     */
+    public HttpOptions<R> perRoute(BiFunction<HttpOptions<R>, R, HttpOptions<R>> perRoute) {
+        this.perRoute = Objects.requireNonNull(perRoute);
+        return this;
+    }
+
+    /**
      * Another body and other header fields for an error of idem's or of the middleware's, by {@link HttpReply#code}. Its
      * status stays, and so do header fields that the new reply does not have.
      */
@@ -191,7 +212,22 @@ public final class HttpOptions<R> {
         return this;
     }
 
+    /** The same options, to be changed. */
+    @SuppressWarnings("unchecked")
+    public HttpOptions<R> copy() {
+        try {
+            return (HttpOptions<R>) clone();
+        } catch (CloneNotSupportedException error) {
+            throw new AssertionError(error);
+        }
+    }
+
     // For middlewares.
+
+    /** As {@link #perRoute} says; null: the request passes by. */
+    public HttpOptions<R> ofRoute(R request) {
+        return perRoute.apply(this, request);
+    }
 
     public String header() {
         return header;

@@ -70,7 +70,7 @@ final class BufferedRequest extends HttpServletRequestWrapper {
 
     @Override
     public Map<String, String[]> getParameterMap() {
-        if (form == null) form = isForm() ? parseForm() : Map.of();
+        if (form == null) form = isForm(this) ? parseForm() : Map.of();
         Map<String, String[]> all = new LinkedHashMap<>(super.getParameterMap()); // of the query, which a forward changes
         form.forEach((name, values) -> {
             List<String> joined = new ArrayList<>(Arrays.asList(all.getOrDefault(name, new String[0])));
@@ -110,9 +110,10 @@ final class BufferedRequest extends HttpServletRequestWrapper {
         return body;
     }
 
-    private boolean isForm() {
-        String type = getContentType() == null ? "" : getContentType().split(";")[0].trim();
-        return getMethod().equals("POST") && type.equalsIgnoreCase("application/x-www-form-urlencoded");
+    /** Its body has parameters. */
+    static boolean isForm(HttpServletRequest request) {
+        String type = request.getContentType() == null ? "" : request.getContentType().split(";")[0].trim();
+        return request.getMethod().equals("POST") && type.equalsIgnoreCase("application/x-www-form-urlencoded");
     }
 
     @Override

@@ -37,12 +37,11 @@ public final class IdemFilter implements Filter {
     private static final Pattern BOUNDARY = Pattern.compile("^multipart/.*boundary=\"?([^\";]+)", Pattern.CASE_INSENSITIVE);
 
     private final HttpOptions<HttpServletRequest> options;
-    private final HttpFlow flow;
 
-    /** @throws IllegalStateException the options have no scope */
+    /** @throws IllegalStateException the options have no scope, or do not go together */
     public IdemFilter(HttpOptions<HttpServletRequest> options) {
+        new HttpFlow(options); // checks them
         this.options = options;
-        flow = new HttpFlow(options);
     }
 
     /** Options for the constructor, still without a scope. */
@@ -70,10 +69,23 @@ public final class IdemFilter implements Filter {
         HttpServletRequest http = (HttpServletRequest) request;
         List<String> fields = Collections.list(http.getHeaders(options.header()));
         String field = fields.isEmpty() ? null : String.join(", ", fields);
-        if (context(request) == null && isFirst(request.getDispatcherType()) && options.handles(http, http.getMethod(), field))
-            handle(http, field, (HttpServletResponse) response, chain);
-        else
+        if (context(request) != null || !isFirst(request.getDispatcherType()) || !options.handles(http, http.getMethod(), field)) {
             chain.doFilter(request, response);
+            return;
+        }
+        LookupRequest looked = new LookupRequest(http, options.maxBody());
+        HttpOptions<HttpServletRequest> route;
+        HttpFlow flow;
+        try {
+            route = options.ofRoute(looked);
+            flow = route == null ? null : new HttpFlow(route);
+        } catch (RuntimeException error) {
+            options.logger().log(Level.ERROR, "could not look up a route, or its options", error);
+            send(options.shaped(HttpReply.internalError(), http), http, (HttpServletResponse) response);
+            return;
+        }
+        if (route == null) chain.doFilter(looked.kept(), response);
+        else handle(route, flow, http, looked, field, (HttpServletResponse) response, chain);
     }
 
     /** The dispatch of an error page, or of an asynchronous handler, belongs to a request that was handled, or passed by. */
@@ -94,13 +106,13 @@ public final class IdemFilter implements Filter {
         };
     }
 
-    private void handle(HttpServletRequest request, String field, HttpServletResponse response, FilterChain chain)
-        throws IOException, ServletException {
+    private static void handle(HttpOptions<HttpServletRequest> options, HttpFlow flow, HttpServletRequest request, LookupRequest looked,
+        String field, HttpServletResponse response, FilterChain chain) throws IOException, ServletException {
         BufferedResponse made = new BufferedResponse(response, options.maxResponse());
         BufferedRequest buffered;
         KeyedRequest keyed;
         try {
-            byte[] body = BufferedRequest.read(request, options.maxBody());
+            byte[] body = BufferedRequest.read(looked, options.maxBody());
             if (body == null) {
                 String detail = "The body has more than " + options.maxBody() + " bytes.";
                 send(options.shaped(HttpReply.problem(413, "body_too_large", detail), request), request, response);
