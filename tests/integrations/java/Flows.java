@@ -38,6 +38,7 @@ final class Flows {
     public static void main(String[] arguments) {
         Flows tests = new Flows();
         Tap.test("waiters", tests::waiters);
+        Tap.test("a pool that is exhausted", tests::exhausted);
         Tap.test("databases that hang", tests::hangs);
         Tap.test("an answer that is lost", tests::lostAnswers);
         Tap.test("completed in a transaction", tests::rolledBack);
@@ -74,10 +75,10 @@ final class Flows {
         return result;
     }
 
-    private static HikariDataSource poolOfTwo() {
+    private static HikariDataSource pool(int connections) {
         HikariConfig config = new HikariConfig();
         config.setJdbcUrl(System.getProperty("database.url"));
-        config.setMaximumPoolSize(2);
+        config.setMaximumPoolSize(connections);
         return new HikariDataSource(config);
     }
 
@@ -85,7 +86,7 @@ final class Flows {
     private void waiters() throws Exception {
         Duration lease = Duration.ofSeconds(10), wait = Duration.ofSeconds(150);
         AtomicInteger working = new AtomicInteger(), together = new AtomicInteger(), ran = new AtomicInteger(), served = new AtomicInteger();
-        try (HikariDataSource locks = poolOfTwo(); HikariDataSource keys = poolOfTwo(); HikariDataSource requests = poolOfTwo()) {
+        try (HikariDataSource locks = pool(2); HikariDataSource keys = pool(2); HikariDataSource requests = pool(2)) {
             List<CompletableFuture<?>> all = new ArrayList<>();
             HttpFlow flow = new HttpFlow(new HttpOptions<Object>(requests).scope(request -> "unused").lease(lease).wait(wait));
             for (int i = 0; i < 3; i++) {
@@ -113,6 +114,59 @@ final class Flows {
         }
         Tap.is(together + " " + ran + " " + served, "0 1 1",
             "waiters hold no connection that a renewal needs: one holder at a time, one run of the work");
+    }
+
+    private interface Look {
+        String look() throws Exception;
+    }
+
+    /** Holds all connections of a pool until what `look` sees has changed, or as long as the lease of ten seconds. */
+    private static boolean changes(HikariDataSource full, Look look) throws Exception {
+        List<Connection> held = new ArrayList<>();
+        try {
+            for (int i = 0; i < full.getMaximumPoolSize(); i++) held.add(full.getConnection());
+            String before = look.look();
+            for (long end = System.nanoTime() + Duration.ofSeconds(10).toNanos(); System.nanoTime() < end; Thread.sleep(50))
+                if (!look.look().equals(before)) return true;
+            return false;
+        } finally {
+            for (Connection each : held) each.close();
+        }
+    }
+
+    private static void close(Connection connection) {
+        try {
+            connection.close();
+        } catch (SQLException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** The work has all connections of the pool, and renewals have one of their own. */
+    private void exhausted() throws Exception {
+        Duration lease = Duration.ofSeconds(10);
+        String until = "SELECT lease_until FROM idem.idem_lookup(?, 'flows')";
+        try (HikariDataSource full = pool(3); HikariDataSource renewals = pool(1)) {
+            JdbcIdem both = new JdbcIdem(full).renewingOn(renewals).inScope("flows");
+            Tap.is(both.leased(Claim.of("exhausted").lease(lease), held -> Answer.of(200,
+                changes(full, () -> Database.value(until, "exhausted")) + "")).response(), "true", "leased: the lease is renewed");
+            try (HeldLock lock = both.lock("exhausted", lease, () -> { }).orElseThrow()) {
+                Tap.is(changes(full, () -> Database.value("SELECT lease_until FROM idem.idem_locks WHERE key = 'exhausted'")), true,
+                    "lock: the lock is renewed");
+                Tap.is(lock.isLost(), false, "and not lost");
+            }
+            HttpOptions<Object> options = new HttpOptions<Object>(full).renewals(renewals).scope(request -> "unused").lease(lease);
+            HttpReply reply = new HttpFlow(options).handle(new KeyedRequest("flows", "POST", "/", "exhausted-http", new byte[0]), context ->
+                new HttpReply(201, Map.of(), ("" + changes(full, () -> Database.value(until, "exhausted-http"))).getBytes()));
+            Tap.is(new String(reply.body()), "true", "HTTP: the lease is renewed");
+        }
+        try (HikariDataSource one = pool(1)) {
+            Connection held = one.getConnection();
+            CompletableFuture.delayedExecutor(4, TimeUnit.SECONDS).execute(() -> close(held));
+            Claim late = Claim.of("late connection").lease(Duration.ofSeconds(3)).wait(Duration.ZERO);
+            Tap.is(outcome(() -> new JdbcIdem(one).inScope("flows").leased(late, lost -> Answer.of(200, lost.isLost() + "")).response()), "false",
+                "the wait for a connection is not a part of the lease");
+        }
     }
 
     /** While it hangs, each call waits for `latch`. */

@@ -21,11 +21,15 @@ public final class HeldLock implements AutoCloseable {
         this.runner = runner;
     }
 
-    /** Returns when the work may begin; false: the lock has passed on, or its lease has ended. */
-    boolean begin(Duration lease, Runnable onLost) throws InterruptedException {
+    /**
+     * Returns when the work may begin; false: the lock has passed on, or its lease has ended.
+     *
+     * @param renewals the pool that renewals take their connections from
+     */
+    boolean begin(Duration lease, DataSource renewals, Runnable onLost) throws InterruptedException {
         runner.lost().thenRun(onLost);
         return runner.begin(
-            () -> Transaction.single(pool, connection -> idem.on(connection).lockRenew(name, fence, lease)));
+            () -> Transaction.single(renewals, connection -> idem.on(connection).lockRenew(name, fence, lease)));
     }
 
     /** The number to hand on to other systems with each write. It grows with each holder. */

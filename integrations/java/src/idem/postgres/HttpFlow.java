@@ -91,7 +91,10 @@ public final class HttpFlow {
             try (Flight flight = flight(patience)) {
                 while (needsAnswer()) {
                     LeaseRunner runner = new LeaseRunner(options.lease);
-                    HttpAnswer answer = Transaction.single(options.pool, connection -> begin(connection, options.lease, null));
+                    HttpAnswer answer = Transaction.single(options.pool, connection -> {
+                        runner.claiming();
+                        return begin(connection, options.lease, null);
+                    });
                     if (answer.action() != HttpAnswer.Action.RUN) {
                         if (answer.isInFlight() && patience.pause(null)) continue;
                         return answer.reply();
@@ -99,7 +102,7 @@ public final class HttpFlow {
                     fence = answer.fence();
                     if (fence == null) break; // the request has no key
                     Lease lease = new Lease(options.pool, options.schema, request.scope, key, fence, null, runner);
-                    if (lease.begin(null, options.lease)) return underLease(lease);
+                    if (lease.begin(null, options.lease, options.renewals)) return underLease(lease);
                     if (!patience.pause(null)) return leaseLost();
                 }
                 return underLease(null);

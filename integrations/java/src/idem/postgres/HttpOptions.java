@@ -18,6 +18,7 @@ import javax.sql.DataSource;
  */
 public final class HttpOptions<R> implements Cloneable {
     final DataSource pool;
+    DataSource renewals;
     Function<R, String> scope;
     Function<R, String> route;
     String header = "Idempotency-Key";
@@ -55,6 +56,7 @@ public final class HttpOptions<R> implements Cloneable {
      */
     public HttpOptions(DataSource pool) {
         this.pool = Objects.requireNonNull(pool);
+        renewals = pool;
     }
 
     /**
@@ -114,6 +116,15 @@ public final class HttpOptions<R> implements Cloneable {
      */
     public HttpOptions<R> lease(Duration lease) {
         this.lease = lease;
+        return this;
+    }
+
+    /**
+     * The pool for the renewals of leases. One connection is enough. Work that exhausts the other pool then loses no
+     * lease. Default: the same pool.
+     */
+    public HttpOptions<R> renewals(DataSource renewals) {
+        this.renewals = Objects.requireNonNull(renewals);
         return this;
     }
 

@@ -31,6 +31,7 @@ public final class JdbcIdem {
     private static final Duration WAIT = Duration.ofSeconds(10), LEASE = Duration.ofSeconds(30);
 
     private final DataSource pool;
+    private final DataSource renewals;
     private final String schema;
     private final String scope;
 
@@ -40,14 +41,27 @@ public final class JdbcIdem {
     }
 
     public JdbcIdem(DataSource pool, String schema, String scope) {
+        this(pool, pool, schema, scope);
+    }
+
+    private JdbcIdem(DataSource pool, DataSource renewals, String schema, String scope) {
         this.pool = IdemDataSource.unwrap(Objects.requireNonNull(pool));
+        this.renewals = Objects.requireNonNull(renewals);
         this.schema = Objects.requireNonNull(schema);
         this.scope = Objects.requireNonNull(scope);
     }
 
     /** The same pool and schema, in another scope. */
     public JdbcIdem inScope(String scope) {
-        return new JdbcIdem(pool, schema, scope);
+        return new JdbcIdem(pool, renewals, schema, scope);
+    }
+
+    /**
+     * The same, with leases and locks that are renewed on connections of another pool. One connection is enough. Work
+     * that exhausts the first pool then loses no lease.
+     */
+    public JdbcIdem renewingOn(DataSource renewals) {
+        return new JdbcIdem(pool, renewals, schema, scope);
     }
 
     /** The functions on a connection of the caller's, in its transaction. */
@@ -121,10 +135,10 @@ public final class JdbcIdem {
             String owner = claim.owner == null ? UUID.randomUUID().toString() : claim.owner;
             for (;;) {
                 LeaseRunner runner = new LeaseRunner(length);
-                Ticket ticket = repeated(idem -> idem.begin(claim, length, owner, null));
+                Ticket ticket = repeated(runner, idem -> idem.begin(claim, length, owner, null));
                 if (ticket.outcome().isHeld()) {
                     Lease lease = new Lease(pool, schema, scope, claim.key, ticket.fence(), owner, runner);
-                    if (lease.begin(ticket, length)) return run(lease, claim, work);
+                    if (lease.begin(ticket, length, renewals)) return run(lease, claim, work);
                     if (!patience.pause(null)) throw new FlowException.LeaseLost(claim.key, null);
                 } else if (ticket.outcome() != Outcome.IN_FLIGHT || !patience.pause(ticket.retryAfter())) {
                     return replay(claim, ticket);
@@ -162,10 +176,10 @@ public final class JdbcIdem {
         try (Flight flight = Flight.enter(patience, pool, schema, "lock", scope, name)) {
             do {
                 LeaseRunner runner = new LeaseRunner(lease);
-                OptionalLong fence = repeated(idem -> idem.lock(name, lease, owner, null));
+                OptionalLong fence = repeated(runner, idem -> idem.lock(name, lease, owner, null));
                 if (fence.isEmpty()) continue;
                 HeldLock lock = new HeldLock(pool, this, name, fence.getAsLong(), runner);
-                if (lock.begin(lease, onLost)) return Optional.of(lock);
+                if (lock.begin(lease, renewals, onLost)) return Optional.of(lock);
             } while (patience.pause(null));
             return Optional.empty();
         }
@@ -176,10 +190,13 @@ public final class JdbcIdem {
     }
 
     /** A claim in a transaction of its own. The same owner gets the same claim again when its answer was lost. */
-    private <T> T repeated(Call<T> call) throws SQLException, InterruptedException {
+    private <T> T repeated(LeaseRunner runner, Call<T> call) throws SQLException, InterruptedException {
         for (int attempt = 1;; attempt++) {
             try {
-                return Transaction.single(pool, connection -> call.on(on(connection)));
+                return Transaction.single(pool, connection -> {
+                    runner.claiming();
+                    return call.on(on(connection));
+                });
             } catch (SQLException error) {
                 if (attempt == ATTEMPTS || !SqlState.isPassing(error)) throw error;
                 Thread.sleep(50L * attempt);

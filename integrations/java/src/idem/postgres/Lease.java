@@ -51,13 +51,16 @@ public final class Lease {
     /**
      * The claim was granted; the ticket, if there is one, saves a look. Returns when the work may begin; false: the lease
      * is lost, and it must not.
+     *
+     * @param renewals the pool that renewals take their connections from
      */
-    boolean begin(Ticket ticket, Duration length) throws InterruptedException {
+    boolean begin(Ticket ticket, Duration length, DataSource renewals) throws InterruptedException {
         if (ticket != null) {
             steps = new LinkedHashMap<>(ticket.steps());
             attempt = ticket.attempt();
         }
-        return runner.begin(() -> call(idem -> idem.renew(key, fence, length)) != null);
+        return runner.begin(
+            () -> Transaction.single(renewals, connection -> functions(connection).renew(key, fence, length)) != null);
     }
 
     /** The key, as the functions take it. It is unique within its {@link #scope()}. */

@@ -43,12 +43,21 @@ final class LeaseRunner {
     private final long origin = System.nanoTime();
     private final CompletableFuture<Boolean> begun = new CompletableFuture<>(); // false: lost before the work
     private final CompletableFuture<Void> lost = new CompletableFuture<>();
+    private boolean isClaiming;
     private Renewal renewal;
     private Future<?> watch;
 
-    /** The claim is about to be sent. */
     LeaseRunner(Duration lease) {
         machine = new LeaseMachine(lease.toNanos());
+    }
+
+    /**
+     * The claim is about to be sent, on a connection that is there: the wait for one is not a part of the lease. A second
+     * call is that of a repeated claim, whose first one may have been granted.
+     */
+    void claiming() {
+        if (isClaiming) return;
+        isClaiming = true;
         machine.claim(now());
     }
 
