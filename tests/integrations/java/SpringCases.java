@@ -55,6 +55,7 @@ final class SpringCases {
         Tap.is(form.text().endsWith(" shop:a"), true, "a route that its parameters select");
         Tap.is(send(server, "/routes/form", "form", "&kind=paid").stored(), form.stored(), "is replayed");
         Tap.is(send(server, "/routes/form", "form", "&kind=open").text().endsWith(" unguarded"), true, "or passes by, with its form");
+        Tap.is(send(server, "/routes/read", "read", "&kind=open").text().endsWith(" unguarded"), true, "also where a filter has read it before");
         Tap.is(send(server, "/routes/guarded/inherited", "class").text().endsWith(" shop:a"), true, "an annotation of the class");
         Tap.is(send(server, "/routes/guarded/own", "own").text().endsWith(" own/shop:a"), true, "that of a method takes its place");
 

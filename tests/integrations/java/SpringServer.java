@@ -8,6 +8,7 @@ import idem.postgres.spring.IdempotentRoutes;
 import java.util.EnumSet;
 import java.util.UUID;
 import javax.servlet.DispatcherType;
+import javax.servlet.Filter;
 import javax.servlet.http.HttpServletRequest;
 import javax.sql.DataSource;
 import org.eclipse.jetty.server.Server;
@@ -52,6 +53,11 @@ public final class SpringServer {
         ServletContextHandler handler = new ServletContextHandler();
         handler.addEventListener(new ContextLoaderListener(context));
         addFilter(handler, "idem", "/orders");
+        Filter reader = (request, response, chain) -> {
+            request.getParameter("name");
+            chain.doFilter(request, response);
+        };
+        handler.addFilter(new FilterHolder(reader), "/routes/read", EnumSet.of(DispatcherType.REQUEST));
         addFilter(handler, "routes", "/routes/*");
         addFilter(handler, "idem", "/both/*");
         addFilter(handler, "routes", "/both/*");
@@ -241,7 +247,7 @@ public final class SpringServer {
             return insert(database, request, name);
         }
 
-        @PostMapping(value = "/routes/form", params = "kind=open")
+        @PostMapping(value = {"/routes/form", "/routes/read"}, params = "kind=open")
         String openForm(HttpServletRequest request, @RequestParam("name") String name) {
             return insert(database, request, name);
         }

@@ -32,13 +32,16 @@ final class LookupRequest extends HttpServletRequestWrapper {
     private void keep() {
         HttpServletRequest request = (HttpServletRequest) getRequest();
         if (form != null || !BufferedRequest.isForm(request) || request.getContentLengthLong() > limit) return;
+        byte[] body;
         try {
-            byte[] body = BufferedRequest.read(request, limit);
-            if (body == null) throw new IllegalStateException("the body of a form without a Content-Length has more than " + limit + " bytes");
-            form = new BufferedRequest(request, body, null);
+            body = BufferedRequest.read(request, limit);
+        } catch (IllegalStateException error) {
+            return; // an earlier filter has read it: the container has the parameters
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
+        if (body == null) throw new IllegalStateException("a form without a Content-Length has more than " + limit + " bytes");
+        form = new BufferedRequest(request, body, null);
     }
 
     @Override
