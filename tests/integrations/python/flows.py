@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import inspect
+import io
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 import psycopg2
-from idem_postgres import AsgiMiddleware, AsyncIdem, Idem, Problem, WsgiMiddleware, async_lock, lock
+from idem_postgres import AsgiMiddleware, AsyncIdem, Idem, Problem, WsgiMiddleware, async_lock, lock, multipart_fingerprint
 from idem_postgres.http.serve import serve
 from idem_postgres.http.options import Settings
 from idem_postgres.http.request import Keyed
@@ -156,6 +157,7 @@ def all_flows(rows):
     in_thread(lambda: open_transactions(rows))
     in_thread(background)
     in_thread(headers)
+    in_thread(forms)
     in_thread(kinds)
     leases()
     in_thread(renewals)
@@ -332,6 +334,48 @@ def asgi(middleware, fields, body=b""):
 
     asyncio.run(middleware(scope, receive, send))
     return sent
+
+
+def forms():
+    """A form of files has another boundary at each attempt, and may have its key in the body."""
+
+    def form(boundary, content):
+        part = f'Content-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\n{content}'
+        return f"multipart/form-data; boundary={boundary}", f"--{boundary}\r\n{part}\r\n--{boundary}--\r\n".encode()
+
+    def wsgi_app(environ, respond):
+        environ["wsgi.input"].read()
+        respond("201 Created", [("Content-Type", "text/plain")])
+        return [b"stored"]
+
+    async def asgi_app(scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": b"stored"})
+
+    def over_wsgi(options, key, kind, body):
+        status, sent = [], io.BytesIO(body)
+        environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/x", "CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body)), "wsgi.input": sent}
+        environ |= {"HTTP_IDEMPOTENCY_KEY": key} if key else {}
+        middleware = WsgiMiddleware(wsgi_app, pool=connect, scope=lambda request: "wsgi form", **options)
+        list(middleware(environ, lambda line, headers, exc_info=None: status.append((int(line[:3]), "Idempotent-Replayed" in dict(headers)))))
+        return status[0]
+
+    def over_asgi(options, key, kind, body):
+        fields = [(b"content-type", kind.encode())] + ([(b"idempotency-key", key.encode())] if key else [])
+        start = asgi(AsgiMiddleware(asgi_app, pool=connect, scope=lambda request: "asgi form", **options), fields, body)[0]
+        return start["status"], b"idempotent-replayed" in {name.lower() for name, _ in start["headers"]}
+
+    for over in (over_wsgi, over_asgi):
+        options = {"fingerprint": multipart_fingerprint}
+        got = [over(options, '"f"', *form(boundary, content)) for boundary, content in (("one", "a"), ("two", "a"), ("three", "b"))]
+        same(f"flows: {over.__name__}: a form with another boundary is the same request, one with another file is not", got,
+             [(201, False), (201, True), (422, False)])  # fmt: skip
+        without = [over({}, '"g"', *form(boundary, "a")) for boundary in ("one", "two")]
+        same(f"flows: {over.__name__}: without the option it is another request", without, [(201, False), (422, False)])
+        options = {"key_from": lambda request: json.loads(request.body)["id"]}
+        got = [over(options, None, "application/json", body) for body in (b'{"id": "evt 1"}', b'{"id": "evt 1"}', b'{"id": "evt 2"}')]
+        same(f"flows: {over.__name__}: the key is in the body", got, [(201, False), (201, True), (201, False)])
 
 
 def kinds():
