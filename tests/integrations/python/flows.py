@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 import psycopg2
+import starved
 from idem_postgres import AsgiMiddleware, AsyncIdem, Idem, Problem, WsgiMiddleware, async_lock, lock, multipart_fingerprint
 from idem_postgres.http.serve import serve
 from idem_postgres.http.options import Settings
@@ -163,6 +164,7 @@ def all_flows(rows):
     in_thread(renewals)
     in_thread(late_answers)
     in_thread(waiters)
+    in_thread(starved.run)
     in_thread(handles)
     hooks()
     refused()

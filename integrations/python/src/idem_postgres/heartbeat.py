@@ -1,7 +1,7 @@
 """Holds a lease while work goes on outside of the database.
 
 A watcher waits for the time at which the lease wants to be asked, and never for the database. A renewer sends, in a thread or
-task of its own: a renewal that hangs delays neither the watcher nor other leases.
+task of its own: a renewal that hangs delays neither the watcher nor other leases. Renewals have connections of their own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from .errors import LeaseLost
 from .lease import Ask, Lease
 from .pool import Pool, finish
+from .renewals import RenewalPool
 
 log = logging.getLogger("idem_postgres")
 
@@ -139,7 +141,7 @@ class Heartbeat:
         threading.Thread(target=self._renew_in_thread, name="idem-heartbeat", daemon=True).start()
 
     def _renew_in_thread(self) -> None:
-        pool = Pool(self._pool.pool, self._pool.schema)
+        pool = RenewalPool(self._pool)
         try:
             while True:
                 with self._lock:
@@ -149,6 +151,7 @@ class Heartbeat:
                     self._renewals -= 1
                 self._hear(_outcome(finish, self._renew(pool)))
         finally:
+            finish(pool.close())
             pool.end_thread()
 
     def _hear(self, is_renewed: bool | None) -> None:
@@ -164,6 +167,8 @@ class _LoopHeartbeat(Heartbeat):
     _timer: asyncio.TimerHandle | None = None
 
     _loop: asyncio.AbstractEventLoop | None = None
+
+    _renewals_pool: RenewalPool | None = None
 
     def _begin(self) -> None:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -192,6 +197,9 @@ class _LoopHeartbeat(Heartbeat):
             self._decision.set()
         left = self._due()
         self._timer = None if left is None or self._loop is None else self._loop.call_later(left, self._feed, self._lease.tick)
+        if left is None and self._renewals_pool is not None:
+            pool, self._renewals_pool = self._renewals_pool, None
+            _spawn(pool.close())
 
     async def _decided(self) -> None:
         await self._decision.wait()
@@ -203,17 +211,25 @@ class _LoopHeartbeat(Heartbeat):
             self._in_loop(self._start)
 
     def _start(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._renew_in_task())
-        _tasks.add(task)
-        task.add_done_callback(_tasks.discard)
+        if self._lease.due is None:
+            return
+        if self._renewals_pool is None:
+            self._renewals_pool = RenewalPool(self._pool)
+        _spawn(self._renew_in_task(self._renewals_pool))
 
-    async def _renew_in_task(self) -> None:
+    async def _renew_in_task(self, pool: RenewalPool) -> None:
         try:
-            is_renewed: bool | None = await self._renew(self._pool)
+            is_renewed: bool | None = await self._renew(pool)
         except Exception:
             log.warning("could not renew a lease", exc_info=True)
             is_renewed = None
         self._hear(is_renewed)
+
+
+def _spawn(coroutine: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(coroutine)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
 
 
 def _outcome(run: Callable[..., bool], renewal: Awaitable[bool]) -> bool | None:

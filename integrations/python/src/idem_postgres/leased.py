@@ -16,8 +16,8 @@ from .errors import CommitUnknown, InDoubt, LeaseLost, ResultNotStored, StaleFen
 from .flight import claimed
 from .heartbeat import Heartbeat, heartbeat
 from .interval import Interval, interval_seconds, lease_seconds
-from .once import Done, Signal, known, refuse_aborted, settled
-from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback
+from .once import Done, Signal, known, refuse_aborted
+from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback, settled
 from .result import decoded, encoded
 from .run import AsyncRun, Run, as_current, make_run
 

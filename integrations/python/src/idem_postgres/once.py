@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from .call import Json
 from .calls import keys
 from .errors import CommitUnknown, InDoubt, InFlight, Mismatch, is_connection_loss, is_retryable, is_unavailable
 from .interval import Interval, interval_text
-from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback
+from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback, settled
 from .result import decoded, encoded
 from .run import AsyncRun, Run, as_current, make_run
 
@@ -162,7 +161,3 @@ def known(ticket: keys.Ticket, key: str) -> Done:
 def refuse_aborted(signal: Signal | None) -> None:
     if signal is not None and signal.is_set():
         raise Aborted("the caller has given up")
-
-
-async def settled(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result

@@ -84,7 +84,7 @@ class Pool:
                 if inspect.iscoroutine(released):
                     await released
             else:
-                await _settled(self._release(connection))
+                await settled(self._release(connection))
 
     async def run(self, call: Call[T]) -> T:
         """The call in a transaction of its own. Raises ConnectionLost where the driver says no more than that."""
@@ -129,7 +129,7 @@ def _discard(awaitable: Any) -> None:
         awaitable.close()
 
 
-async def _settled(result: Any) -> Any:
+async def settled(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
