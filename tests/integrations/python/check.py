@@ -1,6 +1,7 @@
 """The tests of one framework after the other. Prints TAP. run.sh makes the database."""
 
 import asyncio
+import concurrent.futures
 import os
 import sys
 
@@ -103,10 +104,13 @@ async def flows():
 
 
 async def work():
+    import fakes
     import work
 
     reset()
     work.run(rows)
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:  # which has no event loop
+        thread.submit(fakes.run).result()
 
 
 async def package():

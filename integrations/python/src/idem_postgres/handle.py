@@ -16,6 +16,7 @@ _HANDLED = (
     "psycopg.BaseConnection", "psycopg.connection.BaseConnection", "psycopg._connection_base.BaseConnection",
     "psycopg.Connection", "psycopg.AsyncConnection", "psycopg2.extensions.connection",
     "sqlalchemy.orm.session.Session", "sqlalchemy.ext.asyncio.session.AsyncSession",
+    "idem_postgres.fake.FakeConnection", "idem_postgres.fake.AsyncFakeConnection",
 )  # fmt: skip
 _ENDING = frozenset({"commit", "rollback", "close", "reset"})
 

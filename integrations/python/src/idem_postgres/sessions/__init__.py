@@ -82,6 +82,10 @@ def blocking_session(connection: Any, schema: str, may_nest: bool = False) -> Bl
         from .django import DjangoSession
 
         return DjangoSession(connection, schema, may_nest)
+    if is_a(connection, "idem_postgres.fake.FakeConnection"):
+        from .fake import FakeSession
+
+        return FakeSession(connection)
     return None
 
 
@@ -99,4 +103,8 @@ def async_session(connection: Any, schema: str) -> AsyncSession | None:
         from .sqlalchemy import AsyncSqlAlchemySession
 
         return AsyncSqlAlchemySession(connection, schema)
+    if is_a(connection, "idem_postgres.fake.AsyncFakeConnection"):
+        from .fake import AsyncFakeSession
+
+        return AsyncFakeSession(connection)
     return None
