@@ -3,7 +3,7 @@
 const { builtin } = require('./builtin.js');
 const { AsyncLocalStorage } = builtin('node:async_hooks');
 const { BodyTooLarge, ClientGone, watchBody } = require('./body.js');
-const { StreamedResponse, isLost, isSerialization, messageOf } = require('./errors.js');
+const { StreamedResponse, isLost, isSerialization } = require('./errors.js');
 const { leased } = require('./leased.js');
 const { readOptions } = require('./options.js');
 const { internalError, problem, serializationFailure, unavailable } = require('./problem.js');
@@ -91,7 +91,7 @@ class Core {
     log(level, message, error, call) {
         const place = call ? ` (${call.method} ${call.route} key=${call.key ?? call.field ?? '-'})` : '';
         // One text: the order of further arguments differs between loggers.
-        (this.logger[level] ?? this.logger.error).call(this.logger, `idem: ${message}${place}${error === undefined ? '' : `: ${messageOf(error) ?? error?.stack ?? error}`}`);
+        (this.logger[level] ?? this.logger.error).call(this.logger, `idem: ${message}${place}${error === undefined ? '' : `: ${error?.stack ?? error}`}`);
     }
 
     warnOmitted(call) {

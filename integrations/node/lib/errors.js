@@ -74,20 +74,20 @@ function sqlstate(error) {
     return code ?? (error?.cause instanceof Error ? sqlstate(error.cause) : undefined);
 }
 
-/** The message of an error of this package's own statements, with what to do if it says that idem is not there. */
-function messageOf(error) {
+// The work's own SQL, in idem_execute, may miss another schema or function.
+const saysMissing = (error, schema) => {
     const code = sqlstate(error);
-    const isMissing = code === '3F000' || (code === '42883' && /\bidem_/.test(error.message));
-    return isMissing ? `${error.message}: idem is not installed here, or older than this package; run: npx idem-postgres install, or: await install(database)` : undefined;
-}
+    return (code === '3F000' && error.message.includes(schema.replaceAll('"', ''))) || (code === '42883' && /\bidem_/.test(error.message));
+};
 
-/** The error as one of the classes above if it is idem's own or says that idem is not there, else unchanged. */
-function typed(error) {
-    const code = sqlstate(error);
+/** The error of a call of idem, whose schema is named, as one of the classes above if it is idem's own or says that idem is not there, else unchanged. */
+function typed(error, schema) {
     if (error instanceof IdemError) return error;
+    const code = sqlstate(error);
     if (classes[code]) return new classes[code](error.message, code, error);
-    const message = messageOf(error);
-    return message === undefined ? error : new IdemError(message, code, error);
+    if (!saysMissing(error, schema)) return error;
+    const how = 'run: npx idem-postgres install, or: await install(database)';
+    return new IdemError(`${error.message}: idem is not installed here, or older than this package; ${how}`, code, error);
 }
 
 /** A serialization failure or a deadlock: the same transaction may succeed when it is run again. */
@@ -116,5 +116,5 @@ const isLost = (error) => error instanceof ConnectionLost || error?.code === 'CO
 
 module.exports = {
     IdemError, StaleFence, InvalidTransition, StaleVersion, InFlight, AlreadyDone, Mismatch, InDoubt, LeaseLost, CommitUnknown, OutputNotStored,
-    StreamedResponse, ConnectionLost, RolledBack, sqlstate, messageOf, typed, isSerialization, isDefinite, isUnavailable, isLost,
+    StreamedResponse, ConnectionLost, RolledBack, sqlstate, typed, isSerialization, isDefinite, isUnavailable, isLost,
 };

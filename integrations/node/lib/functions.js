@@ -325,7 +325,7 @@ class Idem {
             const call = `${this.#schema}.${name}(${list.join(', ')})`;
             return await this.#connection.query(`SELECT ${columns} FROM ${from ? from(call) : `${call} ${alias}`}`, given.map(([argument, value]) => encode(value, typeOf(argument))));
         } catch (error) {
-            throw typed(error);
+            throw typed(error, this.#schema);
         }
     }
 }

@@ -3,7 +3,7 @@
 const { builtin } = require('./builtin.js');
 const { setTimeout: sleep } = builtin('node:timers/promises');
 const { check } = require('./check.js');
-const { StreamedResponse, isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
+const { StreamedResponse, isDefinite, isSerialization, isUnavailable, sqlstate, typed } = require('./errors.js');
 const { flightsOf } = require('./flights.js');
 const { Holder } = require('./lease.js');
 const { internalError, retryLater, serializationFailure, unavailable } = require('./problem.js');
@@ -91,7 +91,7 @@ const leaseLost = () => retryLater('lease_lost', 'The lease ran out, and another
 
 function claimFailed(core, call, error) {
     if (isSerialization(error)) return serializationFailure();
-    core.log('error', 'begin failed', error, call);
+    core.log('error', 'begin failed', typed(error, core.schema), call);
     return isUnavailable(error) ? unavailable() : internalError();
 }
 

@@ -2,7 +2,7 @@
 
 const { builtin } = require('./builtin.js');
 const { setTimeout: sleep } = builtin('node:timers/promises');
-const { RolledBack, isDefinite, isSerialization, isUnavailable, sqlstate } = require('./errors.js');
+const { RolledBack, isDefinite, isSerialization, isUnavailable, sqlstate, typed } = require('./errors.js');
 const { Idem } = require('./functions.js');
 const { internalError, problem, retryLater, serializationFailure, unavailable } = require('./problem.js');
 
@@ -61,7 +61,7 @@ async function afterError(core, call, stage, response, error) {
         // The handler has caught the error of a statement and answered it. Nothing can be stored, and nothing was done.
         if (code === '25P02' && response.status >= 400) return response;
     }
-    core.log('error', `${stage} failed`, error, call);
+    core.log('error', `${stage} failed`, typed(error, core.schema), call);
     if (error instanceof RolledBack) return problem(500, 'rolled_back', 'The transaction was rolled back. Nothing was done.');
     if (stage === 'complete' && code === 'ID001') {
         return internalError('The handler has ended the transaction by itself, so its work may have been committed. The response was not stored.');

@@ -451,6 +451,8 @@ final class Functions {
         }
         JdbcIdem elsewhere = new JdbcIdem(pool, "no \"such\" schema", "");
         Tap.is(sqlstate(() -> { try (Connection c = pool.getConnection()) { elsewhere.on(c).claim("k"); } }),
-            "PSQLException 3F000", "the schema's name is quoted");
+            "NotInstalled 3F000", "the schema's name is quoted");
+        Tap.ok(message(() -> { try (Connection c = pool.getConnection()) { new JdbcIdem(pool, "absent", "").on(c).claim("k"); } })
+            .endsWith("call IdemSchema.install"), "where idem is missing, the error says what to call");
     }
 }

@@ -197,7 +197,7 @@ def problems(rows):
         ("COMMIT is lost, the key shows that it failed", LossyPool(False), keyed("p3"), insert(31), {}, (503, "not_committed", "1"), logging.WARNING, "OperationalError: server closed"),
         ("COMMIT is lost without a key", LossyPool(True), keyed(method="PUT"), insert(32), {}, (500, "commit_unknown", None), logging.ERROR, "OperationalError: server closed"),
         ("COMMIT is lost, and another request holds the key", HeldPool(), keyed("p4"), insert(33), {}, (503, "commit_unknown", "1"), logging.WARNING, "OperationalError: server closed"),
-        ("idem is not installed", Pool(connect, "nowhere"), keyed("p5"), insert(34), {}, (500, "internal", None), logging.ERROR, "nowhere"),
+        ("idem is not installed", Pool(connect, "nowhere"), keyed("p5"), insert(34), {}, (500, "internal", None), logging.ERROR, "run: python3 -m idem_postgres install"),
         ("the handler commits", Pool(lambda: psycopg2.connect("")), keyed("p7"), commits_by_sql, {}, (500, "internal", None), logging.ERROR, "leave commit and rollback to idem"),
         ("the pool is of a wrong kind", Pool(lambda: connect_later()), keyed("p6"), insert(35), {}, (500, "internal", None), logging.ERROR, "TypeError"),
     )

@@ -98,7 +98,7 @@ class Session:
             name += " omit"
         answer = self.database.next(name)
         self.is_silent = name == "release" or self.database.calls[-1] == "replay"
-        with typed_errors():
+        with typed_errors("idem"):
             self._raise(answer)
         if not isinstance(answer, dict):
             return answer

@@ -60,6 +60,10 @@ class DoneBefore(IdemError):
     sqlstate = "ID006"
 
 
+class NotInstalled(Exception):
+    """idem is missing, or older or newer than this package. The message says what to do."""
+
+
 class Mismatch(Exception):
     """The key was used before with another fingerprint."""
 
@@ -153,11 +157,22 @@ def is_aborted(error: BaseException) -> bool:
 
 
 @contextmanager
-def typed_errors() -> Iterator[None]:
-    """Raises what idem raised as `IdemError`, and everything else as it is."""
+def typed_errors(schema: str) -> Iterator[None]:
+    """For a call of idem, whose schema is named: raises what idem raised as `IdemError`, that idem is not there as `NotInstalled`,
+    and everything else as it is."""
     try:
         yield
     except Exception as error:
         if typed := IdemError.of(error):
             raise typed from error
+        if _says_missing(error, schema):
+            said = str(error).partition("\n")[0]
+            how = "run: python3 -m idem_postgres install"
+            raise NotInstalled(f"{said}: idem is not installed here, or older than this package; {how}") from error
         raise
+
+
+def _says_missing(error: BaseException, schema: str) -> bool:
+    """The work's own SQL, in idem_execute, may miss another schema or function."""
+    code = sqlstate(error)
+    return (code == "3F000" and schema in str(error)) or (code == "42883" and "idem_" in str(error))

@@ -34,7 +34,7 @@ class _Connection:
         return getattr(client, name)
 
     def _idem_run(self, call: Call[T]) -> T:
-        with typed_errors():
+        with typed_errors("idem"):
             return self._idem_keys.call(call, self._idem_undo)
 
     def _idem_begin(self) -> None:

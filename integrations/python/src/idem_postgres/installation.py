@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata, resources
 from typing import Any, Literal
 
+from .errors import NotInstalled
+
 Needs = Literal["install", "upgrade"]
 
 
@@ -23,10 +25,6 @@ class Installation:
     """The version of this package."""
     needs: Needs | None
     """What the schema lacks for this package."""
-
-
-class NotInstalled(Exception):
-    """idem is missing, or older or newer than this package. The message names the command."""
 
 
 def script(kind: Literal["install", "uninstall"] = "install") -> str:

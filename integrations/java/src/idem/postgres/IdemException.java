@@ -1,13 +1,23 @@
 package idem.postgres;
 
 import java.sql.SQLException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
-/** An error that idem raises: {@link #getSQLState()} begins with ID. The transaction is aborted, as after any error. */
+/**
+ * An error that idem raises: {@link #getSQLState()} begins with ID; or {@link NotInstalled}. The transaction is aborted, as
+ * after any error.
+ */
 public class IdemException extends SQLException {
     private static final long serialVersionUID = 1;
+    private static final Pattern SCHEMA = Pattern.compile("\"([^\"]+)\"\\.idem_");
 
     private IdemException(SQLException error) {
-        super(error.getMessage(), error.getSQLState(), error);
+        this(error, error.getMessage());
+    }
+
+    private IdemException(SQLException error, String message) {
+        super(message, error.getSQLState(), error);
     }
 
     /** ID001: the key or lock is not held with this fence, or the key is not this transaction's claim. Roll back. */
@@ -53,6 +63,24 @@ public class IdemException extends SQLException {
         private Duplicate(SQLException error) {
             super(error);
         }
+    }
+
+    /** 3F000, 42883: idem is missing, or older than this jar. The message says what to call. */
+    public static final class NotInstalled extends IdemException {
+        private static final long serialVersionUID = 1;
+
+        private NotInstalled(SQLException error) {
+            super(error, error.getMessage() + ": idem is not installed here, or older than this jar; call IdemSchema.install");
+        }
+    }
+
+    /** The error of a call of idem, whose schema the statement names. The work's own SQL, in idem_execute, may miss another schema. */
+    static SQLException of(SQLException error, String statement) {
+        String message = String.valueOf(error.getMessage());
+        Matcher schema = SCHEMA.matcher(statement);
+        boolean isMissing = "42883".equals(error.getSQLState()) ? message.contains("idem_")
+            : "3F000".equals(error.getSQLState()) && schema.find() && message.contains(schema.group(1));
+        return isMissing ? new NotInstalled(error) : of(error);
     }
 
     /**

@@ -31,7 +31,7 @@ final class Sql {
                 return list;
             }
         } catch (SQLException error) {
-            throw IdemException.of(error);
+            throw IdemException.of(error, sql);
         }
     }
 

@@ -22,7 +22,7 @@ class AsyncpgSession:
         await self._transaction.start()
 
     async def run(self, call: Call[T]) -> T:
-        with typed_errors():
+        with typed_errors(self._schema):
             return call.read(await self.connection.fetch(call.sql(self._schema, lambda number: f"${number}"), *call.values()))
 
     async def commit(self) -> None:

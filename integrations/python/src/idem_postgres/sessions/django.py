@@ -26,7 +26,7 @@ class DjangoSession:
         self._raw = self.connection.connection
 
     def run(self, call: Call[T]) -> T:
-        with typed_errors(), self.connection.cursor() as cursor:
+        with typed_errors(self._schema), self.connection.cursor() as cursor:
             cursor.execute(call.sql(self._schema.replace("%", "%%"), lambda _: "%s"), call.values())
             return call.read(cursor.fetchall())
 

@@ -25,7 +25,7 @@ class PsycopgSession:
         self._transaction.__enter__()
 
     def run(self, call: Call[T]) -> T:
-        with typed_errors(), self.connection.cursor(row_factory=tuple_row) as cursor:
+        with typed_errors(self._schema), self.connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(_sql(call, self._schema), call.values(), prepare=False)
             return call.read(cursor.fetchall())
 
@@ -54,7 +54,7 @@ class AsyncPsycopgSession:
         await self._transaction.__aenter__()
 
     async def run(self, call: Call[T]) -> T:
-        with typed_errors():
+        with typed_errors(self._schema):
             async with self.connection.cursor(row_factory=tuple_row) as cursor:
                 await cursor.execute(_sql(call, self._schema), call.values(), prepare=False)
                 return call.read(await cursor.fetchall())

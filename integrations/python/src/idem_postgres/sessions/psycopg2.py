@@ -21,7 +21,7 @@ class Psycopg2Session:
         self.connection.__enter__()
 
     def run(self, call: Call[T]) -> T:
-        with typed_errors(), self.connection.cursor(cursor_factory=plain_cursor) as cursor:
+        with typed_errors(self._schema), self.connection.cursor(cursor_factory=plain_cursor) as cursor:
             cursor.execute(call.sql(self._schema.replace("%", "%%"), lambda _: "%s"), call.values())
             return call.read(cursor.fetchall())
 

@@ -21,7 +21,7 @@ class SqlAlchemySession:
         self._transaction = self.connection.begin()
 
     def run(self, call: Call[T]) -> T:
-        with typed_errors():
+        with typed_errors(self._schema):
             return call.read(self.connection.execute(*_statement(call, self._schema)).fetchall())
 
     def commit(self) -> None:
@@ -44,7 +44,7 @@ class AsyncSqlAlchemySession:
         self._transaction = await self.connection.begin()
 
     async def run(self, call: Call[T]) -> T:
-        with typed_errors():
+        with typed_errors(self._schema):
             return call.read((await self.connection.execute(*_statement(call, self._schema))).fetchall())
 
     async def commit(self) -> None:
