@@ -48,6 +48,7 @@ const rowColumns = 'outcome, row_data::text AS row_data';
  */
 class Idem {
     #connection;
+    #options;
     #schema;
     #isShared;
 
@@ -57,6 +58,7 @@ class Idem {
         // A Database, or the transaction of one, is taken as it is.
         this.#isShared = isShared(connection);
         this.#connection = typeof connection?.transaction !== 'function' && 'handle' in Object(connection) ? connection : toDatabase(connection);
+        this.#options = options;
         this.#schema = quoteIdentifier(schema);
     }
 
@@ -131,8 +133,11 @@ class Idem {
         checkOptions(options, { lease: 'timer', owner: 'text', wait: 'pause', scope: 'text', signal: 'signal' });
         const { lease = '30 s', owner = randomUUID(), wait = '0 s', scope, signal } = options;
         const ask = async () => {
-            const holder = new Holder(inMs(lease), () => this.#value('boolean', 'idem_lock_renew', { name, fence }, { lease, scope }, ['lease', 'scope']));
-            const fence = bigint(await this.#value('text', 'idem_lock', { name }, { lease, owner, scope }, ['lease', 'owner', 'scope']));
+            let holder;
+            const fence = bigint(await this.#onConnection((idem) => {
+                holder = new Holder(inMs(lease), () => this.#value('boolean', 'idem_lock_renew', { name, fence }, { lease, scope }, ['lease', 'scope']));
+                return idem.#value('text', 'idem_lock', { name }, { lease, owner, scope }, ['lease', 'owner', 'scope']);
+            }));
             if (fence === null) return { isBusy: true };
             if (await holder.begin()) return { fence, holder };
             // The answer came too late to begin: give it back, and ask again while there is time.
@@ -301,6 +306,12 @@ class Idem {
 
     async nextId() {
         return bigint(await this.#value('text', 'idem_next_id', {}));
+    }
+
+    /** A term begins where its claim is sent, not where it waits for a connection of the pool. */
+    #onConnection(claim) {
+        if (!this.#isShared) return claim(this);
+        return this.#connection.transaction((connection) => claim(new Idem(connection, this.#options)));
     }
 
     #fly(key, options, ask) {

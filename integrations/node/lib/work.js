@@ -133,9 +133,13 @@ async function leased(handle, key, options, work) {
     const idem = new Idem(database, { schema });
     const owner = randomUUID();
     const ask = async () => {
-        const holder = new Holder(milliseconds(lease), () => idem.renew(key, ticket.fence, { lease, scope }));
-        // The same owner gets its claim back where the first answer was lost.
-        const ticket = await persist(() => idem.begin(key, { scope, fingerprint, ttl, lease, owner }));
+        let holder;
+        // The term begins where the claim is first sent, not where it waits for a connection of the pool. The same owner gets its claim back where the first
+        // answer was lost.
+        const ticket = await persist(() => database.transaction((connection) => {
+            holder ??= new Holder(milliseconds(lease), () => idem.renew(key, ticket.fence, { lease, scope }));
+            return new Idem(connection, { schema }).begin(key, { scope, fingerprint, ttl, lease, owner });
+        }));
         return { ticket, holder, isBusy: ticket.outcome === 'in_flight', retryAfterMs: ticket.retryAfterMs ?? undefined };
     };
     const { answer, land } = await flightsOf(database.pool).claim(JSON.stringify(['leased', schema, scope, key]), { wait: milliseconds(wait), signal }, ask);

@@ -48,6 +48,18 @@ test('once: a serialization failure runs the work again, at most `attempts` time
     assert.equal(runs, 2)
 })
 
+test('leased and lock: the time that a claim waits for a connection of the pool is no part of its lease', async (t) => {
+    const now = performance.now.bind(performance)
+    let offset = 0
+    t.mock.method(performance, 'now', () => now() + offset)
+    const connect = pool.connect.bind(pool)
+    const slow = new Proxy(pool, { get: (target, name) => (name === 'connect' ? () => { offset += 60_000; return connect() } : Reflect.get(target, name, target)) })
+    assert.equal((await leased(slow, 'queued', { scope, lease: '30 s' }, async (w) => w.attempt)).value, 1)
+    const held = await new Idem(slow).lock('queued', { lease: '30 s', wait: '1 hour' })
+    assert.equal(held.signal.aborted, false)
+    await held.unlock()
+})
+
 test('once: another fingerprint is Mismatch, a key in flight is InFlight with a time, another in this process waits', async () => {
     await once(pool, 'print', { scope, fingerprint: Buffer.from('a') }, async () => 1)
     await assert.rejects(once(pool, 'print', { scope, fingerprint: Buffer.from('b') }, async () => 2), Mismatch)
