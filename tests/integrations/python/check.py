@@ -62,6 +62,14 @@ def fastapi(driver):
     return lambda: web(f"fastapi-{driver}", uvicorn("fastapi_app"), {"DRIVER": driver}, "/payments", sent=True)
 
 
+async def fastapi_with_routes():
+    import routes
+
+    reset()
+    await routes.run()
+    await fastapi("psycopg")()
+
+
 async def django():
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # this test's own thread has an event loop
     import rows as rows_test
@@ -125,7 +133,7 @@ SUITES = {
     "flows": flows,
     "functions": functions,
     "work": work,
-    "fastapi": fastapi("psycopg"),
+    "fastapi": fastapi_with_routes,
     "fastapi-asyncpg": fastapi("asyncpg"),
     "fastapi-sqlalchemy": fastapi("sqlalchemy"),
     "flask": flask("psycopg2"),

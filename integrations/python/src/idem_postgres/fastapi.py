@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from fastapi import FastAPI, Header
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from . import asgi
+from .http.options import Options
 from .http.response import Problem
 from .openapi import DESCRIPTION, RESPONSES, require_key
 from .run import AsyncRun, Run
+from .thrown import watched_scope
 
-__all__ = ["RESPONSES", "IdemMiddleware", "Problem", "idempotent", "lifespan"]
+__all__ = ["RESPONSES", "IdemMiddleware", "Problem", "idempotent", "idempotent_route", "lifespan"]
 
 
 class IdemMiddleware(asgi.IdemMiddleware):
@@ -48,6 +52,31 @@ class IdemMiddleware(asgi.IdemMiddleware):
             return document
 
         setattr(app, "openapi", openapi)
+
+
+def idempotent_route(*, pool: Any, **options: Unpack[Options]) -> type[APIRoute]:
+    """The middleware for some routes: `APIRouter(route_class=idempotent_route(pool=pool, scope=…))`. What the routes of the router
+    do is inside: dependencies, the response model, and background tasks, which run after COMMIT."""
+
+    async def nothing(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        pass
+
+    shared = _RouteMiddleware(nothing, pool=pool, **options)
+
+    class IdempotentRoute(APIRoute):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            middleware = copy.copy(shared)
+            middleware.app, self.app = self.app, middleware
+
+    return IdempotentRoute
+
+
+class _RouteMiddleware(IdemMiddleware):
+    _is_documented = True  # the application has other routes; `Depends(idempotent)` documents the header
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        await super().__call__(watched_scope(scope), receive, send)
 
 
 def idempotent(request: Request, idempotency_key: str | None = Header(None, description=DESCRIPTION)) -> Any:

@@ -30,6 +30,15 @@ def watch_starlette(app: Any) -> None:
                     handlers[kind] = _noting(handler)
 
 
+def watched_scope(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """For a middleware of one route: from Starlette 0.30 on, the route itself calls the handlers that are in the scope."""
+    name = "starlette.exception_handlers"
+    if name not in scope:
+        return scope
+    watched = tuple({kind: _noting(handler) for kind, handler in handlers.items()} for handlers in scope[name])
+    return {**scope, name: watched}
+
+
 def watch_flask(app: Any) -> None:
     for layer in _layers(app):
         flask = getattr(layer, "__self__", layer)
