@@ -739,6 +739,16 @@ def hooks():
     outcome(Pool(connect), path, insert(8), logger=logger)
     same("flows: a path with a line break is one line of the log", "\n" in lines.pop(), False)
     same("flows: the hook is told of the outcome", seen, [("hook", "run", 201, True), ("hook", "replay", 201, True), ("a,b", "reject", 400, True)])
+    attempts = []
+
+    async def fails_first(run):
+        if run.attempt == 1:
+            raise ValueError
+        return OK
+
+    for _ in range(2):
+        outcome(Pool(connect), keyed("attempts"), fails_first, lease="30 s", logger=logging.Logger("quiet"), on_outcome=lambda o: attempts.append((o.status, o.attempt)))
+    same("flows: the hook is told of the attempt, in leased mode", attempts, [(None, None), (201, 2)])
     same("flows: the log has the key and the outcome", [line.split(" in ")[0] for line in lines if "key=" in line],
          ["POST /x key=hook scope=flows run 201", "POST /x key=hook scope=flows replay 201", "POST /x key=a,b scope=flows reject 400"])  # fmt: skip
 
