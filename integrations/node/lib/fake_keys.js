@@ -8,6 +8,7 @@ const { problem } = require('./problem.js');
 const unstored = /^(set-cookie2?|connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade|date|content-length)$/i;
 
 const failure = (code, message) => Object.assign(new Error(message), { code });
+const placeOf = ({ scope, key }) => JSON.stringify([scope, key]);
 const isSame = (one, other) => one === null || other === null || one === other;
 const stepsOf = ({ steps }) => (Object.keys(steps).length === 0 ? null : JSON.stringify(steps));
 const text = (bytes) => (bytes === null || bytes === undefined ? null : Buffer.from(bytes).toString('hex'));
@@ -46,11 +47,11 @@ class FakeKeys {
     }
 
     #get({ scope, key }) {
-        return this.#records.get(JSON.stringify([scope, key]));
+        return this.#records.get(placeOf({ scope, key }));
     }
 
     #set({ scope, key }, undo, record) {
-        const place = JSON.stringify([scope, key]);
+        const place = placeOf({ scope, key });
         if (!undo.has(place)) undo.set(place, this.#records.get(place));
         this.#records.set(place, record);
     }
@@ -60,14 +61,20 @@ class FakeKeys {
         const { fingerprint = null, lease = null, owner = null } = at;
         const old = this.#get(at), now = Date.now();
         const given = text(fingerprint);
+        if (old?.state === 'in_progress' && old.leaseUntil === null && undo.has(placeOf(at))) return ['completed', old]; // this transaction's own claim
         if (old && old.state !== 'released' && !isSame(old.fingerprint, given)) return ['mismatch', old];
         if (old?.state === 'completed') return ['completed', old];
         const isOver = old?.leaseUntil !== null && old?.leaseUntil <= now;
-        const isMine = owner !== null && old?.owner === owner;
-        if (old?.state === 'in_progress' && !isOver) return isMine ? ['acquired', old] : ['in_flight', old];
+        const leaseUntil = lease === null ? null : now + milliseconds(lease);
+        if (old?.state === 'in_progress' && owner !== null && old.owner === owner && lease !== null) {
+            const again = { ...old, leaseUntil };
+            this.#set(at, undo, again);
+            return ['acquired', again];
+        }
+        if (old?.state === 'in_progress' && !isOver) return ['in_flight', old];
         const record = {
             state: 'in_progress', fingerprint: given, owner, attempt: (old?.attempt ?? 0) + 1, steps: old?.steps ?? {}, statusCode: null, response: null,
-            fence: lease === null ? null : ++this.#fence, leaseUntil: lease === null ? null : now + milliseconds(lease), createdAt: now,
+            fence: lease === null ? null : ++this.#fence, leaseUntil, createdAt: now,
         };
         this.#set(at, undo, record);
         return [old?.state === 'in_progress' ? 'taken_over' : 'acquired', record];

@@ -29,6 +29,7 @@ const scenarios = {
         await told(once(db, 'o3', { ...quick, fingerprint: Buffer.from('b') }, boom)),
         await told(once(db, 'o3', { ...quick, fingerprint: Buffer.from('a') }, boom)),
         await told(once(db, 'o3', { ...quick, scope: 'other' }, async () => 3)),
+        await told(once(db, 'o4', quick, async ({ idem }) => [await idem.claim('inside', { scope }), await idem.claim('inside', { scope }), await idem.tryClaim('inside', { scope })])),
     ],
     leased: async (db) => {
         const acts = []
@@ -54,7 +55,11 @@ const scenarios = {
         const idem = new Idem(db)
         const first = await idem.begin('f1', { scope, lease: '30 s', owner: 'a' })
         const ticket = ({ outcome, attempt, steps, response }) => ({ outcome, attempt, steps, response })
+        const brief = await idem.begin('f4', { scope, lease: '100 ms', owner: 'a' })
+        await sleep(200)
+        const again = await idem.begin('f4', { scope, lease: '30 s', owner: 'a' })
         return [
+            ticket(again), again.fence === brief.fence, ticket(await idem.begin('f4', { scope, lease: '30 s', owner: 'b' })),
             ticket(first), ticket(await idem.begin('f1', { scope, lease: '30 s', owner: 'a' })), ticket(await idem.begin('f1', { scope, lease: '30 s', owner: 'b' })),
             await idem.step('f1', first.fence, 's', undefined, { scope }), await idem.step('f1', first.fence, 's', { a: 1 }, { scope }),
             await idem.step('f1', first.fence, 's', { a: 1 }, { scope }), await told(idem.step('f1', first.fence, 's', { a: 2 }, { scope })), await told(idem.complete('f1', { scope, fence: first.fence + 1n })),
