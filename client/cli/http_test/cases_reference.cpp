@@ -189,9 +189,12 @@ void kill_and_restart(session &s) {
     press(s, "/hooks/kill");
     if (std::system(s.options().restart.c_str()) != 0) // NOLINT: the user's own command
         throw failed{"--restart starts the server", "a failure"};
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (s.send({"GET", "/effects?key=none", "", {}}).status == 0 && std::chrono::steady_clock::now() < end)
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (s.send({"GET", "/effects?key=none", "", {}}).status == 0) {
+        if (std::chrono::steady_clock::now() > end)
+            throw failed{"a server that answers within 60 s of --restart", "no answer"};
         std::this_thread::sleep_for(milliseconds(100));
+    }
 }
 
 void killed(session &s, const char *route, milliseconds limit) {
