@@ -29,7 +29,7 @@ def boom(*_):
     raise ZeroDivisionError
 
 
-def onces(db):
+def runs_once(db):
     def call(key, work, **options):
         return told(lambda: once(db, key, work, **{**QUICK, **options}))
 
@@ -179,7 +179,7 @@ async def later_on_both():
 
 def run():
     with ConnectionPool("", kwargs=PLAIN) as pool:
-        for scenario in (onces, leases, functions, middleware):
+        for scenario in (runs_once, leases, functions, middleware):
             same(f"fake: {scenario.__name__}: the fake does what PostgreSQL does", scenario(fake_database()), scenario(pool))
     same("fake: in an event loop, too", *asyncio.run(later_on_both()))
     own()
