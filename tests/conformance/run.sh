@@ -40,7 +40,7 @@ serve() {
     "$@" >"$work/port" 2>>"$work/log" </dev/null &
     child=$!
     set +m
-    for _ in {1..300}; do
+    for _ in {1..1200}; do # PGlite and Java start slowly on a busy machine
         if [ -s "$work/port" ]; then read -r port <"$work/port" && return; fi
         sleep 0.1
     done
