@@ -32,8 +32,8 @@ demo:        ## payments, stock, orders, forms, a cron job: without idem and wit
 checkout:    ## a shop with eight ways to make each order once, and one that does not, on a throw-away cluster; Ctrl-C stops it
 	@scripts/checkout.sh
 portable:    ## make build/idem--portable.sql, the edition for servers where no C library can be loaded
-	@mkdir -p build
-	@set -e; make_file() { "$$@" > $$out.$$$$ && mv $$out.$$$$ $$out || { rm -f $$out.$$$$; return 1; }; }; mkdir -p build/dbdev; \
+	@mkdir -p build/dbdev
+	@set -e; make_file() { "$$@" > $$out.$$$$ && mv $$out.$$$$ $$out || { rm -f $$out.$$$$; return 1; }; }; \
 	for script in install: uninstall:-uninstall tle:-tle; do \
 		out=build/idem--portable$${script#*:}.sql; \
 		make_file scripts/portable.py --$${script%:*} $(EXTVERSION) $(PORTABLE_FILES); \

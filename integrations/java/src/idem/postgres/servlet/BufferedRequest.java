@@ -10,7 +10,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
-import java.util.Enumeration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,12 +19,11 @@ import javax.servlet.ServletInputStream;
 import javax.servlet.ServletRequest;
 import javax.servlet.ServletResponse;
 import javax.servlet.http.HttpServletRequest;
-import javax.servlet.http.HttpServletRequestWrapper;
 import javax.servlet.http.HttpUpgradeHandler;
 import javax.servlet.http.Part;
 
 /** A request whose body was read, and can be read again: as a stream, a reader, or the parameters of a form. */
-final class BufferedRequest extends HttpServletRequestWrapper {
+final class BufferedRequest extends FormRequest {
     private final byte[] body;
     private final BufferedResponse response;
     private ServletInputStream stream;
@@ -108,28 +106,6 @@ final class BufferedRequest extends HttpServletRequestWrapper {
 
     byte[] body() {
         return body;
-    }
-
-    /** Its body has parameters. */
-    static boolean isForm(HttpServletRequest request) {
-        String type = request.getContentType() == null ? "" : request.getContentType().split(";")[0].trim();
-        return request.getMethod().equals("POST") && type.equalsIgnoreCase("application/x-www-form-urlencoded");
-    }
-
-    @Override
-    public String getParameter(String name) {
-        String[] values = getParameterValues(name);
-        return values == null ? null : values[0];
-    }
-
-    @Override
-    public String[] getParameterValues(String name) {
-        return getParameterMap().get(name);
-    }
-
-    @Override
-    public Enumeration<String> getParameterNames() {
-        return Collections.enumeration(getParameterMap().keySet());
     }
 
     @Override

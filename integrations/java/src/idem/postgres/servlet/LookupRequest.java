@@ -3,18 +3,15 @@ package idem.postgres.servlet;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.Collections;
-import java.util.Enumeration;
 import java.util.Map;
 import javax.servlet.ServletInputStream;
 import javax.servlet.http.HttpServletRequest;
-import javax.servlet.http.HttpServletRequestWrapper;
 
 /**
  * A request whose route is looked up. A lookup may ask for parameters: those of a form are in the body, which is kept
  * here for the filter or for the handler.
  */
-final class LookupRequest extends HttpServletRequestWrapper {
+final class LookupRequest extends FormRequest {
     private final int limit;
     private BufferedRequest form; // null: its body was not read here
 
@@ -31,7 +28,7 @@ final class LookupRequest extends HttpServletRequestWrapper {
 
     private void keep() {
         HttpServletRequest request = (HttpServletRequest) getRequest();
-        if (form != null || !BufferedRequest.isForm(request) || request.getContentLengthLong() > limit) return;
+        if (form != null || !isForm(request) || request.getContentLengthLong() > limit) return;
         byte[] body;
         try {
             body = BufferedRequest.read(request, limit);
@@ -58,21 +55,5 @@ final class LookupRequest extends HttpServletRequestWrapper {
     public Map<String, String[]> getParameterMap() {
         keep();
         return form == null ? super.getParameterMap() : form.getParameterMap();
-    }
-
-    @Override
-    public String getParameter(String name) {
-        String[] values = getParameterValues(name);
-        return values == null ? null : values[0];
-    }
-
-    @Override
-    public String[] getParameterValues(String name) {
-        return getParameterMap().get(name);
-    }
-
-    @Override
-    public Enumeration<String> getParameterNames() {
-        return Collections.enumeration(getParameterMap().keySet());
     }
 }
