@@ -106,8 +106,9 @@ SELECT is((SELECT count(DISTINCT pg_temp.mark('vector:json', body, NULL, type))
 SELECT is(pg_temp.mark('vector:json', NULL, convert_to('{"a": "ü"}', 'UTF8'), 'application/json'), pg_temp.mark('vector:json', E'{"a":"\\u00fc"}', NULL, 'application/json'), 'bytes_of_json');
 SELECT is((SELECT string_agg(to_hex(get_byte(pg_temp.mark('vector:m' || n, '{}', NULL, 'application/json'), 0)), ' ' ORDER BY n)
              FROM (SELECT n, idem_http_scope_set('vector:m' || n, fingerprint_of => parts, compare => compare)
-                     FROM (VALUES ('{method,route,body}'::text[]), ('{body}'), ('{method,body}'), ('{route,body}'), ('{method}'), ('{route}'), ('{route,method}')) AS p (parts),
-                          (VALUES ('bytes'), ('json')) AS c (compare), LATERAL (SELECT '' || row_number() OVER ()) AS r (n)) s), '1 8 2 5 3 6 4 7 9 9 a a b b', 'versions');
+                     FROM (SELECT parts, compare, row_number() OVER (ORDER BY p.n, compare) AS n
+                             FROM (VALUES (1, '{method,route,body}'::text[]), (2, '{body}'), (3, '{method,body}'), (4, '{route,body}'), (5, '{method}'), (6, '{route}'), (7, '{route,method}')) AS p (n, parts),
+                                  (VALUES ('bytes'), ('json')) AS c (compare)) AS numbered) AS s), '1 8 2 5 3 6 4 7 9 9 a a b b', 'versions');
 SELECT is(idem_http_key('k', 'vector:strict') IS NULL AND idem_http_key('"k"', 'vector:strict') = 'k' AND idem_http_key('"k"', 'vector:S1') = '"k"' AND idem_http_key('a, b', 'vector:S1/1') = 'a, b',
           true, 'syntax_of_the_scope');
 
