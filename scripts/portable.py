@@ -303,7 +303,7 @@ class Names:
 
     def qualified(self, code, depth=0):
         """Code with the schema before each of the names, and without comments and indentation. Bodies of functions are code, too."""
-        out = ''
+        out, declarations = '', Declarations()
         for token in TOKENS.finditer(code):
             text, after = token[0], code[token.end():token.end() + 20]
             if token['comment']:
@@ -316,8 +316,42 @@ class Names:
                 text = tag + self.qualified(text.removeprefix(tag).removesuffix(tag), 1) + tag
             elif token['word'] and self.is_name(text, out, after) or token['literal'] and self.is_named_by(text, out, after):
                 text = re.sub(r"^('?)", r'\1@extschema@.', text)
+                declarations.qualified(token, out, '.')
+            else:
+                text = declarations.qualified(token, out, after)
             out += text
         return out
+
+
+# Words of a type that the grammar knows, and of a declaration that has no type.
+GRAMMAR = set('int integer smallint bigint boolean bit char character varchar dec decimal numeric real float double interval time timestamp constant cursor no '
+              'scroll alias'.split())
+
+
+class Declarations:
+    """
+    The DECLARE sections of a body in plpgsql. Every type there gets its schema: plpgsql looks types up when it compiles a body, which anybody lets it do under
+    his own search_path, by the language's validator, and the session's next call takes what was compiled.
+    """
+
+    def __init__(self):
+        self.expected = None # name, type or rest, in a section
+
+    def qualified(self, token, before, after):
+        text, expected = token[0], self.expected
+        if text == 'DECLARE' or expected and text == ';':
+            self.expected = 'name'
+        elif expected and text == 'BEGIN':
+            self.expected = None
+        elif expected == 'rest' and token['quoted'] and re.search(r'\bCOLLATE $', before):
+            return f'pg_catalog.{text}'
+        elif (token['word'] or token['quoted']) and expected == 'name':
+            self.expected = 'type'
+        elif (token['word'] or token['quoted']) and expected == 'type' and text != 'CONSTANT':
+            self.expected = 'rest'
+            if text.lower() not in GRAMMAR and after[0] not in '.%@':
+                return f'pg_catalog.{text}'
+        return text
 
 
 # The names of its objects: the schema has no others.

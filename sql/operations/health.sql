@@ -12,18 +12,18 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     most_expired CONSTANT bigint := 10000;
     most_pages CONSTANT bigint := 10000; -- of each table of keys; larger tables are sampled
-    home      text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
-    installed text;
-    library   record;
-    space     text;
+    home      pg_catalog.text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    installed pg_catalog.text;
+    library   pg_catalog.record;
+    space     pg_catalog.text;
     shared    bigint;
-    topic     text;
-    since     timestamptz;
+    topic     pg_catalog.text;
+    since     pg_catalog.timestamptz;
     pages     bigint;
-    share     float8;
-    basis     text;
-    sample    record;
-    members   oid[];
+    share     pg_catalog.float8;
+    basis     pg_catalog.text;
+    sample    pg_catalog.record;
+    members   pg_catalog.oid[];
 BEGIN
     -- The library and the SQL
     EXECUTE format('SELECT version FROM %s.idem_version()', home) INTO installed;

@@ -64,8 +64,8 @@ CREATE FUNCTION idem_set_privileges()
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
-    member record;
+    home   pg_catalog.regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    member pg_catalog.record;
 BEGIN
     FOR member IN EXECUTE
         format('SELECT m.*, (SELECT string_agg(DISTINCT '', '' || grantee::regrole::text, '''') FROM aclexplode(acl)'
@@ -109,8 +109,8 @@ CREATE FUNCTION idem_grant(role regrole, operator boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
-    member record;
+    home   pg_catalog.regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    member pg_catalog.record;
 BEGIN
     IF role IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';
@@ -137,8 +137,8 @@ CREATE FUNCTION idem_revoke(role regrole)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
-    member record;
+    home   pg_catalog.regnamespace := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    member pg_catalog.record;
 BEGIN
     IF role IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role must not be null';

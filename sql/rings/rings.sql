@@ -62,11 +62,11 @@ CREATE FUNCTION idem_ring_create(ring text, retention interval, windows integer 
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET default_tablespace = '' SET default_table_access_method = heap AS $$
 DECLARE
-    home    text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    home    pg_catalog.text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     id      integer;
-    map     text;
-    created regclass;
-    grantee record;
+    map     pg_catalog.text;
+    created pg_catalog.regclass;
+    grantee pg_catalog.record;
 BEGIN
     IF ring IS NULL THEN
         RAISE EXCEPTION 'ring must not be null' USING ERRCODE = 'null_value_not_allowed';
@@ -126,11 +126,11 @@ CREATE FUNCTION idem_ring_drop(ring text)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home   text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
+    home   pg_catalog.text := (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'idem');
     id     integer;
-    map     text;
+    map     pg_catalog.text;
     numbers integer[];
-    scope   text;
+    scope   pg_catalog.text;
     number  integer;
     live    boolean;
 BEGIN

@@ -51,8 +51,14 @@ attack() {
     sql postgres "SELECT format('SELECT idem.%I(%s);', p.proname, array_to_string(ARRAY(SELECT coalesce('''a''::pg_temp.' || v, 'NULL') FROM unnest(p.proargtypes)), ', '))
                     FROM pg_proc p, unnest('{NULL,mood}'::text[]) AS v
                    WHERE p.pronamespace = 'idem'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype" >>"$BATS_TEST_TMPDIR/calls.sql"
+    # Before its first call, the validator compiles a function under her path; and for an argument of no collation, as one of two is.
+    sql mallory "SELECT format('SELECT pg_catalog.plpgsql_validator(%s);', p.oid) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'
+                   WHERE p.pronamespace = 'idem'::regnamespace AND has_function_privilege(p.oid, 'EXECUTE')" >"$BATS_TEST_TMPDIR/compiled.sql"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/compiled.sql")" -gt 100 ]
+    sed -E "s/'([^']*)'/a.a || b.b/; s/^SELECT (.*);$/SELECT \\1 FROM (SELECT 'a'::pg_catalog.text COLLATE \"C\" AS a) a, (SELECT 'b'::pg_catalog.text COLLATE \"POSIX\" AS b) b;/" \
+        "$BATS_TEST_TMPDIR/calls.sql" >"$BATS_TEST_TMPDIR/mixed.sql"
     psql -XAtq -U mallory -f "$root/tests/portable/mallory.sql" -c 'SET statement_timeout = 5000' -c 'SET search_path = pg_temp, lair, idem, pg_catalog, public' \
-        -f "$BATS_TEST_TMPDIR/calls.sql" >"$BATS_TEST_TMPDIR/answers" 2>&1 || true
+        -f "$BATS_TEST_TMPDIR/compiled.sql" -f "$BATS_TEST_TMPDIR/calls.sql" -f "$BATS_TEST_TMPDIR/mixed.sql" >"$BATS_TEST_TMPDIR/answers" 2>&1 || true
     grep -qx t "$BATS_TEST_TMPDIR/answers"
 }
 
@@ -82,6 +88,31 @@ SELECT format('CREATE TRIGGER guard AFTER INSERT ON lair.moved REFERENCING NEW T
   FROM unnest('{pg_namespace,pg_attribute,pg_type,pg_class,pg_trigger,pg_index,idem_machines,idem_transition_log,_idem_departures}'::name[]) AS hidden \gexec
 SQL
     [ "$(grep -c 'guard.* does not exist' "$BATS_TEST_TMPDIR/answers")" = 0 ]
+    [ "$(stolen)" = 'f|t' ]
+}
+
+# The guard's queries of the catalog show the table as the snapshot has it, and the row is of today.
+@test "nor a cast of a type that a column has got after the snapshot of the transaction that writes" {
+    psql -XAtq -U mallory -f - >"$BATS_TEST_TMPDIR/answers" 2>&1 <<SQL
+CREATE TYPE lair.ev AS ENUM ('x');
+CREATE FUNCTION lair.to_json(lair.ev) RETURNS json LANGUAGE plpgsql AS 'BEGIN PERFORM lair.run(\$\$cast\$\$); RETURN 1; END';
+CREATE CAST (lair.ev AS json) WITH FUNCTION lair.to_json(lair.ev);
+CREATE TABLE lair.logged (id int PRIMARY KEY, status text);
+CREATE TRIGGER g AFTER INSERT ON lair.logged FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard('order', 'status', 'log', 'valid');
+CREATE TABLE lair.renamed (to_jsonb text, other text);
+CREATE TRIGGER g AFTER INSERT ON lair.renamed FOR EACH ROW EXECUTE FUNCTION idem.idem_state_guard('order', 'to_jsonb', 'log', 'valid');
+SELECT to_json('x'::lair.ev); -- the cast is taken
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT 1;
+\! psql -Xq -U mallory -c "ALTER TABLE lair.logged ALTER id TYPE lair.ev USING 'x'" -c 'ALTER TABLE lair.renamed RENAME to_jsonb TO x' -c "ALTER TABLE lair.renamed ALTER other TYPE lair.ev USING 'x'"
+SAVEPOINT s;
+INSERT INTO lair.logged VALUES ('x', 'created');
+ROLLBACK TO s;
+INSERT INTO lair.renamed VALUES ('x', 'x');
+ROLLBACK;
+DROP TABLE lair.logged, lair.renamed;
+SQL
+    cat "$BATS_TEST_TMPDIR/answers"
     [ "$(stolen)" = 'f|t' ]
 }
 

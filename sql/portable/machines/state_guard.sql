@@ -2,6 +2,18 @@
 -- guard has the rights of its owner, because a writer of the row may lack the right to read idem_machines. The guard never calls code of the table's owner. It
 -- reads states and keys by the output functions of their types (concat): a cast can be anybody's.
 
+-- A column's name, quoted, for ($1).name: 42703 unless the row has that column now. A snapshot may show one that has since been renamed, and in place of a
+-- column that does not exist the server would call a function of its name, with code of the types that the table's owner has made.
+CREATE FUNCTION _idem_field(target oid, column_name text) RETURNS text LANGUAGE plpgsql STABLE INNER AS $$
+BEGIN
+    -- It looks into the catalog's cache, which is as new as the row. NULL: the column was dropped.
+    IF has_column_privilege(target, column_name, 'SELECT') IS NULL THEN
+        PERFORM _idem_row_no_column(column_name, (SELECT c.relname FROM pg_class c WHERE c.oid = target));
+    END IF;
+    RETURN quote_ident(column_name);
+END
+$$;
+
 -- Whether the column exists and holds states: 42703, 42804. A writer of the table may have made its types, and the guard has the rights of idem's owner:
 -- in place of a column that does not exist, the server would call a function of its name, with code of those types.
 CREATE FUNCTION _idem_check_guarded_column(target oid, state_column text) RETURNS void LANGUAGE plpgsql STABLE INNER AS $$
@@ -9,11 +21,13 @@ BEGIN
     IF EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
                 WHERE a.attrelid = target AND a.attname = state_column AND a.attnum > 0 AND NOT a.attisdropped
                   AND (t.typtype = 'e' OR t.oid IN ('text'::regtype, 'varchar'::regtype))) THEN
+        PERFORM _idem_field(target, state_column);
         RETURN;
     ELSIF _idem_row_column(target, state_column) IS NULL THEN
         PERFORM _idem_raise_renamed(target, state_column);
     END IF;
     PERFORM _idem_state_column(target, state_column); -- a domain can
+    PERFORM _idem_field(target, state_column);
 END
 $$;
 
@@ -49,7 +63,7 @@ DECLARE
     fields text;
     shown  text;
 BEGIN
-    SELECT string_agg(format('%I', a.attname), ', ' ORDER BY k.n), string_agg(format('($1).%I', a.attname), ', ' ORDER BY k.n) INTO names, fields
+    SELECT string_agg(format('%I', a.attname), ', ' ORDER BY k.n), string_agg(format('($1).%s', _idem_field(in_table, a.attname)), ', ' ORDER BY k.n) INTO names, fields
       FROM unnest(_idem_log_key(in_table)) WITH ORDINALITY AS k (number, n)
       JOIN pg_attribute a ON a.attrelid = in_table AND a.attnum = k.number
       JOIN pg_type y ON y.oid = (_idem_base_type(a.atttypid)).type

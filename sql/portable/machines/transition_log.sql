@@ -7,7 +7,8 @@ BEGIN
 END
 $$;
 
--- Writes a move to the log. Values whose type somebody has made are logged as text: to_jsonb would call casts of theirs.
+-- Writes a move to the log. Values whose type somebody has made are logged as text: to_jsonb would call casts of theirs. So is a value whose type the
+-- snapshot does not show yet.
 CREATE FUNCTION _idem_log_move(in_table oid, by_trigger name, moved record, of_column name, from_state text, to_state text)
 RETURNS void LANGUAGE plpgsql VOLATILE INNER SET quote_all_identifiers = off AS $$
 DECLARE
@@ -30,8 +31,9 @@ BEGIN
             HINT = 'Add a primary key, or attach the state machine again without a log.';
     END IF;
     EXECUTE (SELECT format('SELECT jsonb_build_object(%s)',
-                           string_agg(format(CASE WHEN (_idem_base_type(a.atttypid)).type < 16384 THEN '%L, ($1).%I' ELSE '%L, concat(($1).%I)' END,
-                                             a.attname, a.attname), ', '))
+                           string_agg(format(CASE WHEN (_idem_base_type(a.atttypid)).type < 16384
+                                                  THEN '%1$L, CASE WHEN pg_typeof(($1).%2$s)::oid = %3$s THEN to_jsonb(($1).%2$s) ELSE to_jsonb(concat(($1).%2$s)) END'
+                                                  ELSE '%1$L, concat(($1).%2$s)' END, a.attname, _idem_field(in_table, a.attname), a.atttypid), ', '))
                FROM pg_attribute k JOIN pg_attribute a ON a.attrelid = in_table AND a.attname = k.attname AND NOT a.attisdropped
               WHERE k.attrelid = attached AND k.attnum = ANY (columns)) INTO key USING moved;
     INSERT INTO idem_transition_log (target, key, state_column, from_state, to_state, at, by)
