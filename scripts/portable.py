@@ -233,7 +233,14 @@ END IF;"""
 OWNERS = ('idem_members', 'idem_set_privileges', 'idem_unintended_privileges', 'idem_grant', 'idem_revoke', 'idem_citus_distribute')
 
 
-def checked(rest):
+# Those that change rights. What a restore makes, everybody may call until it has come to the revocations, which it makes last.
+OWNERS_CHECK = """IF NOT pg_has_role(_idem_caller(), current_user, 'USAGE') THEN
+RAISE insufficient_privilege USING MESSAGE = 'permission denied for function {name}', DETAIL = 'It is for the owner of idem.';
+END IF;
+"""
+
+
+def checked(rest, name):
     """
     A function with the owner's rights, or with ENTRY, that checks first whether the schema which its names are in is its own. Nothing is looked up by a
     name in it before: a block's statements are prepared one by one.
@@ -243,7 +250,8 @@ def checked(rest):
     if 'LANGUAGE sql' in head:
         head, body = head.replace('LANGUAGE sql', 'LANGUAGE plpgsql'), f'#variable_conflict use_column\nBEGIN\nRETURN QUERY {body.removesuffix(";")};\nEND'
     options = re.match(r'(?:#[a-z_ ]+\n)*', body)[0]
-    return f'{head} AS {tag}\n{options}@home@\n{body[len(options):]};\nEND\n{tag}'
+    owners = OWNERS_CHECK.replace('{name}', name) if name in OWNERS and name not in ('idem_members', 'idem_unintended_privileges') else ''
+    return f'{head} AS {tag}\n{options}@home@\n{owners}{body[len(options):]};\nEND\n{tag}'
 
 
 def define(function, rest):
@@ -258,7 +266,7 @@ def define(function, rest):
     if function.name in OWNERS:
         rest = re.sub(r'\s+AS \$', ' SECURITY DEFINER AS $', rest, count=1)
     if ' ENTRY' in rest or 'SECURITY DEFINER' in rest and not is_bound:
-        rest = checked(rest)
+        rest = checked(rest, function.name)
     rest = re.sub(r' ((UN)?PINNED|INNER|ENTRY|BOUND)\b', '', rest)
     if is_pinned:
         rest = re.sub(r'\b(AS \$|BEGIN ATOMIC)', rf'{PINNED} \1', rest, count=1)

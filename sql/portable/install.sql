@@ -47,7 +47,7 @@ BEGIN
     ELSIF entry.owner <> current_user THEN
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of schema %s', named),
             DETAIL = format('The owner is "%s". The owner of the schema can replace every function of idem.', entry.owner),
-            HINT = format('Run SET ROLE %I first, or name another schema in idem.schema.', entry.owner);
+            HINT = 'Name another schema in idem.schema, or become that role, if you trust it.';
     END IF;
     space := home::regnamespace;
     SELECT string_agg(o.name, ', ') AS objects INTO entry

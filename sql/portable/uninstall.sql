@@ -20,7 +20,7 @@ BEGIN
     SELECT pg_get_userbyid(n.nspowner) AS owner INTO guards FROM pg_namespace n WHERE n.nspname = named;
     IF guards.owner <> current_user THEN -- what is there would run with the rights of this call
         RAISE insufficient_privilege USING MESSAGE = format('must be owner of schema %s', named), DETAIL = format('The owner is "%s".', guards.owner),
-            HINT = format('Run SET ROLE %I first, or name another schema in idem.schema.', guards.owner);
+            HINT = 'Name another schema in idem.schema, or become that role, if you trust it.';
     END IF;
     EXECUTE replace($guards$
         WITH guards AS (

@@ -116,6 +116,17 @@ SQL
     [ "$(stolen)" = 'f|t' ]
 }
 
+# A restore revokes last what everybody has.
+@test "what changes rights is for the owner, also while everybody may execute it" {
+    sql shop 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA idem TO public'
+    for call in "idem_grant('mallory', true)" "idem_revoke('mallory')" 'idem_set_privileges()'; do
+        run sql mallory '\set VERBOSITY verbose' "SELECT idem.$call"
+        [[ $output == *'ERROR:  42501: permission denied for function'* ]] || { echo "$call: $output" && false; }
+    done
+    sql shop 'SELECT idem.idem_set_privileges()' "SELECT idem.idem_grant('mallory', operator => true)"
+    sql postgres "SELECT idem.idem_grant('mallory', operator => true)"
+}
+
 # Reading rows names the table. Its owner, or that of its schema, can put a view in its place at any time.
 @test "idem_machine_define reads rows of tables alone whose owners its caller trusts" {
     local initial="SELECT idem.idem_machine_define('lost', '{\"initial\": [\"a\"], \"transitions\": {\"a\": [\"b\"]}}')" fewer="SELECT idem.idem_machine_define('lost', '{\"initial\": [\"a\"], \"transitions\": {\"a\": []}}')"
