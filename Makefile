@@ -40,7 +40,7 @@ portable:    ## make build/idem--portable.sql, the edition for servers where no 
 	done; \
 	out=build/dbdev/idem--$(EXTVERSION).sql; make_file scripts/portable.py --extension $(EXTVERSION) $(PORTABLE_FILES); \
 	out=build/dbdev/idem.control; make_file sed '/^module_pathname/d' extension/idem.control
-integrations: ## build the packages for Node.js, Python and Java, below build/integrations
+integrations: ## build the packages for Node.js, Python, Java and Go, below build/integrations
 	@scripts/integrations.sh
 check:       ## build, install and test what the guarantees rest on; the last line says what passed and failed
 	@scripts/check.sh quick

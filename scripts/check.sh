@@ -208,8 +208,10 @@ integrations_python() { on_cluster integrations tests/integrations/python/run.sh
 
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 
+integrations_go() { on_cluster integrations tests/integrations/go/run.sh; }
+
 # `idem http-test`: against a right server, planted faults, and the reference app of a framework for each language.
-conformance() { on_cluster conformance env PROFILES=ietf tests/conformance/run.sh faults express pglite fastapi jetty; }
+conformance() { on_cluster conformance env PROFILES=ietf tests/conformance/run.sh faults express pglite fastapi jetty go rack php; }
 
 # Random calls under a nemesis, and the same against libraries that lack a check. A cluster of its own.
 chaos() { scripts/chaos.sh --tap; }
@@ -279,11 +281,12 @@ integrations_long() { on_cluster integrations all_integrations; }
 # On both editions, and through a pooler, which Node's express-pooled and Java's tomcat9 have by themselves.
 all_integrations() {
     local language status=0
-    for language in node python java; do
+    for language in node python java go; do
         tests/integrations/"$language"/run.sh || status=1
         IDEM_PORTABLE=1 tests/integrations/"$language"/run.sh || status=1
     done
     IDEM_POOLED=1 tests/integrations/python/run.sh fastapi-asyncpg django || status=1
+    IDEM_POOLED=1 tests/integrations/go/run.sh pq || status=1
     tests/conformance/run.sh || status=1
     IDEM_PORTABLE=1 tests/conformance/run.sh servers || status=1
     IDEM_POOLED=1 PROFILES='ietf acp' tests/conformance/run.sh servers || status=1
@@ -439,7 +442,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy_long docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy_long docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java integrations_go conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
@@ -447,7 +450,7 @@ done
 # cluster's name, a copy of npm's packages or build/cmake; those of two lanes do not.
 quick=("recovery" "tree lint pgtap docs cli" "client regress isolation unit")
 portable="portable_pgtap portable_isolation portable_install portable_docs portable_client portable_cli portable_chaos"
-integrations="integrations_node integrations_python integrations_java"
+integrations="integrations_node integrations_python integrations_java integrations_go"
 rest=("recovery_rest" "docs_site bench pooled consumer examples browser orm drivers $integrations conformance" "judge fuzz recovery_rings pauses chaos $portable")
 case ${1:-quick} in
     quick) plan=("${quick[@]}") build=build ;;

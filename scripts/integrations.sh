@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the packages for frameworks, each below build/integrations: an npm package, a wheel, a jar. Prints the path of each.
+# Builds the packages for frameworks, each below build/integrations: an npm package, a wheel, a jar, a Go module. Prints the path of each.
 #
-#   integrations.sh [node|python|java ...]    all of them, or these
+#   integrations.sh [node|python|java|go ...]    all of them, or these
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,10 +28,19 @@ python() {
 
 java() { integrations/java/build.sh; }
 
-[ $# -gt 0 ] || set -- node python java
+go() {
+    rm -rf "$build/go"
+    mkdir -p "$build"
+    cp -R integrations/go "$build/go"
+    make --silent portable >&2
+    cp build/idem--portable.sql build/idem--portable-uninstall.sql "$build/go/portable"
+    echo "$build/go"
+}
+
+[ $# -gt 0 ] || set -- node python java go
 for package; do
     case $package in
-        node | python | java) ;;
+        node | python | java | go) ;;
         *)
             sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2
             exit 2

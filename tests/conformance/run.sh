@@ -3,7 +3,7 @@
 #
 #   run.sh [NAME ...]    memory: the reference app without idem, which is right; faults: the same with planted faults, each of which is to be
 #                        found; express express4 fastify fastify4 koa hono nestjs nestjs-fastify web, fastapi flask django, jetty tomcat9 tomcat10
-#                        spring: the app of that framework, in a database of its own on the cluster of libpq's environment; servers: all
+#                        spring, go, rack, php: the app of that framework, in a database of its own on the cluster of libpq's environment; servers: all
 #                        of these; pglite: that of Express, with the database in its process. All without a name
 #
 # PROFILES: "ietf stripe acp ucp" by default. IDEM: the command. IDEM_PORTABLE=1: on the portable edition. IDEM_POOLED=1: the apps go through pgbouncer,
@@ -20,7 +20,7 @@ work=$(mktemp -d)
 cluster=$(basename "${PGHOST:-}")
 child='' database='' installed='' cutter='' pooler=()
 node=(express express4 fastify fastify4 koa hono nestjs nestjs-fastify web)
-others=(fastapi flask django jetty tomcat9 tomcat10 spring)
+others=(fastapi flask django jetty tomcat9 tomcat10 spring go rack php)
 
 # shellcheck disable=SC2317 # called by at_exit
 end() {

@@ -19,6 +19,7 @@ PY
     grep --fixed-strings "\"version\": \"$version\"" integrations/node/package.json
     grep --fixed-strings --line-regexp "version = \"$version\"" integrations/python/pyproject.toml
     grep --fixed-strings --line-regexp "    <version>$version</version>" integrations/java/pom.xml
+    grep --fixed-strings --line-regexp "const Version = \"$version\"" integrations/go/portable/portable.go
     [ "$(python3 -c 'import json; meta = json.load(open("META.json")); print(meta["version"], meta["provides"]["idem"]["version"])')" = "$version $version" ]
     [[ $(head -n 1 debian/changelog) == "idem ($version"[-~]* ]]
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Starts the reference app of a framework for Python or Java in the place of this shell.
+# Starts the reference app of a framework for Python, Java, Go, Ruby or PHP in the place of this shell.
 #
-#   start.sh fastapi|flask|django|jetty|tomcat9|tomcat10|spring
+#   start.sh fastapi|flask|django|jetty|tomcat9|tomcat10|spring|go|rack|php
 #   start.sh --install NAME    what it needs, and its classes; 69: its packages cannot be installed here
 set -euo pipefail
 apps=$(cd "$(dirname "$0")" && pwd)
@@ -24,6 +24,9 @@ describe() {
         tomcat9) main=TomcatApp classpath=$tomcat9 packages=(libtomcat9-java) ;;
         tomcat10) main=TomcatApp classpath=$java/tomcat10-embed-core.jar:$java/jakarta-annotation-api.jar packages=(libtomcat10-embed-java libjakarta-annotation-api-java) ;;
         spring) main=SpringApp classpath=$jetty:$spring packages=(libjetty9-java libspring-web-servlet-java libspring-jdbc-java libspring-transaction-java) ;;
+        go) packages=(golang-go golang-github-lib-pq-dev) && return ;;
+        rack) packages=(puma ruby-rack ruby-pg ruby-connection-pool) && return ;;
+        php) packages=(php-cli php-pgsql php-nyholm-psr7 procps) && return ;;
         *) return 2 ;;
     esac
     if [ -n "$main" ]; then
@@ -49,12 +52,27 @@ compile() {
     javac -J-XX:TieredStopAtLevel=1 -Xlint:all,-processing,-serial,-classfile,-try,-path -Werror -cp "$classpath" -d "$classes" "$classes"/sources/*.java
 }
 
+# With Debian's driver, which is no module.
+compile_go() {
+    local module home=$PWD/build/conformance/go
+    module=$(scripts/integrations.sh go | tail -n 1)
+    rm -rf "$home"
+    mkdir -p "$home/src/example.org" && cp -R "$module" "$home/src/example.org/idem"
+    GO111MODULE=off GOPATH=$home:/usr/share/gocode GOCACHE=$PWD/build/integrations/go-cache go build -o "$home/app" "$apps/reference.go"
+}
+
 if [ "$1" = --install ]; then
     describe "$2"
     scripts/deps.sh "${packages[@]}" || exit 69
+    if [ "$2" = go ]; then compile_go; fi
     [ -z "$main" ] || compile "$2"
     exit
 fi
 describe "$1"
+case $1 in
+    go) exec build/conformance/go/app ;;
+    rack) exec ruby "$apps/reference.rb" ;;
+    php) exec "$apps/reference.php.sh" ;;
+esac
 [ -n "$main" ] || exec env PYTHONPATH="$PWD/integrations/python/src" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$apps/$1_app.py"
 exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -Djava.library.path=/usr/lib/x86_64-linux-gnu/jni -cp "$classpath" "$main"

@@ -1,0 +1,3 @@
+module example.org/idem
+
+go 1.19

@@ -1,0 +1,3 @@
+package idem_test
+
+import _ "github.com/lib/pq"
