@@ -50,9 +50,14 @@ serve() {
 
 # The server, or the one that was started in its place.
 stop() {
+    local restarted
     end_group KILL "$child"
     child=
-    if [ -s "$work/restarted" ]; then kill -KILL "$(<"$work/restarted")" 2>/dev/null || true; fi
+    if [ -s "$work/restarted" ]; then
+        read -r restarted <"$work/restarted"
+        # shellcheck disable=SC2046 # PHP's server has a process for each request at once
+        kill -KILL "$restarted" $(pgrep -P "$restarted") 2>/dev/null || true
+    fi
     rm -f "$work/port" "$work/restarted"
 }
 
