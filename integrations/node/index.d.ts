@@ -52,11 +52,12 @@ export interface Installation {
  * Installs the portable edition of idem, which this package carries, or brings an older installation up to its version. Several that start at once queue.
  * Where the schema has the extension, nothing is done. The connection's role owns what is made; it needs CREATE on the database, no superuser.
  *
- * @throws IdemError the installation is newer than this package
+ * @throws IdemError the installation is newer than this package; the server's error, 42501, if another role owns the schema: none of its code runs
  */
 export function install(database: ScriptHandle, options?: { schema?: string }): Promise<Installation>;
 /** Drops the portable edition, with all keys. @throws the server's error while guards are attached to tables */
 export function uninstall(database: ScriptHandle, options?: { schema?: string }): Promise<void>;
+/** Reads the catalog: calls no function of the schema. */
 export function status(database: ScriptHandle, options?: { schema?: string }): Promise<Installation>;
 /** For the start of an application. @throws IdemError idem is not installed, or is older than this package; the message names the command */
 export function verify(database: ScriptHandle, options?: { schema?: string }): Promise<void>;

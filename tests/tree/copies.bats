@@ -24,6 +24,26 @@ PY
     [[ $(head -n 1 debian/changelog) == "idem ($version"[-~]* ]]
 }
 
+@test "the packages look idem up by one statement" {
+    python3 - <<'PY'
+import pathlib, re, sys
+
+def statement(path, start, end):
+    text = (pathlib.Path("integrations") / path).read_text().split(start, 1)[1].split(end, 1)[0]
+    return re.sub(r"\s+", " ", text).strip()
+
+node = statement("node/lib/install.js", "const lookup = `", "`").replace("$1::pg_catalog.name", "?")
+python = statement("python/src/idem_postgres/installation.py", '_LOOKUP = """\\', '"""').replace("CAST(%s AS pg_catalog.name)", "?")
+java = statement("java/src/idem/postgres/IdemSchema.java", 'LOOKUP = "', '";').replace('" + "', "").replace("?::pg_catalog.name", "?")
+if not node == python == java:
+    sys.exit("\n".join([node, python, java]))
+version = pathlib.Path("sql/portable/operations/version.sql").read_text().replace("@version@", "1.0.0")
+own = re.search(r"p\.prosrc, '(.*?)'\)", node)[1].replace("''", "'")
+if not re.search(own.lstrip("^"), version):
+    sys.exit(f"the body of idem_version does not begin with {own}")
+PY
+}
+
 @test "debian/control and debian/tests/control are those of the newest server" {
     for file in debian/control debian/tests/control; do
         diff "$file" <(sed 's/PGVERSION/18/g' "$file.in")

@@ -5,8 +5,7 @@ const { readFile } = builtin('node:fs/promises');
 const { join } = builtin('node:path');
 const { checkOptions } = require('./check.js');
 const { toScripts } = require('./drivers.js');
-const { IdemError, sqlstate } = require('./errors.js');
-const { quoteIdentifier } = require('./values.js');
+const { IdemError } = require('./errors.js');
 
 const { version: packaged } = require('../package.json');
 
@@ -34,24 +33,40 @@ async function run(database, kind, schema) {
     });
 }
 
+// From the catalog alone: a role that made the schema first may have put a function idem_version there, and a call would run its code. `trusted`: the
+// extension's, or its schema and the function are the current role's.
+const lookup = `SELECT CASE WHEN own.version IS NULL THEN 'c' ELSE 'portable' END AS edition, coalesce(own.version, e.extversion) AS version,
+        e.oid IS NOT NULL OR p.proowner OPERATOR(pg_catalog.=) n.nspowner
+            AND pg_catalog.pg_get_userbyid(n.nspowner) OPERATOR(pg_catalog.=) CURRENT_USER AS trusted
+    FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+    CROSS JOIN LATERAL pg_catalog.substring(p.prosrc, '^ SELECT ''portable'', ''([0-9]+([.][0-9]+)*)'',') AS own (version)
+    LEFT JOIN (pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON d.refobjid OPERATOR(pg_catalog.=) e.oid
+                   AND d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.deptype OPERATOR(pg_catalog.=) 'e'
+                   AND e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name)
+        ON d.classid OPERATOR(pg_catalog.=) p.tableoid AND d.objid OPERATOR(pg_catalog.=) p.oid
+    WHERE n.nspname OPERATOR(pg_catalog.=) $1::pg_catalog.name AND p.proname OPERATOR(pg_catalog.=) 'idem_version'::pg_catalog.name
+        AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2 AND (own.version IS NOT NULL OR e.oid IS NOT NULL)`;
+
 const compare = (left, right) => left.localeCompare(right, 'en', { numeric: true });
 
+/** → the installation, and whether it is `trusted`; null: there is none. */
 async function installedIn(database, schema) {
-    try {
-        const [row] = await toScripts(database).query(`SELECT edition, version, server FROM ${quoteIdentifier(schema)}.idem_version()`, []);
-        return row;
-    } catch (error) {
-        // No schema, or no function.
-        if (['3F000', '42883'].includes(sqlstate(error))) return null;
-        throw error;
-    }
+    const [row] = await toScripts(database).query(lookup, [schema]);
+    return row ?? null;
 }
+
+const described = (schema, found) => ({
+    schema,
+    edition: found?.edition ?? null,
+    version: found?.version ?? null,
+    packaged,
+    needs: found === null ? 'install' : compare(found.version, packaged) < 0 ? 'upgrade' : null,
+});
 
 async function status(database, options = {}) {
     const schema = schemaOf(options);
-    const found = await installedIn(database, schema);
-    const needs = found === null ? 'install' : compare(found.version, packaged) < 0 ? 'upgrade' : null;
-    return { schema, edition: found?.edition ?? null, version: found?.version ?? null, packaged, needs };
+    return described(schema, await installedIn(database, schema));
 }
 
 async function verify(database, options = {}) {
@@ -64,10 +79,13 @@ async function verify(database, options = {}) {
 
 async function install(database, options = {}) {
     const schema = schemaOf(options);
-    const before = await status(database, { schema });
-    if (before.edition === 'c') return before;
-    if (before.version !== null && compare(before.version, packaged) > 0) {
-        throw new IdemError(`schema "${schema}" has idem ${before.version}, which is newer than this package (${packaged})`);
+    const before = await installedIn(database, schema);
+    // In another role's schema, the script raises the error.
+    if (before?.trusted) {
+        if (before.edition === 'c') return described(schema, before);
+        if (compare(before.version, packaged) > 0) {
+            throw new IdemError(`schema "${schema}" has idem ${before.version}, which is newer than this package (${packaged})`);
+        }
     }
     await run(database, 'install', schema);
     return status(database, { schema });

@@ -20,6 +20,8 @@ import idem.postgres.Transition;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -60,6 +62,7 @@ final class Functions {
         Tap.test("texts", tests::texts);
         Tap.test("errors", tests::errors);
         Tap.test("the schema", tests::schema);
+        Tap.test("a schema that another role made", tests::squatter);
         System.exit(Tap.end());
     }
 
@@ -91,6 +94,24 @@ final class Functions {
         String refused = message(() -> IdemSchema.install(pool));
         Tap.ok(refused == null || refused.contains("must be owner of schema idem"), "and is left");
         Tap.ok(IdemSchema.script().startsWith("-- idem 1.0.0, the portable edition"), "the script is for a migration tool");
+    }
+
+    private void squatter() throws Exception {
+        try (Connection connection = pool.getConnection(); var statement = connection.createStatement()) {
+            statement.execute(Files.readString(Path.of("tests/integrations/squatter.sql")));
+            try {
+                Tap.is(sqlstate(() -> IdemSchema.install(pool, "squatted")), "PSQLException 42501", "install in another role's schema");
+                Tap.is(IdemSchema.status(pool, "squatted").version(), "9.0.0", "status reads the catalog");
+                IdemSchema.verify(pool, "squatted");
+                statement.execute("ALTER SCHEMA squatted OWNER TO CURRENT_USER");
+                Tap.is(sqlstate(() -> IdemSchema.install(pool, "squatted")), "PSQLException 55000", "another role's function");
+                try (var rows = statement.executeQuery("SELECT * FROM squatted.callers")) {
+                    Tap.ok(!rows.next(), "none of its code runs");
+                }
+            } finally {
+                statement.execute("DROP SCHEMA squatted CASCADE; DROP ROLE squatter");
+            }
+        }
     }
 
     private interface Action {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -76,6 +76,21 @@ test('where the extension is, nothing is installed', async () => {
     await verify(pool)
     if (found.edition === 'c') assert.deepEqual(await install(pool), found)
     else await assert.rejects(install(pool), { code: '42501' }) // it is another role's
+})
+
+test('a schema that another role made is not trusted: none of its code runs', async () => {
+    await pool.query(await readFile(`${process.env.SHARED}/squatter.sql`, 'utf8'))
+    try {
+        await assert.rejects(install(pool, { schema: 'squatted' }), { code: '42501' })
+        assert.equal((await status(pool, { schema: 'squatted' })).version, '9.0.0')
+        await verify(pool, { schema: 'squatted' })
+        assert.match((await run('install', '--schema', 'squatted')).stderr, /must be owner of schema squatted/)
+        await pool.query('ALTER SCHEMA squatted OWNER TO CURRENT_USER')
+        await assert.rejects(install(pool, { schema: 'squatted' }), { code: '55000' })
+        assert.deepEqual((await pool.query('SELECT * FROM squatted.callers')).rows, [])
+    } finally {
+        await pool.query('DROP SCHEMA squatted CASCADE; DROP ROLE squatter')
+    }
 })
 
 test('an application learns at its start that idem is missing or old', async () => {

@@ -84,7 +84,7 @@ for name in "${names[@]}"; do
     database=idem_node_${name//[-.]/_}
     make_database "$database"
     echo "# $name"
-    export FRAMEWORK=$name PGDATABASE=$database
+    export FRAMEWORK=$name PGDATABASE=$database SHARED=$tests/..
     if [ "$name" = express-pooled ]; then start_pooler; fi
     for file in "${files[@]}"; do run "$name" "$file" || failed=1; done
 done

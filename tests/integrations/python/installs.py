@@ -81,6 +81,20 @@ with psycopg.connect(autocommit=True) as connection:
 '''
 
 
+SQUATTED = '''
+import psycopg
+from idem_postgres import install, status, verify
+
+with psycopg.connect(autocommit=True) as connection:
+    try:
+        install(connection, schema="squatted")
+    except psycopg.Error as e:
+        print(e.sqlstate)
+    print(status(connection, schema="squatted").version)
+    verify(connection, schema="squatted")
+'''
+
+
 def installs(work, environment):
     python, database = f"{work}/venv/bin/python", os.environ["PGDATABASE"]
 
@@ -105,6 +119,18 @@ def installs(work, environment):
         same("install: an older installation", lines[13], 'NotInstalled: schema "old" has idem 0.9.12, which is older than this package (1.0.0); run: python3 -m idem_postgres upgrade')
         same("install: a newer installation", lines[14], 'NotInstalled: schema "old" has idem 1.10.0, which is newer than this package (1.0.0)')
         check("install: nothing where idem is", lines[15] == "c" or "must be owner of schema idem" in lines[15], lines[15])
+
+        with open(f"{os.path.dirname(__file__)}/../squatter.sql") as file:
+            db.execute(file.read())
+        try:
+            code, out, err = run("-c", SQUATTED)
+            same("install: in another role's schema", (code, err, out.splitlines()), (0, "", ["42501", "9.0.0"]))
+            same("install: none of its code runs", db.execute("SELECT * FROM squatted.callers").fetchall(), [])
+            db.execute("ALTER SCHEMA squatted OWNER TO CURRENT_USER")
+            same("install: another role's function", run("-c", SQUATTED), (0, "55000\n9.0.0", ""))
+            same("install: does not run", db.execute("SELECT * FROM squatted.callers").fetchall(), [])
+        finally:
+            db.execute("DROP SCHEMA squatted CASCADE; DROP ROLE squatter")
 
         def command(*words):
             return run("-m", "idem_postgres", *words, "--schema", "by command")

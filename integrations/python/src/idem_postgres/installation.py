@@ -14,6 +14,22 @@ from .errors import NotInstalled
 
 Needs = Literal["install", "upgrade"]
 
+# From the catalog alone: a role that made the schema first may have put a function idem_version there, and a call would run its
+# code. `trusted`: the extension's, or its schema and the function are the current role's.
+_LOOKUP = """\
+SELECT CASE WHEN own.version IS NULL THEN 'c' ELSE 'portable' END AS edition, coalesce(own.version, e.extversion) AS version,
+    e.oid IS NOT NULL OR p.proowner OPERATOR(pg_catalog.=) n.nspowner
+        AND pg_catalog.pg_get_userbyid(n.nspowner) OPERATOR(pg_catalog.=) CURRENT_USER AS trusted
+FROM pg_catalog.pg_proc p
+JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+CROSS JOIN LATERAL pg_catalog.substring(p.prosrc, '^ SELECT ''portable'', ''([0-9]+([.][0-9]+)*)'',') AS own (version)
+LEFT JOIN (pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON d.refobjid OPERATOR(pg_catalog.=) e.oid
+               AND d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.deptype OPERATOR(pg_catalog.=) 'e'
+               AND e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name)
+    ON d.classid OPERATOR(pg_catalog.=) p.tableoid AND d.objid OPERATOR(pg_catalog.=) p.oid
+WHERE n.nspname OPERATOR(pg_catalog.=) CAST(%s AS pg_catalog.name) AND p.proname OPERATOR(pg_catalog.=) 'idem_version'::pg_catalog.name
+    AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2 AND (own.version IS NOT NULL OR e.oid IS NOT NULL)"""
+
 
 @dataclass(frozen=True)
 class Installation:
@@ -39,14 +55,15 @@ def install(connection: Any, *, schema: str = "idem", commit: bool = True) -> In
     at once queue. Where the schema has the extension, nothing is done.
 
     The connection's role owns what is made; it needs CREATE on the database. Raises NotInstalled if the installation is newer
-    than this package.
+    than this package, and the server's error, 42501, if another role owns the schema: none of its code runs.
     """
-    before = status(connection, schema=schema)
-    if before.edition == "c":
-        return before
-    if before.version is not None and _order(before.version) > _order(before.packaged):
-        newer = f'schema "{schema}" has idem {before.version}, which is newer than this package ({before.packaged})'
-        raise NotInstalled(newer)
+    before, is_trusted = _found(connection, schema)
+    if is_trusted:  # in another role's schema, the script raises the error
+        if before.edition == "c":
+            return before
+        if before.version is not None and _order(before.version) > _order(before.packaged):
+            newer = f'schema "{schema}" has idem {before.version}, which is newer than this package ({before.packaged})'
+            raise NotInstalled(newer)
     _run(connection, script(), schema, commit)
     return status(connection, schema=schema)
 
@@ -57,16 +74,8 @@ def uninstall(connection: Any, *, schema: str = "idem", commit: bool = True) -> 
 
 
 def status(connection: Any, *, schema: str = "idem") -> Installation:
-    """What is installed. Ends no transaction."""
-    packaged = metadata.version("idem-postgres")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regprocedure(%s)", (_quoted(schema) + ".idem_version()",))
-        if cursor.fetchone()[0] is None:
-            return Installation(schema, None, None, packaged, "install")
-        cursor.execute("SELECT edition, version FROM " + _quoted(schema) + ".idem_version()")
-        edition, version = cursor.fetchone()
-    needs: Needs | None = "upgrade" if _order(version) < _order(packaged) else None
-    return Installation(schema, edition, version, packaged, needs)
+    """What is installed, as the catalog has it. Calls no function of the schema, and ends no transaction."""
+    return _found(connection, schema)[0]
 
 
 def verify(connection: Any, *, schema: str = "idem") -> None:
@@ -80,6 +89,18 @@ def verify(connection: Any, *, schema: str = "idem") -> None:
             how = "install the newer extension, and run: ALTER EXTENSION idem UPDATE"
         older = f'schema "{schema}" has idem {found.version}, which is older than this package ({found.packaged})'
         raise NotInstalled(f"{older}; {how}")
+
+
+def _found(connection: Any, schema: str) -> tuple[Installation, bool]:
+    packaged = metadata.version("idem-postgres")
+    with connection.cursor() as cursor:
+        cursor.execute(_LOOKUP, (schema,))
+        row = cursor.fetchone()
+    if row is None:
+        return Installation(schema, None, None, packaged, "install"), False
+    edition, version, is_trusted = row
+    needs: Needs | None = "upgrade" if _order(version) < _order(packaged) else None
+    return Installation(schema, edition, version, packaged, needs), is_trusted
 
 
 def _run(connection: Any, text: str, schema: str, commit: bool) -> None:
@@ -102,10 +123,6 @@ def _set_schema(connection: Any, schema: str) -> None:
     """For the session: in autocommit, no transaction is around the script. A rollback undoes it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('idem_portable.schema', %s, false)", (schema,))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _order(version: str) -> list[int]:

@@ -17,14 +17,34 @@ public final class IdemSchema {
     /** The first line of the script has it. */
     private static final String PACKAGED = script().split(" ", 4)[2].replace(",", "");
 
+    /**
+     * From the catalog alone: a role that made the schema first may have put a function idem_version there, and a call would run its code. trusted: the
+     * extension's, or its schema and the function are the current role's.
+     */
+    private static final String LOOKUP = "SELECT CASE WHEN own.version IS NULL THEN 'c' ELSE 'portable' END AS edition,"
+        + " coalesce(own.version, e.extversion) AS version,"
+        + " e.oid IS NOT NULL OR p.proowner OPERATOR(pg_catalog.=) n.nspowner"
+        + " AND pg_catalog.pg_get_userbyid(n.nspowner) OPERATOR(pg_catalog.=) CURRENT_USER AS trusted"
+        + " FROM pg_catalog.pg_proc p"
+        + " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace"
+        + " CROSS JOIN LATERAL pg_catalog.substring(p.prosrc, '^ SELECT ''portable'', ''([0-9]+([.][0-9]+)*)'',') AS own (version)"
+        + " LEFT JOIN (pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON d.refobjid OPERATOR(pg_catalog.=) e.oid"
+        + " AND d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.deptype OPERATOR(pg_catalog.=) 'e'"
+        + " AND e.extname OPERATOR(pg_catalog.=) 'idem'::pg_catalog.name)"
+        + " ON d.classid OPERATOR(pg_catalog.=) p.tableoid AND d.objid OPERATOR(pg_catalog.=) p.oid"
+        + " WHERE n.nspname OPERATOR(pg_catalog.=) ?::pg_catalog.name AND p.proname OPERATOR(pg_catalog.=) 'idem_version'::pg_catalog.name"
+        + " AND p.pronargs OPERATOR(pg_catalog.=) 0::pg_catalog.int2 AND (own.version IS NOT NULL OR e.oid IS NOT NULL)";
+
     private final String schema;
     private final String edition;
     private final String version;
+    private final boolean trusted;
 
-    private IdemSchema(String schema, String edition, String version) {
+    private IdemSchema(String schema, String edition, String version, boolean trusted) {
         this.schema = schema;
         this.edition = edition;
         this.version = version;
+        this.trusted = trusted;
     }
 
     /** c: the extension; portable; null: idem is not installed. */
@@ -52,11 +72,13 @@ public final class IdemSchema {
      * has the extension, nothing is done.
      *
      * @throws IllegalStateException the installation is newer than this jar
+     * @throws SQLException 42501 if another role owns the schema: none of its code runs
      */
     public static IdemSchema install(DataSource database, String schema) throws SQLException {
         IdemSchema before = status(database, schema);
-        if ("c".equals(before.edition)) return before;
-        if (before.version != null && order(before.version, PACKAGED) > 0)
+        // In another role's schema, the script raises the error.
+        if (before.trusted && "c".equals(before.edition)) return before;
+        if (before.trusted && order(before.version, PACKAGED) > 0)
             throw new IllegalStateException("schema \"" + schema + "\" has idem " + before.version + ", which is newer than this jar (" + PACKAGED + ")");
         run(database, script("idem--portable.sql"), schema);
         return status(database, schema);
@@ -67,12 +89,12 @@ public final class IdemSchema {
         run(database, script("idem--portable-uninstall.sql"), schema);
     }
 
-    /** What is installed. */
+    /** What is installed, as the catalog has it: no function of the schema is called. */
     public static IdemSchema status(DataSource database, String schema) throws SQLException {
-        String name = '"' + Objects.requireNonNull(schema, "schema").replace("\"", "\"\"") + "\".idem_version()";
+        Objects.requireNonNull(schema, "schema");
         try (Connection connection = database.getConnection()) {
-            if (Sql.one(connection, "SELECT to_regprocedure(?) IS NULL", row -> row.getBoolean(1), name)) return new IdemSchema(schema, null, null);
-            return Sql.one(connection, "SELECT edition, version FROM " + name, row -> new IdemSchema(schema, row.getString(1), row.getString(2)));
+            return Sql.list(connection, LOOKUP, row -> new IdemSchema(schema, row.getString(1), row.getString(2), row.getBoolean(3)), schema).stream()
+                .findFirst().orElseGet(() -> new IdemSchema(schema, null, null, false));
         }
     }
 
