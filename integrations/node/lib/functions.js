@@ -210,7 +210,7 @@ class Idem {
             check('payload', message.payload, 'jsonb');
             return Object.fromEntries(Object.entries(message).map(([name, value]) => [sqlName(name), name === 'delay' ? encode(value, 'interval') : value]));
         });
-        const rows = await this.#rows('id::text AS id', 'idem_publish_many', { topic, messages: sent }, {}, [], { from: (call) => `unnest(${call}) WITH ORDINALITY AS ids (id, n) ORDER BY n` });
+        const rows = await this.#rows('id::text AS id', 'idem_publish_many', { topic, messages: sent }, {}, [], { from: (call) => `pg_catalog.unnest(${call}) WITH ORDINALITY AS ids (id, n) ORDER BY n` });
         return rows.map(({ id }) => bigint(id));
     }
 

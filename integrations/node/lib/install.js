@@ -28,7 +28,7 @@ function schemaOf(options) {
 async function run(database, kind, schema) {
     const text = await script(kind);
     await toScripts(database).transaction(async ({ query, execute }) => {
-        await query(`SELECT set_config('idem_portable.schema', $1::text, true)`, [schema]);
+        await query(`SELECT pg_catalog.set_config('idem_portable.schema', $1::text, true)`, [schema]);
         await execute(text);
     });
 }

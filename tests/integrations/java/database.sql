@@ -1,3 +1,4 @@
+\ir ../traps.sql
 CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL);
 
 CREATE TABLE parent (id int PRIMARY KEY);

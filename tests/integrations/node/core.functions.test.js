@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AlreadyDone, Idem, IdemError, InFlight, InvalidTransition, sqlstate, StaleFence } from 'idem-postgres'
@@ -11,6 +12,7 @@ import postgres from 'postgres'
 const pool = new pg.Pool({ max: 4 })
 const sql = postgres({ host: process.env.PGHOST, port: Number(process.env.PGPORT), max: 4, onnotice: () => {} })
 before(async () => {
+    await pool.query(await readFile(`${process.env.SHARED}/traps.sql`, 'utf8'))
     await pool.query('CREATE TABLE parcels (id int PRIMARY KEY, state text NOT NULL)')
     await pool.query(`SELECT idem.idem_machine_define('parcel', '{"initial": ["new"], "transitions": {"new": ["sent"]}}')`)
     await pool.query(`SELECT idem.idem_machine_attach('parcels', 'state', 'parcel')`)

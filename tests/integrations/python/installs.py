@@ -94,6 +94,16 @@ with psycopg.connect(autocommit=True) as connection:
     verify(connection, schema="squatted")
 '''
 
+TRAPPED = '''
+import psycopg
+from idem_postgres import install, status, uninstall
+
+with psycopg.connect(autocommit=True, options="-c search_path=traps,pg_catalog") as connection:
+    needs = install(connection, schema="trapped").needs
+    uninstall(connection, schema="trapped")
+    print(needs, status(connection, schema="trapped").needs)
+'''
+
 
 def installs(work, environment):
     python, database = f"{work}/venv/bin/python", os.environ["PGDATABASE"]
@@ -131,6 +141,11 @@ def installs(work, environment):
             same("install: does not run", db.execute("SELECT * FROM squatted.callers").fetchall(), [])
         finally:
             db.execute("DROP SCHEMA squatted CASCADE; DROP ROLE squatter")
+
+        with open(f"{os.path.dirname(__file__)}/../traps.sql") as file:
+            db.execute("CREATE SCHEMA traps; " + file.read().replace("public.", "traps."))
+        same("install: a search_path with look-alikes of the server's functions", run("-c", TRAPPED), (0, "None install", ""))
+        db.execute("SET client_min_messages = warning; DROP SCHEMA traps CASCADE")
 
         def command(*words):
             return run("-m", "idem_postgres", *words, "--schema", "by command")

@@ -122,7 +122,7 @@ def _run(connection: Any, text: str, schema: str, commit: bool) -> None:
 def _set_schema(connection: Any, schema: str) -> None:
     """For the session: in autocommit, no transaction is around the script. A rollback undoes it."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('idem_portable.schema', %s, false)", (schema,))
+        cursor.execute("SELECT pg_catalog.set_config('idem_portable.schema', %s, false)", (schema,))
 
 
 def _order(version: str) -> list[int]:

@@ -19,8 +19,9 @@ public final class HttpAnswer {
     }
 
     /** The members of the column headers as {{name, value}, …}. */
-    static final String HEADERS = "ARRAY(SELECT ARRAY[h.key, v] FROM jsonb_each(t.headers) h, jsonb_array_elements_text("
-        + "CASE jsonb_typeof(h.value) WHEN 'array' THEN h.value ELSE jsonb_build_array(h.value) END) v) AS header_list";
+    static final String HEADERS = "ARRAY(SELECT ARRAY[h.key, v] FROM pg_catalog.jsonb_each(t.headers) h,"
+        + " pg_catalog.jsonb_array_elements_text(CASE pg_catalog.jsonb_typeof(h.value) WHEN 'array' THEN h.value"
+        + " ELSE pg_catalog.jsonb_build_array(h.value) END) v) AS header_list";
 
     private final Action action;
     private final String key;

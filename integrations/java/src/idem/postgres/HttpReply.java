@@ -10,9 +10,9 @@ import java.util.TreeMap;
 /** A response: status, header fields and the bytes of the body. */
 public final class HttpReply {
     /** jsonb from two arrays: the names, and their values. */
-    static final String HEADERS = "(SELECT jsonb_object_agg(name, list)"
-        + " FROM (SELECT name, jsonb_agg(value ORDER BY number) AS list"
-        + " FROM unnest(?, ?) WITH ORDINALITY field(name, value, number) GROUP BY name) fields)";
+    static final String HEADERS = "(SELECT pg_catalog.jsonb_object_agg(name, list)"
+        + " FROM (SELECT name, pg_catalog.jsonb_agg(value ORDER BY number) AS list"
+        + " FROM ROWS FROM (pg_catalog.unnest(?), pg_catalog.unnest(?)) WITH ORDINALITY AS field (name, value, number) GROUP BY name) fields)";
 
     private final int status;
     private final Map<String, List<String>> headers = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);

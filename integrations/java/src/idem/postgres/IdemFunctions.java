@@ -105,7 +105,7 @@ public final class IdemFunctions {
 
     /** Notes a step as done, and returns the output as it is shown from now on. */
     String storeStep(String key, long fence, String step, String output) throws SQLException {
-        String sql = "SELECT o.output::text, " + schema + ".idem_step(?, ?, ?, o.output, ?) FROM (SELECT ?::jsonb) o(output)";
+        String sql = "SELECT o.output::text, " + schema + ".idem_step(?, ?, ?, o.output, ?) FROM (SELECT ?::jsonb) AS o (output)";
         return Json.restored(Sql.one(connection, sql, row -> row.getString(1), key, fence, step, scope, Json.stored(output)));
     }
 
@@ -119,7 +119,7 @@ public final class IdemFunctions {
 
     /** Release, which does not wait long for a transaction that is completing the key. */
     boolean releaseSoon(String key, long fence) throws SQLException {
-        return Sql.one(connection, "SELECT set_config('lock_timeout', '2s', true), " + schema + ".idem_release(?, ?, ?)",
+        return Sql.one(connection, "SELECT pg_catalog.set_config('lock_timeout', '2s', true), " + schema + ".idem_release(?, ?, ?)",
             row -> true, key, fence, scope);
     }
 
@@ -150,7 +150,7 @@ public final class IdemFunctions {
     public Ticket execute(Claim claim, String statement, Object... arguments) throws SQLException {
         String[] texts = new String[arguments.length];
         for (int i = 0; i < texts.length; i++) texts[i] = arguments[i] == null ? null : arguments[i].toString();
-        return Sql.one(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_execute(?, ?, to_jsonb(?), "
+        return Sql.one(connection, "SELECT t.*, " + Ticket.STEPS + " FROM " + schema + ".idem_execute(?, ?, pg_catalog.to_jsonb(?), "
                 + claim.fingerprint(schema) + ", ?::interval, ?) t", Ticket::new,
             claim.key, statement, texts, claim.fingerprintValue, claim.ttl, scope);
     }

@@ -130,7 +130,7 @@ public final class IdemSchema {
             boolean commits = connection.getAutoCommit();
             connection.setAutoCommit(false);
             try (Statement statement = connection.createStatement()) {
-                Sql.one(connection, "SELECT set_config('idem_portable.schema', ?, true)", row -> null, schema);
+                Sql.one(connection, "SELECT pg_catalog.set_config('idem_portable.schema', ?, true)", row -> null, schema);
                 statement.setEscapeProcessing(false);
                 statement.execute(text);
                 connection.commit();

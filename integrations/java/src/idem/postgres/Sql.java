@@ -10,7 +10,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
-/** One statement: its parameters by their Java types, its rows, and its errors as {@link IdemException}. */
+/**
+ * One statement: its parameters by their Java types, its rows, and its errors as {@link IdemException}. The driver declares texts as varchar and arrays as
+ * text[], so a function of the server is named with pg_catalog: an unqualified name also finds one with exactly these types in another schema of the
+ * search_path.
+ */
 final class Sql {
     interface Reader<T> {
         T read(ResultSet row) throws SQLException;

@@ -36,7 +36,7 @@ public final class Ticket {
 
     /** The members of the column steps as {{name, output}, …}. */
     static final String STEPS = "ARRAY(SELECT ARRAY[s.key, nullif(s.value, 'null')::text]"
-        + " FROM jsonb_each(t.steps) s) AS step_list";
+        + " FROM pg_catalog.jsonb_each(t.steps) s) AS step_list";
 
     static Map<String, String> steps(ResultSet row) throws SQLException {
         Map<String, String> steps = new LinkedHashMap<>();

@@ -18,7 +18,7 @@ class Install(RunSQL):  # type: ignore[misc]
 
     def __init__(self, schema: str = "idem") -> None:
         # A statement with None for parameters is passed to the driver as it is.
-        set_schema = ("SELECT set_config('idem_portable.schema', %s, true)", [schema])
+        set_schema = ("SELECT pg_catalog.set_config('idem_portable.schema', %s, true)", [schema])
         super().__init__([set_schema, (script(), None)], [set_schema, (script("uninstall"), None)])
         self.schema = schema
 
