@@ -152,3 +152,12 @@ refused() {
     run sql "$1" '\set VERBOSITY verbose' "$fewer"
     [[ $output == *'ERROR:  42501: cannot look at the rows of table'*"$2"*'HINT:'* ]] || { echo "$output" && false; }
 }
+
+@test "with the search_path that the pages give to operators, a look-alike in public is not called" {
+    sql mallory 'CREATE FUNCTION public.idem_health() RETURNS text LANGUAGE sql AS $$ SELECT current_user::text $$'
+    for page in operations.md managed.md zh/operations.md; do
+        path=$(sed -n 's/.*ALTER ROLE ops SET search_path = \([a-z, ]*\).*/\1/p' "$root/docs/$page")
+        [ "$(sql shop "SET search_path = $path" 'SELECT count(*) > 1 FROM idem_health()')" = t ]
+    done
+    sql mallory 'DROP FUNCTION public.idem_health()'
+}
