@@ -14,6 +14,7 @@ from .errors import (
     LeaseLost,
     LockBusy,
     Mismatch,
+    NotInstalled,
     ResultNotStored,
     StaleFence,
     StaleVersion,
@@ -25,7 +26,7 @@ from .http.options import Options, Outcome
 from .http.response import Problem, Response
 from .run import AsyncRun, Run, current, current_async
 from .idem import AsyncIdem, Idem
-from .installation import Installation, NotInstalled, install, script, status, uninstall, verify
+from .installation import Installation, install, script, status, uninstall, verify
 from .leased import AsyncWork, Fate, Gate, Work, async_leased, fate, leased
 from .lock import HeldLock, async_lock, lock
 from .once import Aborted, Done, async_once, once

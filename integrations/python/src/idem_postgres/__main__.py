@@ -7,7 +7,8 @@ import os
 import sys
 from typing import Any
 
-from .installation import Installation, NotInstalled, install, script, status, uninstall
+from .errors import NotInstalled
+from .installation import Installation, install, script, status, uninstall
 
 
 def _connect(url: str) -> Any:
