@@ -10,14 +10,14 @@ COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 LITERAL = re.compile(r'"""(.*?)"""|`([^`]*)`|"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'', re.DOTALL)
 IDEM = re.compile(r"idem_|optimistic_|conditional_|pessimistic_|(unique|guarded)_insert$")
 SYNTAX = {"coalesce", "nullif"}
-places = {"integrations/node": ("js",), "integrations/python": ("py",), "integrations/java": ("java",), "client": ("cpp", "hpp")}
+places = {"integrations/node": ("js",), "integrations/python": ("py",), "integrations/java": ("java",), "integrations/go": ("go",), "client": ("cpp", "hpp")}
 found, statements = [], 0
 for place, endings in places.items():
     for path in sorted(p for ending in endings for p in pathlib.Path(place).rglob(f"*.{ending}")):
         text = path.read_text()
         if path.suffix != ".py":
             text = re.sub(r'"\s*\+?\s*"', "", COMMENT.sub("", text))
-        if "examples" in path.parts:
+        if "examples" in path.parts or path.name.endswith("_test.go"):
             continue
         for literal in LITERAL.findall(text):
             sql = re.sub(r"\$?\{[^{}]*(\}|$)", "x", "".join(literal))
