@@ -599,10 +599,21 @@ TEST(Once, DeadlockedCallersBothSucceed) {
     std::promise<void> met[2];
     const auto call = [&](int me, const std::string &first, const std::string &second) {
         int runs = 0;
+        // Also where this call fails before it meets the other, which would wait without end.
+        struct arrival {
+            std::promise<void> &promise;
+            bool is_told = false;
+            void tell() {
+                if (!is_told)
+                    promise.set_value();
+                is_told = true;
+            }
+            ~arrival() { tell(); }
+        } own{met[me]};
         return idem::once(db, unique_key(), [&](idem::transaction &tx) {
             exec_with(tx, "UPDATE public.client_effect SET at = now() WHERE key = $1", {first});
             if (++runs == 1) {
-                met[me].set_value();
+                own.tell();
                 met[1 - me].get_future().wait();
             }
             exec_with(tx, "UPDATE public.client_effect SET at = now() WHERE key = $1", {second});
