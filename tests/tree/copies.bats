@@ -35,8 +35,9 @@ def statement(path, start, end):
 node = statement("node/lib/install.js", "const lookup = `", "`").replace("$1::pg_catalog.name", "?")
 python = statement("python/src/idem_postgres/installation.py", '_LOOKUP = """\\', '"""').replace("CAST(%s AS pg_catalog.name)", "?")
 java = statement("java/src/idem/postgres/IdemSchema.java", 'LOOKUP = "', '";').replace('" + "', "").replace("?::pg_catalog.name", "?")
-if not node == python == java:
-    sys.exit("\n".join([node, python, java]))
+go = statement("go/portable/portable.go", "const lookup = `", "`").replace("$1::pg_catalog.name", "?")
+if not node == python == java == go:
+    sys.exit("\n".join([node, python, java, go]))
 version = pathlib.Path("sql/portable/operations/version.sql").read_text().replace("@version@", "1.0.0")
 own = re.search(r"p\.prosrc, '(.*?)'\)", node)[1].replace("''", "'")
 if not re.search(own.lstrip("^"), version):

@@ -24,7 +24,7 @@ for place, endings in places.items():
             if not re.search(r"\b(SELECT|CALL|ORDINALITY) |\?::|pg_catalog", sql) or "`" in sql: # a docstring
                 continue
             statements += 1
-            for name in re.findall(r"(?<![\w.@$\\])([a-z][a-z0-9_]*)\(", sql):
+            for name in re.findall(r"(?<![\w.@$%\\])([a-z][a-z0-9_]*)\(", sql):
                 if name not in SYNTAX and not IDEM.match(name):
                     found.append(f"{path}: {name} is not qualified")
 print(statements, "statements")

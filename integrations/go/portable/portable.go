@@ -34,9 +34,9 @@ type State struct {
 
 // From the catalog alone: a role that made the schema first may have put a function idem_version there, and a call would run its code. The last column:
 // the function is the extension's, or its schema and it are the current role's.
-const lookup = `SELECT CASE WHEN own.version IS NULL THEN 'c' ELSE 'portable' END, coalesce(own.version, e.extversion),
+const lookup = `SELECT CASE WHEN own.version IS NULL THEN 'c' ELSE 'portable' END AS edition, coalesce(own.version, e.extversion) AS version,
 	e.oid IS NOT NULL OR p.proowner OPERATOR(pg_catalog.=) n.nspowner
-		AND pg_catalog.pg_get_userbyid(n.nspowner) OPERATOR(pg_catalog.=) CURRENT_USER
+		AND pg_catalog.pg_get_userbyid(n.nspowner) OPERATOR(pg_catalog.=) CURRENT_USER AS trusted
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
 CROSS JOIN LATERAL pg_catalog.substring(p.prosrc, '^ SELECT ''portable'', ''([0-9]+([.][0-9]+)*)'',') AS own (version)
