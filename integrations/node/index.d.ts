@@ -149,7 +149,10 @@ export interface Outcome {
     status?: number;
     /** From the request's arrival to the end of its transaction, in milliseconds. */
     ms: number;
+    /** In leased mode, of a request whose handler was to run. */
     fence?: bigint;
+    /** The number of this attempt at the key, from 1; with `fence`. */
+    attempt?: number;
 }
 
 /** `req.idem` in a handler. The response ends it: a later use of `client` or `functions` raises a TypeError. */

@@ -182,10 +182,10 @@ class Core {
         };
     }
 
-    #report({ scope, field, key, method, route }, { outcome, response, fence }, ms) {
+    #report({ scope, field, key, method, route }, { outcome, response, fence, attempt }, ms) {
         const status = response?.status;
         if (field !== null) this.log('info', `${outcome} ${method} ${route} key=${key ?? '-'} status=${status ?? '-'}`);
-        const report = { scope, key, keyHash: keyHash(key), method, route, outcome, replayed: outcome === 'replay', status, ms, ...(fence === undefined ? {} : { fence }) };
+        const report = { scope, key, keyHash: keyHash(key), method, route, outcome, replayed: outcome === 'replay', status, ms, ...(fence === undefined ? {} : { fence, attempt }) };
         annotate(report);
         if (!this.onOutcome) return;
         try {

@@ -24,9 +24,12 @@ async function leased(core, call, run) {
         flight = await flightsOf(database.pool).claim(JSON.stringify(['http', core.schema, call.scope, call.field]), { wait }, async () => {
             let holder;
             // The term begins where the claim is sent, not where it waits for a connection of the pool.
-            const answer = await database.transaction((connection) => {
+            const answer = await database.transaction(async (connection) => {
                 holder = new Holder(lease, () => statements.renew(database, call, answer.fence, lease));
-                return statements.begin(connection, call, { lease, ttl: core.ttl });
+                const begun = await statements.begin(connection, call, { lease, ttl: core.ttl });
+                // One statement more, for onOutcome alone.
+                if (core.onOutcome && begun.action === 'run' && begun.fence !== null) begun.attempt = await statements.attempt(connection, call, begun.key);
+                return begun;
             });
             return { answer, holder, isBusy: answer.action === 'reject' && answer.code === 'in_flight', retryAfterMs: Number(answer.response?.headers['Retry-After']) * 1000 || undefined };
         });
@@ -39,7 +42,7 @@ async function leased(core, call, run) {
         if (answer.action !== 'run') return { outcome: answer.action, response: answer.response };
         // Without a key there is nothing to hold.
         if (answer.fence === null) return await unkeyed(core, call, run);
-        return { fence: answer.fence, ...await held(core, call, answer.fence, holder, run) };
+        return { fence: answer.fence, attempt: answer.attempt, ...await held(core, call, answer.fence, holder, run) };
     } finally {
         flight.land();
     }

@@ -21,6 +21,7 @@ class Statements {
     #release;
     #step;
     #steps;
+    #attempt;
 
     constructor(schema) {
         const idem = quoteIdentifier(schema);
@@ -37,6 +38,7 @@ class Statements {
         this.#release = `SELECT 1 FROM ${idem}.idem_release(${held}, scope => $3::text)`;
         this.#step = `SELECT ${idem}.idem_step(${held}, $3::text, $4::text::jsonb, scope => $5::text) AS changed`;
         this.#steps = `SELECT steps::text AS steps FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
+        this.#attempt = `SELECT attempt FROM ${idem}.idem_lookup($1::text, scope => $2::text)`;
     }
 
     /**
@@ -83,6 +85,12 @@ class Statements {
     async steps(connection, { scope, key }) {
         const [row] = await connection.query(this.#steps, [key, scope]);
         return JSON.parse(row?.steps ?? '{}');
+    }
+
+    /** The number of the attempt that holds the key, from 1. */
+    async attempt(connection, { scope }, key) {
+        const [row] = await connection.query(this.#attempt, [key, scope]);
+        return row?.attempt;
     }
 }
 

@@ -453,6 +453,18 @@ final class Functions {
             context -> new HttpReply(204, Map.of(), null));
         Tap.ok(outcomes.get(0).startsWith("HttpOutcome[scope=shop, key=t, header=\"t\", method=POST, route=/, action=RUN,"
             + " status=204, duration=PT"), "HttpOutcome");
+        HttpOptions<Object> leased = options().lease(SECONDS).onOutcome(outcome -> outcomes.add("attempt " + outcome.attempt()));
+        for (int attempt = 1; attempt <= 3; attempt++) {
+            boolean fails = attempt == 1;
+            try {
+                new HttpFlow(leased).handle(request("\"attempts\""), context -> {
+                    if (fails) throw new IllegalStateException("the first attempt fails");
+                    return new HttpReply(204, Map.of(), null);
+                });
+            } catch (IllegalStateException expected) { // of the handler
+            }
+        }
+        Tap.is(outcomes.subList(1, 4), List.of("attempt 1", "attempt 2", "attempt null"), "onOutcome is told the attempt; a replay is none");
         try (HeldLock lock = idem.lock("text", SECONDS, () -> { }).orElseThrow()) {
             Tap.is(lock.toString(), "HeldLock[name=text, fence=" + lock.fence() + "]", "HeldLock");
         }

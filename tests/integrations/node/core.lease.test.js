@@ -12,7 +12,7 @@ import { post } from './server.js'
 const lease = 3000
 const pool = new pg.Pool({ max: 4 })
 const rows = async (text, parameters) => (await pool.query(text, parameters)).rows
-const attempts = []
+const attempts = [], outcomes = []
 let server, proceed, atWork
 const waitForProceed = () => new Promise((resolve) => {
     proceed = resolve
@@ -54,7 +54,7 @@ const handlers = {
 }
 before(async () => {
     const app = express()
-    const idempotent = idempotency({ database: pool, scope: () => 'lease', lease: `${lease} ms`, logger: { info() {}, error() {} } })
+    const idempotent = idempotency({ database: pool, scope: () => 'lease', lease: `${lease} ms`, logger: { info() {}, error() {} }, onOutcome: (outcome) => outcomes.push(outcome) })
     for (const [name, handler] of Object.entries(handlers)) app.post(`/${name}`, idempotent(handler))
     app.use((error, req, res, next) => res.status(500).end())
     server = app.listen(0, '127.0.0.1')
@@ -84,9 +84,11 @@ test('a repetition is 409 for as long as the handler works, beyond the lease, th
 })
 
 test('a failure releases the key, and the next attempt finds the steps', async () => {
-    attempts.length = 0
+    attempts.length = outcomes.length = 0
     assert.equal((await send('/charge?item=steps&fails=1', 'steps')).status, 500)
     assert.equal((await send('/charge?item=steps&fails=1', 'steps')).status, 201)
+    assert.equal((await send('/charge?item=steps&fails=1', 'steps')).headers['idempotent-replayed'], 'true')
+    assert.deepEqual(outcomes.map(({ attempt, fence }) => [attempt, fence]), [[1, attempts[0].fence], [2, attempts[1].fence], [undefined, undefined]])
     assert.deepEqual(attempts.map(({ steps }) => steps), [{}, { charge: { charge: 'ch_1' } }])
     assert.equal(typeof attempts[0].fence, 'bigint')
     assert.ok(attempts[1].fence > attempts[0].fence)

@@ -89,6 +89,7 @@ class ScriptedClient extends EventEmitter {
         } else if (text === 'LOSE') this.lose()
         else if (text.includes('idem_http_begin')) return { rows: [this.#begun(this.#pool.answer('begin', this))] }
         else if (text.includes('idem_http_complete')) return { rows: [{ stored: this.#pool.answer(text.includes('omit =>') ? 'complete omit' : 'complete', this) }] }
+        else if (text.includes('idem_lookup')) return { rows: [{ attempt: 1 }] }
         else if (text.includes('idem_release')) this.#pool.answer('release', this)
         else assert.fail(text)
         return { rows: [] }

@@ -57,6 +57,7 @@ public final class HttpFlow {
         private boolean connectionLost; // while the handler ran
         private String key; // null: none, malformed, not used, or not known yet
         private Long fence;
+        private Integer attempt; // leased mode, with onOutcome
         private Map<String, List<String>> added = Map.of(); // to each response from the claim on
         private HttpReply overflown; // what became of a response over maxResponse; null: none was
         private boolean headSent; // of that response
@@ -93,7 +94,10 @@ public final class HttpFlow {
                     LeaseRunner runner = new LeaseRunner(options.lease);
                     HttpAnswer answer = Transaction.single(options.pool, connection -> {
                         runner.claiming();
-                        return begin(connection, options.lease, null);
+                        HttpAnswer begun = begin(connection, options.lease, null);
+                        if (begun.fence() != null && options.onOutcome != null) // one statement more, for the hook alone
+                            attempt = functions(connection).lookup(begun.key()).map(KeyInfo::attempt).orElse(null);
+                        return begun;
                     });
                     if (answer.action() != HttpAnswer.Action.RUN) {
                         if (answer.isInFlight() && patience.pause(null)) continue;
@@ -334,7 +338,8 @@ public final class HttpFlow {
         }
 
         void report() {
-            HttpOutcome outcome = new HttpOutcome(request, key, action, reply, Duration.ofNanos(System.nanoTime() - started), fence);
+            HttpOutcome outcome = new HttpOutcome(request, key, action, reply, Duration.ofNanos(System.nanoTime() - started), fence,
+                fence == null ? null : attempt);
             Telemetry.note(outcome);
             if (request.header != null)
                 options.logger.log(Level.INFO, "{0} {1}: scope {2}, key {3}: {4}, {5}, {6} ms",
@@ -342,6 +347,7 @@ public final class HttpFlow {
                     printable(key == null ? request.header : key),
                     action.name().toLowerCase(Locale.ROOT), Integer.toString(outcome.status()),
                     Long.toString(outcome.duration().toMillis()));
+            if (options.onOutcome == null) return;
             try {
                 options.onOutcome.accept(outcome);
             } catch (RuntimeException error) {

@@ -37,7 +37,7 @@ public final class HttpOptions<R> implements Cloneable {
     BiFunction<HttpReply, R, HttpReply> onError = (problem, request) -> problem;
     BiFunction<HttpOptions<R>, R, HttpOptions<R>> perRoute = (options, request) -> options;
     String schema = "idem";
-    Consumer<HttpOutcome> onOutcome = outcome -> { };
+    Consumer<HttpOutcome> onOutcome; // null: none
     Logger logger = System.getLogger("idem.postgres");
 
     /** What becomes of a response that is over {@link #maxResponse}, or over the scope's max_response_size. */

@@ -12,14 +12,17 @@ public final class HttpOutcome {
     private final HttpReply reply; // null: the handler threw
     private final Duration duration;
     private final Long fence;
+    private final Integer attempt;
 
-    HttpOutcome(KeyedRequest request, String key, HttpAnswer.Action action, HttpReply reply, Duration duration, Long fence) {
+    HttpOutcome(KeyedRequest request, String key, HttpAnswer.Action action, HttpReply reply, Duration duration, Long fence,
+        Integer attempt) {
         this.request = request;
         this.key = key;
         this.action = action;
         this.reply = reply;
         this.duration = duration;
         this.fence = fence;
+        this.attempt = attempt;
     }
 
     public String scope() {
@@ -79,10 +82,15 @@ public final class HttpOutcome {
         return fence;
     }
 
+    /** The number of this attempt at the key, from 1. Leased mode only, and where {@link HttpOptions#onOutcome} is given; else null. */
+    public Integer attempt() {
+        return attempt;
+    }
+
     @Override
     public String toString() {
         return Description.of(this, "scope", request.scope, "key", key, "header", request.header,
             "method", request.method, "route", request.route, "action", action, "status", status(), "duration", duration,
-            "fence", fence);
+            "fence", fence, "attempt", attempt);
     }
 }

@@ -15,6 +15,7 @@ final class Telemetry {
             Object span = CURRENT.invoke(null);
             if (outcome.keyHash() != null) SET.invoke(span, "idempotency.key_hash", outcome.keyHash());
             SET.invoke(span, "idempotency.outcome", outcome.outcome());
+            if (outcome.attempt() != null) SET.invoke(span, "idempotency.attempt", outcome.attempt().toString());
             SET.invoke(span, "idempotency.replayed", Boolean.toString(outcome.isReplayed()));
         } catch (ReflectiveOperationException | RuntimeException error) {
             System.getLogger("idem.postgres").log(System.Logger.Level.DEBUG, "could not note attributes of a span", error);
