@@ -40,9 +40,12 @@ async function once(handle, key, options, work) {
     const until = performance.now() + milliseconds(wait);
     let wasCommitting = false;
     for (let attempt = 1; ; attempt++) {
+        // One call for each key: the others wait here. What another process holds is asked again and again, so that no waiter keeps a connection.
+        const ask = async () => {
+            const tried = await attemptOnce(call);
+            return { ...tried, isBusy: tried.stage === 'begin' && tried.error instanceof InFlight, retryAfterMs: tried.error?.retryAfterMs ?? undefined };
+        };
         const left = Math.max(0, until - performance.now());
-        // One call for each key: the others wait here, and hold no connection.
-        const ask = async () => ({ isBusy: false, ...await attemptOnce(call, Math.max(0, until - performance.now())) });
         const { answer, land } = await flightsOf(database.pool).claim(JSON.stringify(['once', schema, scope, key]), { wait: left, signal }, ask);
         land();
         const { result, error, stage } = answer;
@@ -57,13 +60,13 @@ async function once(handle, key, options, work) {
 }
 
 /** → { result } or { error, stage } */
-async function attemptOnce({ database, key, options, work, scope, schema }, wait) {
+async function attemptOnce({ database, key, options, work, scope, schema }) {
     const { fingerprint, ttl, signal } = options;
     let stage = 'begin', result = null;
     try {
         await database.transaction(async (connection) => {
             const idem = new Idem(connection, { schema });
-            const ticket = await idem.begin(key, { scope, fingerprint, ttl, wait: `${wait} ms` });
+            const ticket = await idem.begin(key, { scope, fingerprint, ttl, wait: '0 ms' });
             if (ticket.outcome === 'completed') {
                 result = replay(ticket);
                 throw undo;
