@@ -201,8 +201,8 @@ orm() { scripts/orm.sh sequelize sqlalchemy active-record; }
 # Every function for applications from nine drivers, directly and through a pooler. A cluster of its own.
 drivers() { scripts/drivers.sh; }
 
-# The packages for frameworks: one framework of each language here, all of them in integrations_long.
-integrations_node() { on_cluster integrations tests/integrations/node/run.sh core express; }
+# The packages for frameworks: one framework of each language, and one SDK of MCP, here, all of them in integrations_long.
+integrations_node() { on_cluster integrations env IDEM_MCP=v2-http tests/integrations/node/run.sh core agents express; }
 
 integrations_python() { on_cluster integrations tests/integrations/python/run.sh package vectors flows work fastapi; }
 

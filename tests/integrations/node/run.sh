@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The tests of integrations/node, in databases of their own on the cluster of libpq's environment. Prints TAP.
 #
-#   run.sh [NAME ...]    core, databases, and frameworks: express express4 express-postgres.js express-pooled express-portable
+#   run.sh [NAME ...]    core, databases, agents, and frameworks: express express4 express-postgres.js express-pooled express-portable
 #                        fastify fastify4 koa hono nestjs nestjs-fastify; all of them without a name
 #
 # IDEM_REQUESTS: how many a server of Express gets in its storm, 1000 by default. IDEM_PORTABLE=1: all on the portable edition.
+# IDEM_MCP: the SDKs and transports of MCP: v1-stdio v1-http v2-http by default; two or more also kill a process at each statement.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 source scripts/lib.sh
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(core databases express express4 express-postgres.js express-pooled express-portable fastify fastify4 koa hono nestjs nestjs-fastify)
+[ ${#names[@]} -gt 0 ] || names=(core databases agents express express4 express-postgres.js express-pooled express-portable fastify fastify4 koa hono nestjs nestjs-fastify)
 tests=$PWD/tests/integrations/node
 copy=$PWD/build/npm/integrations-node/integrations/node # as npm_ci has it
 bindir=$("$PG_CONFIG" --bindir)
@@ -78,7 +79,7 @@ esac
 failed=0
 for name in "${names[@]}"; do
     case $name in
-        core | databases) files=("$copy/$name".*test.js) ;;
+        core | databases | agents) files=("$copy/$name".*test.js) ;;
         *) files=("$copy/framework.test.js") ;;
     esac
     database=idem_node_${name//[-.]/_}

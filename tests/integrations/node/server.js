@@ -23,9 +23,14 @@ export class Server {
         this.port = Number(line)
     }
 
+    /** When the process has ended. */
+    get ended() {
+        return this.#child.exitCode === null && this.#child.signalCode === null ? once(this.#child, 'exit') : Promise.resolve()
+    }
+
     async kill() {
         this.#child.kill('SIGKILL')
-        await once(this.#child, 'exit')
+        await this.ended
     }
 
     async killAndRestart() {

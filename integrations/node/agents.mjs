@@ -1,0 +1,3 @@
+import entry from './agents.js';
+
+export const { idempotency, ToolRefused } = entry;

@@ -1,0 +1,3 @@
+import entry from './mcp.js';
+
+export const { idempotency } = entry;
