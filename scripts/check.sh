@@ -204,7 +204,7 @@ drivers() { scripts/drivers.sh; }
 # The packages for frameworks: one framework of each language, and one SDK of MCP, here, all of them in integrations_long.
 integrations_node() { on_cluster integrations env IDEM_MCP=v2-http tests/integrations/node/run.sh core agents express; }
 
-integrations_python() { on_cluster integrations tests/integrations/python/run.sh package vectors flows work fastapi; }
+integrations_python() { on_cluster integrations tests/integrations/python/run.sh package vectors flows work tools fastapi; }
 
 integrations_java() { on_cluster integrations tests/integrations/java/run.sh vectors functions jetty; }
 

@@ -121,6 +121,13 @@ async def work():
         thread.submit(fakes.run).result()
 
 
+async def tools():
+    import tools
+
+    reset()
+    await tools.run(rows)
+
+
 async def package():
     import package
 
@@ -133,6 +140,7 @@ SUITES = {
     "flows": flows,
     "functions": functions,
     "work": work,
+    "tools": tools,
     "fastapi": fastapi_with_routes,
     "fastapi-asyncpg": fastapi("asyncpg"),
     "fastapi-sqlalchemy": fastapi("sqlalchemy"),

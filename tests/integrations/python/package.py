@@ -22,7 +22,7 @@ SOURCE = os.path.join(ROOT, "integrations/python")
 # What a reader of a snippet has: an application, its models, and the objects that the text above the snippet names.
 READERS = {"Account", "Order", "Payment", "Stock", "app", "card", "connection", "dsn", "gateway", "pages", "pool", "run", "scope", "write"}
 # Packages that the suites of their own install.
-OTHER_SUITES = {"celery", "django"}
+OTHER_SUITES = {"mcp", "celery", "django"}
 
 
 async def run(direct, logs):

@@ -11,12 +11,12 @@ source scripts/lib.sh
 
 drivers="python3-psycopg python3-psycopg-pool python3-psycopg2 python3-asyncpg python3-sqlalchemy"
 declare -A packages=(
-    [package]="python3-fastapi python3-uvicorn python3-django python3-alembic" [vectors]="" [flows]="" [functions]="" [work]="" [celery]=python3-celery [django]="python3-django gunicorn"
+    [package]="python3-fastapi python3-uvicorn python3-django python3-alembic" [vectors]="" [flows]="" [functions]="" [work]="" [tools]="" [celery]=python3-celery [django]="python3-django gunicorn"
     [fastapi]="python3-fastapi python3-uvicorn" [fastapi-asyncpg]="python3-fastapi python3-uvicorn" [fastapi-sqlalchemy]="python3-fastapi python3-uvicorn"
     [flask]="python3-flask gunicorn" [flask-psycopg]="python3-flask gunicorn" [flask-sqlalchemy]="python3-flask gunicorn"
 )
 suites=()
-[ $# -gt 0 ] || set -- package vectors flows functions work fastapi fastapi-asyncpg fastapi-sqlalchemy flask flask-psycopg flask-sqlalchemy celery django
+[ $# -gt 0 ] || set -- package vectors flows functions work tools fastapi fastapi-asyncpg fastapi-sqlalchemy flask flask-psycopg flask-sqlalchemy celery django
 for suite; do
     # shellcheck disable=SC2086 # words
     if scripts/deps.sh $drivers ${packages[$suite]} >&2; then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 from .call import Json
 from .calls import keys
 from .errors import CommitUnknown, InDoubt, InFlight, Mismatch, is_connection_loss, is_retryable, is_unavailable
-from .interval import Interval, interval_text
+from .interval import Interval, interval_seconds
 from .pool import LOOKUPS, Pool, blocking_pool, finish, rollback, settled
 from .result import decoded, encoded
 from .run import AsyncRun, Run, as_current, make_run
@@ -90,13 +91,13 @@ async def _once(
     signal: Signal | None,
     attempts: int,
 ) -> Done:
-    interval_text("wait", wait)
-    begin = keys.begin(key, fingerprint=fingerprint, ttl=ttl, wait=wait, scope=scope)
+    until = time.monotonic() + interval_seconds("wait", wait)
+    begin = keys.begin(key, fingerprint=fingerprint, ttl=ttl, scope=scope)
     loss: Exception | None = None  # of a COMMIT: the next claim tells what became of it
     for attempt in range(1, attempts + 1):
         stage = Stage()
         try:
-            return await _attempt(pool, begin, work, key, scope, signal, stage)
+            return await _waited(pool, until, lambda: _attempt(pool, begin, work, key, scope, signal, stage), stage, signal)
         except Exception as error:
             if stage.name == "commit" and is_connection_loss(error):
                 loss = error
@@ -110,6 +111,22 @@ async def _once(
 
 class Stage:
     name = "begin"
+
+
+async def _waited(pool: Pool, until: float, attempt: Callable[[], Awaitable[Done]], stage: Stage, signal: Signal | None) -> Done:
+    """While another caller works on the key, the attempt is repeated: a caller that waits holds no connection."""
+    pause = 0.02
+    while True:
+        try:
+            return await attempt()
+        except InFlight as error:
+            left = until - time.monotonic()
+            if stage.name != "begin" or left <= 0:
+                raise
+            retry_after = left if error.retry_after_ms is None else error.retry_after_ms / 1000
+            await pool.sleep(max(0.001, min(left, pause * random.uniform(0.5, 1), retry_after)))
+            pause = min(pause * 2, 0.25)
+            refuse_aborted(signal)
 
 
 async def _attempt(
