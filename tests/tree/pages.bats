@@ -62,6 +62,12 @@ listed() { grep -oE '^\| [0-9A-Z, ]+ \|' docs/errors.md | grep -oE '[0-9A-Z]{5}'
     [ -z "$output" ] || { echo "not in docs/errors.md: $output"; false; }
 }
 
+@test "llms.txt leads to files, and to each page of the rooms" {
+    links=$(grep -oE '\]\([^)]+\)' llms.txt | tr -d '](' | tr -d ')')
+    for file in $links; do [ -f "$file" ] || { echo "$file"; false; }; done
+    for page in keys leases http tokens ids locks rows machines outbox requests webhooks scopes agents; do grep -qx "docs/$page.md" <<<"$links" || { echo "docs/$page.md"; false; }; done
+}
+
 @test "the pages keep to the rules for English" {
     run scripts/lint-english.sh
     [ "$status" -eq 0 ] || { echo "$output"; false; }

@@ -34,7 +34,7 @@ setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 
 @test "English pages lead to their Chinese pages, and these back to README.zh.md" {
     grep -qF '[中文](README.zh.md)' README.md
-    for page in choosing http leases schemes try; do
+    for page in agents choosing http leases schemes try; do
         grep -qF "[中文](zh/$page.md)" "docs/$page.md" || { echo "docs/$page.md has no link"; false; }
     done
     for page in docs/zh/*.md; do
