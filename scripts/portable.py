@@ -11,6 +11,8 @@ Every name of an object gets the schema, and every function is pinned to a searc
     INNER      it is not pinned, which saves microseconds a call. Only functions with the owner's rights call it, and nobody else may.
     ENTRY      it checks first whose schema it calls functions in, as those with the owner's rights do.
     BOUND      it keeps BEGIN ATOMIC, and so calls the same functions after ALTER SCHEMA RENAME.
+
+`PART name AS $$ ... $$` is text that bodies name as @name@. `WHEN condition ... ELSE ...` in a body is two ways of one call: checked_by_oid says how.
 """
 
 import os
@@ -110,6 +112,9 @@ def is_function(statement):
     return re.match(r'CREATE (FUNCTION|PROCEDURE) ', statement) is not None
 
 
+PARTS = {}
+
+
 class Edition:
     """The statements of the portable edition, in order."""
 
@@ -128,7 +133,10 @@ class Edition:
     def read_own(self, file):
         helpers = []
         for statement in statements(read(file)):
-            if statement.startswith('OMIT '):
+            part = re.match(r'PART ([a-z_]+) AS \$\$(.*)\$\$\Z', statement, re.S)
+            if part:
+                PARTS[part[1]] = part[2].strip()
+            elif statement.startswith('OMIT '):
                 self.omitted.add(re.sub(r'\s+', ' ', statement.removeprefix('OMIT ')))
             elif is_function(statement) and Function(statement).arguments is None:
                 body = Function(statement)
@@ -219,10 +227,13 @@ PINNED = 'SET search_path = pg_catalog, pg_temp'
 
 
 # After ALTER SCHEMA RENAME, a call looks its names up in a schema that a stranger may have given the old name, with the rights of idem's owner. So it looks
-# first who owns the schema of that name: by a query, whose snapshot shows the catalog as it is. The catalog's table has its schema: in a trigger's function,
-# a transition table would hide it.
+# first who owns the schema of that name. Under REPEATABLE READ a query shows the catalog as it was. Names are looked up in it as it is, and so is this one,
+# after the session has read what others changed: to lock a relation that it has not locked yet makes it read that. 2831 is an index of TOAST, on which no
+# statement keeps a lock of this mode. The catalog's table has its schema: in a trigger's function, a transition table would hide it.
 HOME_CHECK = """BEGIN
-PERFORM FROM pg_catalog.pg_namespace n WHERE n.nspname = '@named@' AND pg_get_userbyid(n.nspowner) = current_user;
+IF pg_catalog.pg_indexes_size(2831) = 0 THEN
+END IF;
+PERFORM FROM pg_catalog.pg_namespace n WHERE n.nspname = '@named@' AND n.oid = pg_catalog.to_regnamespace('@extschema@') AND pg_get_userbyid(n.nspowner) = current_user;
 IF NOT FOUND THEN
 RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of idem was renamed or has another owner',
 HINT = 'After a renaming, run idem--portable.sql with the new name in idem.schema.';

@@ -300,12 +300,13 @@ make_calls() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/calls.sql")" -gt 60 ]
 }
 
-@test "calls fail, too, in a transaction that was open at the time of ALTER SCHEMA RENAME" {
+# call_in_open_transaction LEVEL: calls of each function in a transaction of this isolation level that was open at the time of ALTER SCHEMA RENAME.
+call_in_open_transaction() {
     local at=$BATS_TEST_TMPDIR
     sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
     install
     sql shop "SELECT idem.idem_grant('teller', operator => true)"
-    psql -XAtq -U teller --set=ON_ERROR_ROLLBACK=on -c BEGIN -c "SELECT idem.idem_claim('k'), idem.idem_lock('l'), idem.idem_hit('h')" \
+    psql -XAtq -U teller --set=ON_ERROR_ROLLBACK=on -c "BEGIN ISOLATION LEVEL $1" -c "SELECT idem.idem_claim('k'), idem.idem_lock('l'), idem.idem_hit('h')" \
         -f <(printf '%s\n' "\\! touch $at/open; until [ -e $at/renamed ]; do sleep 0.05; done" \
                 'SELECT idem.idem_claim(NULL); -- which the session still finds, as nothing has made it look' \
                 "\\! touch $at/called; until [ -e $at/trapped ]; do sleep 0.05; done" "\\i $at/calls.sql") >"$at/calls" 2>&1 3>&- &
@@ -321,6 +322,10 @@ make_calls() {
     [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
     [ "$(grep -c 'ERROR:  the schema of idem' "$at/calls")" -eq $(($(wc -l <"$at/calls.sql") + 1)) ]
 }
+
+@test "calls fail, too, in a transaction that was open at the time of ALTER SCHEMA RENAME" { call_in_open_transaction 'READ COMMITTED'; }
+
+@test "calls fail, too, in a transaction whose snapshot shows the schema as it was before ALTER SCHEMA RENAME" { call_in_open_transaction 'REPEATABLE READ'; }
 
 @test "after ALTER SCHEMA RENAME calls fail, a stranger's schema of the old name is not used, and the script repairs it" {
     sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
