@@ -12,7 +12,7 @@ Every name of an object gets the schema, and every function is pinned to a searc
     ENTRY      it checks first whose schema it calls functions in, as those with the owner's rights do.
     BOUND      it keeps BEGIN ATOMIC, and so calls the same functions after ALTER SCHEMA RENAME.
 
-`PART name AS $$ ... $$` is text that bodies name as @name@. `WHEN condition ... ELSE ...` in a body is two ways of one call: checked_by_oid says how.
+`PART name AS $$ ... $$` is text that bodies name as @name@, or @name: text | text@ with texts for @1@ and @2@ in it. `WHEN condition ... ELSE ...` in a body is two ways of one call: checked_by_oid says how.
 """
 
 import os
@@ -223,6 +223,7 @@ def with_escapes(body):
     return LITERALS.sub(lambda found: 'E' + found[0].replace('\\', '\\\\') if found['plain'] and '\\' in found['plain'] else found[0], body)
 
 
+DISTRIBUTED = '_idem_is_distributed'
 PINNED = 'SET search_path = pg_catalog, pg_temp'
 
 
@@ -230,8 +231,9 @@ PINNED = 'SET search_path = pg_catalog, pg_temp'
 # first who owns the schema of that name. Under REPEATABLE READ a query shows the catalog as it was. Names are looked up in it as it is, and so is this one,
 # after the session has read what others changed: to lock a relation that it has not locked yet makes it read that. 2831 is an index of TOAST, on which no
 # statement keeps a lock of this mode. The catalog's table has its schema: in a trigger's function, a transition table would hide it.
-HOME_CHECK = """BEGIN
-IF pg_catalog.pg_indexes_size(2831) = 0 THEN
+READ_MESSAGES = 'pg_catalog.pg_indexes_size(2831) IS NOT NULL'
+HOME_CHECK = f"""BEGIN
+IF {READ_MESSAGES} THEN
 END IF;
 PERFORM FROM pg_catalog.pg_namespace n WHERE n.nspname = '@named@' AND n.oid = pg_catalog.to_regnamespace('@extschema@') AND pg_get_userbyid(n.nspowner) = current_user;
 IF NOT FOUND THEN
@@ -260,13 +262,46 @@ def checked(rest, name):
     body = body.removesuffix(tag).strip()
     if 'LANGUAGE sql' in head:
         head, body = head.replace('LANGUAGE sql', 'LANGUAGE plpgsql'), f'#variable_conflict use_column\nBEGIN\nRETURN QUERY {body.removesuffix(";")};\nEND'
+    ways = WAYS.fullmatch(body)
+    if ways:
+        return checked_by_oid(head, tag, ways)
     options = re.match(r'(?:#[a-z_ ]+\n)*', body)[0]
     owners = OWNERS_CHECK.replace('{name}', name) if name in OWNERS and name not in ('idem_members', 'idem_unintended_privileges') else ''
     return f'{head} AS {tag}\n{options}@home@\n{owners}{body[len(options):]};\nEND\n{tag}'
 
 
+WAYS = re.compile(r'(?P<options>(?:#[a-z_ ]+\n)*)WHEN (?P<condition>.*?)\n(?P<quick>(?:<<quick>>\n)?(?:DECLARE|BEGIN)\n.*\nEND)\nELSE\n(?P<other>.*)', re.S)
+IDEM_NAME = re.compile(r'\b_?idem_[a-z_]+\b')
+
+
+def checked_by_oid(head, tag, ways):
+    """
+    A function with two ways. WHEN the condition holds, and the schema and all of idem's that the first block names are those that the installation made, by
+    their OIDs, nobody needs to be asked who owns the schema. Else, as in a database that was restored, the ELSE part runs after the question. The condition
+    and the block name relations and types of idem, and no function but one: what they name has no code of its own.
+    """
+    names = list(dict.fromkeys(IDEM_NAME.findall(re.sub(r'--[^\n]*', '', ways['quick']))))
+    known = ' AND '.join(f"'{name}()'::regprocedure = '@oid:{name}()@'::oid" if name == DISTRIBUTED else f"'{name}'::regtype = '@oid:{name}@'::oid" for name in names)
+    return (f"{head} AS {tag}\n{ways['options']}BEGIN\nIF {ways['condition']} AND {READ_MESSAGES} AND pg_catalog.to_regnamespace('@extschema@') IS NOT NULL THEN\n"
+            f"IF {known} THEN\n{ways['quick']};\nEND IF;\nEND IF;\n@home@\n{ways['other']}\nEND;\nEND\n{tag}")
+
+
+def with_parts(body):
+    """A body with its parts, and the parts of these."""
+    def part(found):
+        text = PARTS.get(found[1], found[0])
+        for place, argument in enumerate((found[2] or '').split(' | '), 1):
+            text = text.replace(f'@{place}@', argument)
+        return text
+    while True:
+        before, body = body, re.sub(r'@([a-z_]+)(?:: ([^@]*))?@', part, body)
+        if body == before:
+            return body
+
+
 def define(function, rest):
     """A function with a body that every supported server takes."""
+    rest = with_parts(rest)
     is_bound = ' BOUND' in rest # to what it calls: it calls the same after ALTER SCHEMA RENAME
     atomic = re.search(r'BEGIN ATOMIC(.*)\nEND$', rest + '\n', re.S) or re.search(r'BEGIN ATOMIC(.*?)\s*(?:\nEND)?\Z', rest, re.S)
     if atomic and not is_bound:
@@ -424,6 +459,7 @@ def extension(version, edition):
     names, body = Names(edition), ''
     for kind, statement in edition.lines():
         body += names.qualified(re.sub(r"(pg_extension_config_dump\(')", r'\1@extschema@.', statement)) + ';\n'
+    body = re.sub('@oid:[a-z_()]+@', '0', body) # which the script of an extension cannot know
     return filled(SCRIPT.replace('{body}', body.replace('@home@', names.qualified(HOME_CHECK))).replace("'@named@'", "btrim('@extschema@', '\"')"), version, edition)
 
 

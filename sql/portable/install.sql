@@ -106,6 +106,11 @@ BEGIN
         name := substring(statement FROM '^CREATE OR REPLACE \w+ @\.(\w+)\(');
         statement := replace(replace(statement, '@home@', start), '@path@', 'SET search_path = pg_catalog, pg_temp');
         statement := replace(replace(replace(statement, '@.', home || '.'), '@extschema@', home), '@named@', named);
+        FOR entry IN SELECT DISTINCT m.name[1] AS name FROM regexp_matches(statement, '@oid:([a-z_()]+)@', 'g') AS m (name) LOOP
+            statement := replace(statement, '@oid:' || entry.name || '@',
+                                 (CASE WHEN entry.name ~ '\(' THEN to_regprocedure(home || '.' || entry.name)::oid
+                                       ELSE to_regtype(home || '.' || entry.name)::oid END)::text);
+        END LOOP;
         BEGIN
             EXECUTE statement;
         EXCEPTION WHEN invalid_function_definition THEN -- the names of its arguments, or its result, are others than before

@@ -327,6 +327,42 @@ call_in_open_transaction() {
 
 @test "calls fail, too, in a transaction whose snapshot shows the schema as it was before ALTER SCHEMA RENAME" { call_in_open_transaction 'REPEATABLE READ'; }
 
+# The session still finds all names as they were, until it locks a table that its transaction has not locked before.
+@test "calls fail, too, in a transaction that was open at the time of ALTER SCHEMA RENAME and had used no table" {
+    local at=$BATS_TEST_TMPDIR call sessions=()
+    local calls=("idem.idem_claim('new')" "idem.idem_try_claim('new')" "idem.idem_begin('new')" "idem.idem_complete('new')")
+    sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
+    install
+    sql shop "SELECT idem.idem_grant('teller')"
+    for call in "${calls[@]}"; do
+        psql -XAtq -U teller -c "SELECT ${call/new/${#sessions[@]}}" -c "SELECT ${call/new/${#sessions[@]}}" -c BEGIN -c "SELECT 'open'" -c "\\! until [ -e $at/trapped ]; do sleep 0.05; done" \
+            -c "SELECT $call" >"$at/session${#sessions[@]}" 2>&1 3>&- &
+        sessions+=($!)
+    done
+    until [ "$(grep -l open "$at"/session* | wc -l)" = ${#calls[@]} ]; do sleep 0.05; done
+    sql shop 'ALTER SCHEMA idem RENAME TO moved'
+    make_trap
+    touch "$at/trapped"
+    wait "${sessions[@]}" || true
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
+    [ "$(cat "$at"/session* | grep -c 'ERROR:  the schema of idem')" = ${#calls[@]} ]
+}
+
+# What a call needs is known by its OIDs, and nobody but the owner of a table can give its name to another.
+@test "a new owner of the schema runs nothing with the rights of the owner before" {
+    install
+    sql shop "SELECT idem.idem_grant('teller')"
+    sql postgres 'ALTER SCHEMA idem OWNER TO teller' 'GRANT USAGE ON SCHEMA idem TO PUBLIC'
+    [ "$(sql teller "SELECT idem.idem_claim('k')" "SELECT idem.idem_claim('k')")" = $'t\nf' ]
+    run sql teller "SELECT idem.idem_claim('')"
+    [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+    sql teller 'CREATE SEQUENCE idem.stolen' "CREATE FUNCTION idem.run() RETURNS boolean LANGUAGE sql AS \$\$ SELECT nextval('idem.stolen') > 0 \$\$" \
+        'DROP TABLE idem.idem_scopes CASCADE' 'CREATE VIEW idem.idem_scopes AS SELECT NULL::text AS scope WHERE idem.run()' 'GRANT ALL ON idem.idem_scopes, idem.stolen TO PUBLIC'
+    run sql teller "SELECT idem.idem_claim('new')"
+    [[ $output == *'the schema of idem was renamed or has another owner'* ]]
+    [ "$(sql postgres 'SELECT is_called FROM idem.stolen')" = f ]
+}
+
 @test "after ALTER SCHEMA RENAME calls fail, a stranger's schema of the old name is not used, and the script repairs it" {
     sql postgres 'GRANT CREATE ON DATABASE '"$PGDATABASE"' TO teller'
     install

@@ -20,9 +20,10 @@ teardown() { PGDATABASE=postgres psql -Xqc 'DROP DATABASE IF EXISTS upgrade WITH
 
 install() { psql -XAtq -U shop --set=ON_ERROR_STOP=1 --file="$root/build/idem--portable.sql"; }
 
-# Types and functions, with all that a call of them depends on; columns with their types.
+# Types and functions, with all that a call of them depends on but OIDs of the database; columns with their types.
 members() {
-    psql -XAtq -U postgres -d "$1" -c "SELECT format('%s %s %s', oid::regprocedure, pg_get_function_result(oid), md5(prosrc)) FROM pg_proc WHERE pronamespace = 'idem'::regnamespace
+    psql -XAtq -U postgres -d "$1" -c "SELECT format('%s %s %s', oid::regprocedure, pg_get_function_result(oid), md5(regexp_replace(prosrc, '''\d+''::oid', '', 'g'))) FROM pg_proc
+            WHERE pronamespace = 'idem'::regnamespace
         UNION ALL SELECT format('%s.%s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
             WHERE c.relnamespace = 'idem'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind <> 'i'
         UNION ALL SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint WHERE connamespace = 'idem'::regnamespace

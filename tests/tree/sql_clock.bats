@@ -3,12 +3,12 @@
 
 setup() { cd "$BATS_TEST_DIRNAME/../.."; }
 
-# FILE | FUNCTION, TABLE OR VIEW, a line for each call.
+# FILE | FUNCTION, TABLE, VIEW OR PART, a line for each call.
 calls() {
     find sql -name '*.sql' | LC_ALL=C sort | while IFS= read -r file; do
         awk -v file="$file" '
             {sub(/--.*/, "")}
-            match($0, /^CREATE (FUNCTION|PROCEDURE|VIEW) [a-z_0-9]+/) {split(substr($0, RSTART, RLENGTH), words, " "); name = words[3]}
+            match($0, /^(PART|CREATE (FUNCTION|PROCEDURE|VIEW)) [a-z_0-9]+/) {name = substr($0, RSTART, RLENGTH); sub(/.* /, "", name)}
             {
                 rest = tolower($0)
                 while (match(rest, /(^|[^a-z_])((clock|statement|transaction)_timestamp|timeofday|now)\(\)|(^|[^a-z_])(current_(timestamp|date|time)|localtime(stamp)?)([^a-z_]|$)/)) {

@@ -499,10 +499,109 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- --- Quick ways: one look, and one INSERT or UPDATE. PL/pgSQL sets up each expression again in each transaction, with every function that it names, called or
+-- not. So expressions are few and short, and what is rarer is asked by others, or takes the other way. given_key, given_scope, given_ttl: arguments.
+
+-- Of the scope: it has no family, and no setting refuses it.
+PART is_plain AS $$
+scope NOT LIKE '%/%' IS NOT FALSE AND current_setting('idem.require_registered_scope', true) IS NULL
+$$;
+
+-- Of a span: has days, hours and less. A day has 24 hours.
+PART is_plain_span AS $$
+(@1@ < '1000000 days' AND abs(date_part('day', @1@)) < 1000000 AND date_part('month', @1@) = 0 AND date_part('year', @1@) = 0)
+$$;
+
+PART after AS $$
+timezone('UTC', timezone('UTC', now) + @1@)
+$$;
+
+PART of_scope AS $$
+s.scope = coalesce(given_scope, '') COLLATE "C"
+$$;
+
+PART of_key AS $$
+k.scope = coalesce(given_scope, '') COLLATE "C" AND k.key = given_key COLLATE "C"
+$$;
+
+-- Of the scope's row: as _idem_may_use.
+PART is_granted AS $$
+coalesce(s.owner::oid = 0 OR pg_has_role(coalesce(nullif(current_setting('role'), 'none'), session_user)::name, s.owner::oid, 'USAGE'), true)
+$$;
+
+-- Sets `until`: when a key of a scope with a row, or with a ttl of the call's own, expires. Leaves the block if this needs the other way.
+PART set_until AS $$
+IF is_registered THEN
+                SELECT CASE WHEN s.keep_forever THEN 'infinity' ELSE @after: coalesce(given_ttl, s.ttl, '24 hours')@ END INTO until FROM ONLY idem_scopes s
+                 WHERE @of_scope@ AND @is_granted@ AND @is_plain_span: s.ttl@ IS NOT FALSE AND (given_ttl > '0' AND @is_plain_span: given_ttl@) IS NOT FALSE;
+            ELSE
+                until := CASE WHEN given_ttl > '0' AND @is_plain_span: given_ttl@ THEN @after: given_ttl@ END;
+            END IF;
+            EXIT quick WHEN until IS NULL
+$$;
+
+-- Of a key without a row: whether it and the scope are as long as they may be, the transaction may write, and nobody else claims it: takes its hint (_idem_hash).
+PART may_insert AS $$
+octet_length(coalesce(given_scope, '') || given_key) <= 255 AND given_key <> ''
+            AND current_setting('transaction_read_only') = 'off' AND current_setting('idem.default_ttl', true) IS NULL
+            AND pg_try_advisory_xact_lock(hashtextextended(given_key, hashtextextended(coalesce(given_scope, ''), 8103 + ('idem_keys'::regclass::oid::bigint << 16))))
+$$;
+
+-- No scope's row and no ttl says how long the key is kept.
+PART is_common AS $$
+NOT is_registered AND given_ttl IS NULL
+$$;
+
+-- As _idem_restart_keys, if the INSERT has waited.
+PART restart AS $$
+now := clock_timestamp();
+            UPDATE ONLY idem_keys k SET created_at = now, expires_at = k.expires_at + extract(epoch FROM now - k.created_at)::float8 * interval '1 s',
+                lease_until = k.lease_until + extract(epoch FROM now - k.created_at)::float8 * interval '1 s' WHERE @of_key@ @1@
+$$;
+
+-- A claim without a lease. 1: the answer for a key that is completed, 2: for a new one.
+PART claim AS $$
+<<quick>>
+DECLARE
+    given_key     ALIAS FOR $1;
+    given_ttl     ALIAS FOR $2;
+    given_scope   ALIAS FOR $3;
+    now           timestamptz;
+    until         timestamptz;
+    is_registered boolean;
+    is_done       boolean; -- NULL: there is no row
 BEGIN
-    RETURN _idem_claim_outcome('idem_claim()', key, ttl, scope, true) IN ('acquired', 'taken_over');
+    IF NOT _idem_is_distributed() THEN -- Citus plans no such statement
+        SELECT clock_timestamp(), EXISTS (SELECT FROM ONLY idem_scopes s WHERE @of_scope@),
+               (SELECT k.state = 'c' AND k.expires_at > clock_timestamp() FROM ONLY idem_keys k WHERE @of_key@) INTO now, is_registered, is_done;
+        IF is_done AND @is_common@ THEN
+            RETURN @1@;
+        ELSIF (is_done IS NULL AND @is_common@ AND @may_insert@) IS NOT TRUE THEN
+            EXIT quick WHEN @is_common@;
+            @set_until@;
+            IF is_done THEN
+                RETURN @1@;
+            END IF;
+            EXIT quick WHEN (is_done IS NULL AND @may_insert@) IS NOT TRUE;
+        END IF;
+        INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key)
+        VALUES (now, coalesce(until, now + interval '24 hours'), 1, 'c', coalesce(given_scope, ''), given_key) ON CONFLICT (scope, key) DO NOTHING;
+        IF FOUND AND clock_timestamp() <= now + interval '5 ms' THEN
+            RETURN @2@;
+        ELSIF FOUND THEN
+            @restart@;
+            RETURN @2@;
+        END IF;
+    END IF;
 END
+$$;
+
+CREATE FUNCTION idem_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+WHEN @is_plain@
+@claim: NOT is_done | FOUND@
+ELSE
+    RETURN _idem_claim_outcome('idem_claim()', key, ttl, scope, true) IN ('acquired', 'taken_over');
 $$;
 
 CREATE FUNCTION idem_must_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -516,9 +615,11 @@ END
 $$;
 
 CREATE FUNCTION idem_try_claim LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
+#variable_conflict use_column
+WHEN @is_plain@
+@claim: 'completed' | 'acquired'@
+ELSE
     RETURN _idem_claim_outcome('idem_try_claim()', key, ttl, scope, false);
-END
 $$;
 
 -- Bytewise order, so that two calls reach their common keys, and the hints, in the same order. Those that are there already, or not quite, are claimed
@@ -615,7 +716,8 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_begin LANGUAGE plpgsql SECURITY DEFINER AS $$
+CREATE FUNCTION _idem_begin(key text, fingerprint bytea, ttl interval, lease interval, owner text, wait interval, scope text) RETURNS idem_ticket
+LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     space       text;
     retention   interval;
@@ -666,6 +768,62 @@ BEGIN
     RETURN _idem_ticket(_idem_claim('idem_begin()', policy.scope, key, fingerprint, owner, _idem_retention(policy.ttl, policy.keep_forever, ttl), given,
                                     policy.is_manual, false, until));
 END
+$$;
+
+CREATE FUNCTION idem_begin LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+WHEN @is_plain@ AND octet_length(fingerprint) = 33 IS NOT FALSE AND wait = '0' IS NOT FALSE
+<<quick>>
+DECLARE
+    given_key     ALIAS FOR $1;
+    given_ttl     ALIAS FOR $3;
+    given_scope   ALIAS FOR $7;
+    now           timestamptz;
+    until         timestamptz;
+    leased        timestamptz;
+    is_registered boolean;
+    is_done       boolean;
+    attempts      integer;
+    code          integer;
+    body          jsonb;
+    is_omitted    boolean;
+    next_fence    bigint;
+BEGIN
+    IF NOT _idem_is_distributed() THEN
+        SELECT clock_timestamp(), EXISTS (SELECT FROM ONLY idem_scopes s WHERE @of_scope@),
+               k.state = 'c' AND k.expires_at > clock_timestamp() AND ($2 IS NULL OR k.fingerprint = $2),
+               k.attempt, k.status_code, k.response, k.response_omitted IS NOT NULL
+          INTO now, is_registered, is_done, attempts, code, body, is_omitted FROM (SELECT) w LEFT JOIN ONLY idem_keys k ON @of_key@;
+        IF is_done AND @is_common@ AND $4 IS NULL AND $5 IS NULL THEN
+            RETURN ROW('completed', NULL, attempts, NULL, code, body, is_omitted, NULL, NULL)::idem_ticket;
+        ELSIF (attempts IS NULL AND @is_common@ AND $4 IS NULL AND $5 IS NULL AND @may_insert@) IS NOT TRUE THEN
+            EXIT quick WHEN @is_common@ AND $4 IS NULL AND $5 IS NULL OR $5 = '';
+            IF NOT (@is_common@) THEN
+                @set_until@;
+            END IF;
+            IF $4 IS NOT NULL THEN
+                EXIT quick WHEN NOT ($4 > '0' AND $4 <= '24 hours' AND date_part('day', $4) = 0 AND date_part('month', $4) = 0 AND current_setting('idem.max_lease', true) IS NULL);
+                leased := now + $4;
+                next_fence := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint; -- as _idem_next_fence
+            END IF;
+            IF is_done THEN
+                RETURN ROW('completed', NULL, attempts, NULL, code, body, is_omitted, NULL, NULL)::idem_ticket;
+            END IF;
+            EXIT quick WHEN (attempts IS NULL AND @may_insert@) IS NOT TRUE;
+        END IF;
+        INSERT INTO idem_keys (created_at, expires_at, attempt, state, scope, key, lease_until, fence, owner, fingerprint)
+        VALUES (now, coalesce(until, now + interval '24 hours'), 1, CASE WHEN leased IS NULL THEN 'c' ELSE 'p' END, coalesce(given_scope, ''), given_key, leased, next_fence, $5, $2)
+        ON CONFLICT (scope, key) DO NOTHING;
+        IF FOUND THEN
+            IF clock_timestamp() > now + interval '5 ms' THEN
+                @restart: RETURNING k.lease_until INTO leased@;
+            END IF;
+            RETURN ROW('acquired', next_fence, 1, leased, NULL, NULL, NULL, NULL, NULL)::idem_ticket;
+        END IF;
+    END IF;
+END
+ELSE
+    RETURN _idem_begin(key, fingerprint, ttl, lease, owner, wait, scope);
 $$;
 
 -- --- What the holder of a key does with it. The fence decides. -----------------------------------------------------------------------
@@ -893,7 +1051,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION idem_complete LANGUAGE plpgsql SECURITY DEFINER AS $$
+CREATE FUNCTION _idem_complete_response(key text, response jsonb, status_code integer, fence bigint, scope text) RETURNS boolean LANGUAGE plpgsql VOLATILE INNER AS $$
 DECLARE
     policy record;
     space  text;
@@ -910,6 +1068,31 @@ BEGIN
     END IF;
     RETURN _idem_complete('idem_complete()', space, most, key, response, status_code, fence, NULL);
 END
+$$;
+
+-- Most are claims of this transaction outside of its subtransactions, with a response that is small, also if it is compressed.
+CREATE FUNCTION idem_complete LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+WHEN fence IS NULL AND @is_plain@ AND pg_column_size(response) < 4000 IS NOT FALSE AND current_setting('transaction_read_only') = 'off'
+    AND current_setting('idem.max_response_size', true) IS NULL
+DECLARE
+    given_key   ALIAS FOR $1;
+    given_scope ALIAS FOR $5;
+    now         timestamptz;
+BEGIN
+    IF NOT _idem_is_distributed() THEN
+        now := clock_timestamp();
+        UPDATE ONLY idem_keys k SET expires_at = k.expires_at + extract(epoch FROM now - coalesce(k.completed_at, k.created_at))::float8 * interval '1 s',
+            completed_at = now, status_code = $3, response = $2, response_omitted = NULL
+         WHERE @of_key@ AND k.state = 'c' AND k.fence IS NULL AND k.xmin = pg_current_xact_id_if_assigned()::xid
+           AND NOT EXISTS (SELECT FROM ONLY idem_scopes s WHERE @of_scope@ AND (s.max_response_size IS NOT NULL OR s.owner IS NOT NULL));
+        IF FOUND THEN
+            RETURN FOUND;
+        END IF;
+    END IF;
+END
+ELSE
+    RETURN _idem_complete_response(key, response, status_code, fence, scope);
 $$;
 
 -- --- Questions ------------------------------------------------------------------------------------------------------------------------
