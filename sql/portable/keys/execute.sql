@@ -13,9 +13,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_execute_name() RETURNS text LANGUAGE sql VOLATILE PINNED AS $$ SELECT '_idem_' || replace(gen_random_uuid()::text, '-', '') $$;
-
--- What an error has left behind: at most 32, as a statement may call idem_execute itself.
+-- What errors have left behind: all but the last 32, as a statement may call idem_execute itself.
 CREATE FUNCTION _idem_execute_make_room() RETURNS SETOF text LANGUAGE sql VOLATILE PINNED AS $$
     SELECT format('DEALLOCATE %I', p.name)
       FROM (SELECT s.name, row_number() OVER (ORDER BY s.prepare_time DESC) AS age FROM pg_prepared_statements s WHERE s.name LIKE '\_idem\_%') p
@@ -64,19 +62,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION _idem_execute_end(ticket idem_ticket, key text, response jsonb, first json, scope text)
-RETURNS idem_ticket LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
-DECLARE
-    twice text;
+-- 42701 for a row with two columns of one name.
+CREATE FUNCTION _idem_execute_refuse_names(first json) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    SELECT k.name INTO twice FROM json_object_keys(first) AS k (name) GROUP BY k.name HAVING count(*) > 1 LIMIT 1;
-    IF FOUND THEN
-        RAISE duplicate_column USING MESSAGE = format('column name "%s" appears more than once in the statement''s result', twice),
-            HINT = 'Give each result column a name of its own.';
-    END IF;
-    ticket.response_omitted := NOT idem_complete(key, response, NULL, NULL, scope);
-    ticket.response := response;
-    RETURN ticket;
+    RAISE duplicate_column USING
+        MESSAGE = format('column name "%s" appears more than once in the statement''s result',
+                         (SELECT k.name FROM json_object_keys(first) AS k (name) GROUP BY k.name HAVING count(*) > 1 LIMIT 1)),
+        HINT = 'Give each result column a name of its own.';
 END
 $$;
 
@@ -161,9 +153,6 @@ EXCEPTION
 END
 $$;
 
--- Whether the work is the caller's. Written where the caller's operators are not seen.
-CREATE FUNCTION _idem_is_granted(ticket idem_ticket) RETURNS boolean LANGUAGE sql IMMUTABLE PINNED AS $$ SELECT ticket.outcome IN ('acquired', 'taken_over') $$;
-
 CREATE FUNCTION idem_execute LANGUAGE plpgsql UNPINNED AS $$
 DECLARE
     ticket @extschema@.idem_ticket;
@@ -171,7 +160,9 @@ DECLARE
     unused pg_catalog.text;
     result pg_catalog.record;
 BEGIN
-    PERFORM @extschema@._idem_check_execute(key, $2, args);
+    IF key IS NULL OR $2 IS NULL OR pg_catalog.jsonb_typeof(args) OPERATOR(pg_catalog.<>) 'array' THEN
+        PERFORM @extschema@._idem_check_execute(key, $2, args);
+    END IF;
     IF pg_catalog.current_setting('transaction_read_only')::pg_catalog.bool THEN
         BEGIN
             ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
@@ -181,11 +172,13 @@ BEGIN
     ELSE
         ticket := @extschema@.idem_begin(key, fingerprint, ttl, NULL, NULL, NULL, scope);
     END IF;
-    IF @extschema@._idem_is_granted(ticket) THEN
-        FOR unused IN SELECT d.d FROM @extschema@._idem_execute_make_room() AS d (d) LOOP
-            EXECUTE unused;
-        END LOOP;
-        name := @extschema@._idem_execute_name();
+    IF ticket.outcome OPERATOR(pg_catalog.=) 'acquired' OR ticket.outcome OPERATOR(pg_catalog.=) 'taken_over' THEN
+        name := pg_catalog.concat('_idem_', pg_catalog.replace(pg_catalog.gen_random_uuid()::pg_catalog.text, '-', ''));
+        IF pg_catalog.starts_with(name, '_idem_0') THEN -- one call of sixteen
+            FOR unused IN SELECT d.d FROM @extschema@._idem_execute_make_room() AS d (d) LOOP
+                EXECUTE unused;
+            END LOOP;
+        END IF;
         IF pg_catalog.strpos($2, ';') OPERATOR(pg_catalog.=) 0 AND $2 OPERATOR(pg_catalog.~*) '\mreturning\M' THEN -- one statement, which is read row by row
             EXECUTE pg_catalog.concat('PREPARE ', name, E' AS\n', $2);
             result := @extschema@._idem_execute_run(name, false, args);
@@ -196,7 +189,11 @@ BEGIN
             result := @extschema@._idem_execute_run(name, @extschema@._idem_execute_prepare(name, $2, false), args);
         END IF;
         EXECUTE pg_catalog.format('DEALLOCATE %I', name);
-        ticket := @extschema@._idem_execute_end(ticket, key, result.rows, result.first, scope);
+        IF (SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) pg_catalog.count(DISTINCT k.name) FROM pg_catalog.json_object_keys(result.first) AS k (name)) THEN
+            PERFORM @extschema@._idem_execute_refuse_names(result.first);
+        END IF;
+        ticket.response_omitted := NOT @extschema@.idem_complete(key, result.rows, NULL, NULL, scope);
+        ticket.response := result.rows;
     END IF;
     RETURN ticket;
 END
