@@ -158,6 +158,7 @@ def all_flows(rows):
     in_thread(lambda: open_transactions(rows))
     in_thread(background)
     in_thread(headers)
+    in_thread(heads)
     in_thread(forms)
     in_thread(kinds)
     leases()
@@ -323,9 +324,40 @@ def headers():
     same("flows: two lines of a header are one value", seen[-1][0], "alice, bob")
 
 
-def asgi(middleware, fields, body=b""):
-    """The messages of the response to POST /x."""
-    scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "headers": fields}
+def heads():
+    """A replay of HEAD, which has no body, does not say that a GET would have none."""
+    fields = [("Content-Type", "text/plain"), ("Content-Length", "6")]
+
+    def wsgi_app(environ, respond):
+        respond("200 OK", fields)
+        return []
+
+    async def asgi_app(scope, receive, send):
+        encoded = [(name.lower().encode(), value.encode()) for name, value in fields]
+        await send({"type": "http.response.start", "status": 200, "headers": encoded})
+        await send({"type": "http.response.body", "body": b""})
+
+    def over_wsgi():
+        got = []
+        middleware = WsgiMiddleware(wsgi_app, pool=connect, scope=lambda request: "wsgi head")
+        environ = {"REQUEST_METHOD": "HEAD", "PATH_INFO": "/x", "HTTP_IDEMPOTENCY_KEY": "head"}
+        list(middleware(environ, lambda line, headers, exc_info=None: got.append(dict(headers))))
+        return {name.lower(): value for name, value in got[0].items()}
+
+    def over_asgi():
+        middleware = AsgiMiddleware(asgi_app, pool=connect, scope=lambda request: "asgi head")
+        start = asgi(middleware, [(b"idempotency-key", b"head")], method="HEAD")[0]
+        return {name.decode().lower(): value.decode() for name, value in start["headers"]}
+
+    for over in (over_wsgi, over_asgi):
+        first, again = over(), over()
+        got = first["content-length"], again["idempotent-replayed"], again.get("content-length", "6")
+        same(f"flows: {over.__name__}: a replay of HEAD", got, ("6", "true", "6"))
+
+
+def asgi(middleware, fields, body=b"", method="POST"):
+    """The messages of the response to a request for /x."""
+    scope = {"type": "http", "method": method, "path": "/x", "query_string": b"", "headers": fields}
     sent = []
 
     async def receive():
@@ -390,6 +422,9 @@ def kinds():
     handler.emit = lambda record: noise.append(record.getMessage())
     logger.addHandler(handler)
 
+    # SQLAlchemy 2 has this class; Debian has 1.4.
+    maker = type("async_sessionmaker", (), {"class_": type("AsyncSession", (), {}), "kw": {}, "__call__": lambda self: None})()
+
     async def attempt():
         async def later():
             return await psycopg.AsyncConnection.connect("")
@@ -398,14 +433,14 @@ def kinds():
             with connect() as blocking:
                 return [
                     _error(lambda: lock(pool, "k").__enter__()), _error(lambda: lock(later, "k").__enter__()),
-                    _error(lambda: lock(lambda: later(), "k").__enter__()),
+                    _error(lambda: lock(maker, "k").__enter__()), _error(lambda: lock(lambda: later(), "k").__enter__()),
                     _error(lambda: WsgiMiddleware(None, pool=pool, scope=len)),
                     _error(lambda: Idem(connection)), _error(lambda: AsyncIdem(blocking)),
                 ]  # fmt: skip
 
     errors = asyncio.run(attempt())
     logger.removeHandler(handler)
-    advice = ["use async_lock", "use async_lock", "a coroutine", "a blocking driver", "use AsyncIdem", "use Idem"]
+    advice = ["use async_lock", "use async_lock", "use async_lock", "a coroutine", "a blocking driver", "use AsyncIdem", "use Idem"]
     same("flows: the wrong kind is a TypeError", [error[0] for error in errors], ["TypeError"] * len(errors))
     same("flows: it says what to use", [text in error[1] for text, error in zip(advice, errors)], [True] * len(errors))
     same("flows: and nothing else is printed", noise, [])

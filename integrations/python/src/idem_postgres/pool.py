@@ -215,6 +215,6 @@ def _is_async(pool: Any) -> bool:
         return inspect.iscoroutinefunction(pool.getconn)
     if is_a(pool, "asyncpg.pool.Pool", "sqlalchemy.ext.asyncio.engine.AsyncEngine"):
         return True
-    if is_a(pool, "sqlalchemy.orm.session.sessionmaker"):
-        return any(cls.__name__ == "AsyncSession" for cls in pool.class_.__mro__)
+    if isinstance(made := getattr(pool, "class_", None), type):  # sessionmaker and async_sessionmaker of SQLAlchemy
+        return any(cls.__name__ == "AsyncSession" for cls in made.__mro__)
     return inspect.iscoroutinefunction(pool)
