@@ -160,13 +160,18 @@ test('the raw bytes of the body count', () => withServer(application(), async (p
     assert.equal((await post(port, '/?item=bytes', { key, body: '{"a": 1}' })).status, 422)
 }))
 
-test('a logger gets one line for each keyed request', async () => {
-    const lines = []
+test('a logger gets one line for each keyed request, and errors name route and key', async () => {
+    const lines = [], errors = []
     await withServer(application({ logger: { info: (line) => lines.push(line), error() {} } }), async (port) => {
         const key = newKey()
         await post(port, '/?item=log', { key })
         await post(port, '/?item=log', {})
         assert.deepEqual(lines, [`idem: run POST /?item=log key=${key} status=201`])
+    })
+    await withServer(application({ schema: 'missing', logger: { info() {}, error: (line) => errors.push(line) } }), async (port) => {
+        await post(port, '/?item=log', { key: 'k' })
+        await post(port, '/?item=log', {})
+        assert.deepEqual(errors.map((line) => /^idem: begin failed( \(.*?\)): /.exec(line)?.[1]), [' (POST /?item=log key=k)', ' (POST /?item=log key=-)'])
     })
 })
 
