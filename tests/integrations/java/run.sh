@@ -84,6 +84,18 @@ check_readme() {
     [ "$result" = ok ]
 }
 
+# shellcheck disable=SC2317 # called by run
+check_contents() {
+    local result=ok links=ok file
+    for file in "$jar" "${jar%.jar}-sources.jar"; do
+        jar --list --file "$file" | grep --quiet --line-regexp META-INF/LICENSE || result='not ok'
+    done
+    echo "$result 1 - the jars have a license"
+    if grep --extended-regexp --quiet '\]\((\.|[^)#:]*\.md)' integrations/java/README.md; then links='not ok'; fi
+    printf '%s\n' "$links 2 - no link of the README is dead outside of the repository" 1..2
+    [ "$result $links" = 'ok ok' ]
+}
+
 # compile_readme CLASS CLASSPATH PATTERN ...: the README's blocks of Java that have these in them compile where CLASS.java has the word of
 # each behind a "//". What they use of an application is declared there.
 # shellcheck disable=SC2317 # called by run
@@ -196,6 +208,7 @@ for framework; do
             compile functions ""
             make_database
             run README check_readme
+            run contents check_contents
             for class in Functions Flows; do
                 run $class java "${flags[@]}" -Ddatabase.url="$(url "$PGHOST" "$PGPORT")" -cp "$jar:$build/functions:$common" $class
             done
