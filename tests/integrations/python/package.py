@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import textwrap
+import zipfile
 
 import psycopg
 from http_client import send
@@ -42,6 +43,13 @@ async def run(direct, logs):
     block = re.match(r"```python\n(.*?)```\n", readme, re.DOTALL)
     check("package: the README begins with example.py", block and block[1] == open(f"{SOURCE}/example.py").read(), readme[:500])
     check("package: the README installs the wheel that is built", os.path.relpath(built, ROOT) in readme, built)
+    with zipfile.ZipFile(built) as wheel:
+        names = [name.rpartition("/")[2] for name in wheel.namelist()]
+        metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
+    check("package: the wheel has a license and types", {"LICENSE", "py.typed"} <= set(names), names)
+    check("package: and what a registry shows", all(f"\n{field}: " in metadata for field in ("Summary", "License", "Keywords", "Requires-Python")), metadata[:2000])
+    links = re.findall(r"\]\((?!https?:|#)([^)]*)\)", readme)
+    same("package: no link of the README is dead outside of the repository", links, [])
     os.mkdir(f"{work}/project")
     with open(f"{work}/project/example.py", "w") as file:
         file.write(block[1])
@@ -54,7 +62,7 @@ async def run(direct, logs):
     await documents()
     snippets(readme)
     await gateway_keys(readme)
-    check_types(environment)
+    check_types(environment, readme)
     installs(work, environment)
 
 
@@ -189,8 +197,50 @@ async def gateway_keys(readme):
     same("package: two clients with one key have two keys at the gateway", keys, ["shop:alice/1", "shop:bob/1"])
 
 
-def check_types(environment):
-    """With mypy, where it is installed."""
-    if shutil.which("mypy"):
-        found = subprocess.run(["mypy", "--cache-dir", os.path.join(ROOT, "build/integrations/python/mypy")], cwd=SOURCE, env=environment, capture_output=True, text=True)
-        check("package: mypy --strict", found.returncode == 0, found.stdout)
+# The types of READERS. Frameworks without types in Debian have those that the blocks need.
+READER_TYPES = '''
+from collections.abc import Callable
+from typing import Any, TypeVar
+from fastapi import FastAPI
+from idem_postgres import AsyncRun
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+class Framework(FastAPI):
+    config: dict[str, Any]
+    wsgi_app: Any
+    task: Callable[..., Callable[[F], F]]
+
+scope: Callable[[Any], str]
+app: Framework
+run: AsyncRun
+dsn: str
+Account: Any; Order: Any; Payment: Any; Stock: Any; card: Any; connection: Any; gateway: Any; pages: list[Any]; pool: Any; write: Any
+'''
+
+
+def check_types(environment, readme):
+    """The package, and each block of Python of the README, which begins with the imports that it needs."""
+    mypy = ["mypy", "--cache-dir", os.path.join(ROOT, "build/integrations/python/mypy")]
+    found = subprocess.run(mypy, cwd=SOURCE, env=environment, capture_output=True, text=True)
+    check("package: mypy --strict", found.returncode == 0, found.stdout + found.stderr)
+    blocks = os.path.join(ROOT, "build/integrations/python/blocks")
+    shutil.rmtree(blocks, ignore_errors=True)
+    os.makedirs(blocks)
+    with open(f"{blocks}/readers.py", "w") as file:
+        file.write(READER_TYPES)
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)):
+        code = block.replace("…", "...")
+        nodes = list(ast.walk(ast.parse(code)))
+        stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        stored |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        used = {node.id for node in nodes if isinstance(node, ast.Name)} & READERS - stored
+        imports = f"from readers import {', '.join(sorted(used))}\n" if used else ""
+        if "await " in code and "async def" not in code:  # the inside of a handler
+            code = "async def handler() -> None:\n" + textwrap.indent(code, "    ")
+        with open(f"{blocks}/block{number}.py", "w") as file:
+            file.write(imports + code)
+    # Django's decorators have no types without its stubs, which Debian lacks.
+    strict = [*mypy, "--strict", "--allow-untyped-decorators", "--enable-incomplete-feature=Unpack", "--config-file", f"{SOURCE}/pyproject.toml", "."]
+    found = subprocess.run(strict, cwd=blocks, env={**environment, "MYPYPATH": f"{SOURCE}/src"}, capture_output=True, text=True)
+    check("package: mypy --strict of the README's blocks", found.returncode == 0, found.stdout + found.stderr)

@@ -11,7 +11,7 @@ source scripts/lib.sh
 
 drivers="python3-psycopg python3-psycopg-pool python3-psycopg2 python3-asyncpg python3-sqlalchemy"
 declare -A packages=(
-    [package]="python3-fastapi python3-uvicorn python3-django python3-alembic" [vectors]="" [flows]="" [functions]="" [work]="" [tools]="" [celery]=python3-celery [django]="python3-django gunicorn"
+    [package]="mypy python3-fastapi python3-uvicorn python3-django python3-alembic" [vectors]="" [flows]="" [functions]="" [work]="" [tools]="" [celery]=python3-celery [django]="python3-django gunicorn"
     [fastapi]="python3-fastapi python3-uvicorn" [fastapi-asyncpg]="python3-fastapi python3-uvicorn" [fastapi-sqlalchemy]="python3-fastapi python3-uvicorn"
     [flask]="python3-flask gunicorn" [flask-psycopg]="python3-flask gunicorn" [flask-sqlalchemy]="python3-flask gunicorn"
 )
