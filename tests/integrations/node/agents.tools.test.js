@@ -98,6 +98,14 @@ test('the header field, the key of a function, and one that is missing', async (
     assert.deepEqual([(await server.call('invoice', { invoice: 7 }, { sessionId: 's' })).content[0].text, code(await server.call('invoice', {}))], ['invoice/7 s', 'key_missing'])
 })
 
+test('isError stores nothing where no schema of the output refuses it, and the next call runs', async () => {
+    const { registerTool } = fake(), server = serverOf()
+    let runs = 0
+    registerTool(server, 'order', { key: 'call' }, async () => ({ isError: ++runs === 1, content: [] }))
+    const call = () => server.call('order', undefined, { _meta: { idempotencyKey: 'e' } })
+    assert.deepEqual([(await call()).isError, (await call()).isError, code(await call()), runs], [true, false, 'replay', 2])
+})
+
 test('input_required stores nothing; a scope that is no text is an error; onOutcome is told', async () => {
     const outcomes = []
     const { registerTool } = fake({ onOutcome: (outcome) => outcomes.push(outcome) }), server = serverOf()
