@@ -274,6 +274,9 @@ portable_cuts_long() { on_portable ctest_client cuts --tests-regex CutPoints; }
 
 portable_chaos_long() { scripts/chaos.sh --portable --minutes 10 && echo 'ok 1 - ten minutes of chaos on the portable edition'; }
 
+# What calls cost, beside an INSERT, in instructions.
+portable_counts_long() { bench/portable_counts.sh; }
+
 orm_long() { scripts/orm.sh all; }
 
 integrations_long() { on_cluster integrations all_integrations; }
@@ -442,7 +445,7 @@ summarize() {
 
 declare -A counters=([unit]=count_ctest [judge]=count_ctest [fuzz]=count_ctest [client]=count_ctest [cuts_long]=count_ctest
     [portable_client]=count_ctest [portable_cuts_long]=count_ctest [portable_isolation]=count_pg_regress [regress]=count_pg_regress [isolation]=count_pg_regress [isolation_scan_long]=count_pg_regress [pauses]=count_pg_regress [matrix_long]=count_matrix)
-for name in tree lint tidy_long docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java integrations_go conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
+for name in tree lint tidy_long docs_site packages_long pgtap portable_pgtap portable_14_long portable_16_long installs_17_long installs_18_long portable_cli portable_install portable_docs portable_chaos docs pooled cli bench consumer examples browser orm drivers integrations_node integrations_python integrations_java integrations_go conformance chaos recovery recovery_rings recovery_rest recovery_chosen chaos_long portable_chaos_long portable_counts_long faults_long orm_long integrations_long webhooks_long asserts_long dashboard_long; do
     counters[$name]=count_tap
 done
 
@@ -457,7 +460,7 @@ case ${1:-quick} in
     rest) plan=("${rest[@]}") build=build_rest ;;
     all) plan=("${quick[0]} ${rest[0]}" "${quick[1]} ${rest[1]}" "${quick[2]} ${rest[2]}") ;;
     portable) plan=("$portable") ;;
-    long) plan=("tidy_long orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_14_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
+    long) plan=("tidy_long orm_long integrations_long webhooks_long chaos_long portable_chaos_long portable_counts_long portable_14_long portable_16_long installs_17_long installs_18_long isolation_scan_long asserts_long cuts_long portable_cuts_long faults_long dashboard_long packages_long matrix_long") ;;
     *)
         while [[ ${1:-} == [0-9][0-9][0-9] ]]; do chosen+=("$1_*.pl") && shift; done
         for name in "$@"; do
