@@ -45,7 +45,13 @@ func Once[T any](ctx context.Context, db *sql.DB, key string, work func(ctx cont
 		)
 		flight := flightKey{db, "once", known.schema(), known.text("scope"), key}
 		land, waited := inFlight.fly(ctx, flight, atLeastZero(until-now()), func() (bool, time.Duration, error) {
-			result, stage, err = attemptOnce(ctx, db, key, known, atLeastZero(until-now()), work)
+			result, stage, err = attemptOnce(ctx, db, key, known, work)
+			// What another process holds is asked again and again, so that no waiter keeps a connection.
+			var own *Error
+			isBusy := stage == "begin" && errors.Is(err, ErrInFlight) && errors.As(err, &own)
+			if isBusy {
+				return true, own.RetryAfter, nil
+			}
 			return false, 0, nil
 		})
 		if waited != nil {
@@ -81,7 +87,7 @@ func atLeastZero(d time.Duration) time.Duration {
 	return d
 }
 
-func attemptOnce[T any](ctx context.Context, db *sql.DB, key string, known options, wait time.Duration, work func(context.Context, *sql.Tx) (T, error)) (
+func attemptOnce[T any](ctx context.Context, db *sql.DB, key string, known options, work func(context.Context, *sql.Tx) (T, error)) (
 	result Result[T], stage string, err error) {
 	schema := Schema(known.schema())
 	stage = "begin"
@@ -90,13 +96,18 @@ func attemptOnce[T any](ctx context.Context, db *sql.DB, key string, known optio
 		return result, stage, err
 	}
 	defer tx.Rollback()
-	ticket, err := Begin(ctx, tx, key, append(known.without("wait", "attempts"), Wait(wait))...)
+	ticket, err := Begin(ctx, tx, key, known.without("wait", "attempts")...)
 	if err != nil {
 		return result, stage, err
 	}
 	if ticket.Outcome == "completed" {
 		result, err = replayed[T](ticket)
 		return result, stage, err
+	}
+	if ticket.Outcome == "in_doubt" { // COMMIT records the doubt
+		if err := tx.Commit(); err != nil {
+			return result, stage, err
+		}
 	}
 	if ticket.Outcome != "acquired" {
 		return result, stage, refused(ticket, key)

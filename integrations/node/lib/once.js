@@ -62,7 +62,7 @@ async function once(handle, key, options, work) {
 /** → { result } or { error, stage } */
 async function attemptOnce({ database, key, options, work, scope, schema }) {
     const { fingerprint, ttl, signal } = options;
-    let stage = 'begin', result = null;
+    let stage = 'begin', result = null, doubt = null;
     try {
         await database.transaction(async (connection) => {
             const idem = new Idem(connection, { schema });
@@ -70,6 +70,11 @@ async function attemptOnce({ database, key, options, work, scope, schema }) {
             if (ticket.outcome === 'completed') {
                 result = replay(ticket);
                 throw undo;
+            }
+            // COMMIT records the doubt.
+            if (ticket.outcome === 'in_doubt') {
+                doubt = ticket;
+                return;
             }
             if (ticket.outcome !== 'acquired') refuse(ticket, key);
             signal?.throwIfAborted();
@@ -82,6 +87,7 @@ async function attemptOnce({ database, key, options, work, scope, schema }) {
             stage = 'commit';
             result = { value, replayed: false, ...isStored(stored) };
         });
+        if (doubt) refuse(doubt, key);
         return { result };
     } catch (error) {
         return error === undo ? { result } : { error, stage };

@@ -194,6 +194,17 @@ func TestOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	_, err = db.Exec("SELECT idem.idem_scope_set('doubt', on_lease_expiry => 'manual')")
+	must(t, err)
+	_, err = idem.Begin(ctx, db, "o6", idem.LeaseFor(20*time.Millisecond), idem.Scope("doubt"))
+	must(t, err)
+	time.Sleep(50 * time.Millisecond)
+	if _, err := idem.Once(ctx, db, "o6", work, idem.Scope("doubt")); !errors.Is(err, idem.ErrInDoubt) {
+		t.Fatal(err)
+	}
+	var state string
+	must(t, db.QueryRow("SELECT state::text FROM idem.idem_keys WHERE scope = 'doubt'").Scan(&state))
+	same(t, state, "d")
 	tries := 0 // a serialization failure runs the work again
 	_, err = idem.Once(ctx, db, "o4", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		if tries++; tries < 3 {

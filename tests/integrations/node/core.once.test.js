@@ -76,6 +76,14 @@ test('once: another fingerprint is Mismatch, a key in flight is InFlight with a 
     await one.end()
 })
 
+test('once: a key in doubt stays in doubt', async () => {
+    await pool.query(`SELECT idem.idem_scope_set('doubt', on_lease_expiry => 'manual')`)
+    await idem.begin('doubt', { scope: 'doubt', lease: '20 ms' })
+    await sleep(50)
+    await assert.rejects(once(pool, 'doubt', { scope: 'doubt' }, async () => 1), InDoubt)
+    assert.equal((await pool.query(`SELECT state::text FROM idem.idem_keys WHERE scope = 'doubt'`)).rows[0].state, 'd')
+})
+
 test('once: a value that jsonb refuses is replayed exactly; one over the limit is omitted, and the caller is told', async () => {
     for (const [index, value] of ['a\u0000b', '\ud800', { 'k\u0000': ['\udc00', 1] }, { $base64: 'text' }, { $base64: { a: 1 } }, '😀', null].entries()) {
         assert.equal((await once(pool, `json ${index}`, { scope }, async () => value)).stored, true)

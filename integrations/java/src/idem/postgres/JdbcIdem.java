@@ -95,8 +95,14 @@ public final class JdbcIdem {
                 Transaction transaction = null;
                 boolean[] inWork = {false};
                 try (Transaction opened = transaction = Transaction.begin(pool)) {
-                    return once(opened, claim, patience.left(), work, inWork);
+                    return once(opened, claim, work, inWork);
                 } catch (Exception error) {
+                    // What another process holds is asked again and again, so that no waiter keeps a connection.
+                    boolean isBusy = error instanceof FlowException.InFlight && !inWork[0];
+                    if (isBusy && patience.pause(((FlowException.InFlight) error).retryAfter())) {
+                        attempt--;
+                        continue;
+                    }
                     if (transaction != null && transaction.isUncertain(error)) lost = error;
                     else if (lost == null || inWork[0]) lost = null;
                     boolean passes = error == lost || SqlState.isRetryable(error) || !inWork[0] && SqlState.isUnavailable(error);
@@ -108,10 +114,10 @@ public final class JdbcIdem {
         }
     }
 
-    private Answer once(Transaction transaction, Claim claim, Duration wait, Work<Answer> work, boolean[] inWork)
-        throws Exception {
+    private Answer once(Transaction transaction, Claim claim, Work<Answer> work, boolean[] inWork) throws Exception {
         IdemFunctions idem = on(transaction.connection);
-        Ticket ticket = idem.begin(claim, null, claim.owner, wait);
+        Ticket ticket = idem.begin(claim, null, claim.owner, null);
+        if (ticket.outcome() == Outcome.IN_DOUBT) transaction.commit(); // records the doubt
         if (!ticket.outcome().isHeld()) return replay(claim, ticket);
         inWork[0] = true;
         Answer answer = required(work.run(on(transaction.joined())));
