@@ -121,8 +121,18 @@ func (m *middleware) settleLeased(ctx context.Context, x *Exchange, own *respons
 		return nil
 	}
 	if x.failure != nil {
-		if x.holder.end((*term).threw) == "release" {
+		isLost := x.holder.isLost()
+		isKept := x.work != nil && x.work.isKept
+		switch {
+		case x.holder.end((*term).threw) != "release" || isKept:
+		case isLost: // the fence tells whether another request has it
+			Release(ctx, m.db, x.Key, Fence(x.Fence), Scope(x.Scope), Schema(m.Schema))
+		default:
 			m.tryRelease(ctx, x)
+		}
+		if isLost && (errors.Is(x.failure, context.Canceled) || errors.Is(x.failure, ErrLeaseLost)) {
+			m.log(x.call, "the lease ran out while the handler worked", x.failure)
+			return leaseLost()
 		}
 		return m.ofFailure(x)
 	}
@@ -218,30 +228,32 @@ func (x *Exchange) WithResponse(act func(context.Context, *sql.Tx) error) {
 	x.acts = append(x.acts, act)
 }
 
-// Step records a step of leased work; output nil: it is intended. True: this call changed it.
-func (x *Exchange) Step(ctx context.Context, name string, output any) (bool, error) {
-	required := []Option{text("key", x.Key), bigint("fence", x.Fence), text("step", name)}
-	if output != nil {
-		required = append(required, jsonb("output", output))
+// Work is the view of the lease that Step and Write take, in leased mode. Its first call reads the steps of attempts so far.
+func (x *Exchange) Work(ctx context.Context) (*Work, error) {
+	if x.holder == nil {
+		return nil, errors.New("idem: Work is for leased mode: set Options.Lease")
 	}
-	return value[bool](ctx, x.middleware.db, "boolean", "idem_step", []Option{Scope(x.Scope), Schema(x.middleware.Schema)}, []string{"scope"}, required...)
-}
-
-// Steps are those that attempts so far have recorded; null: intended.
-func (x *Exchange) Steps(ctx context.Context) (map[string]json.RawMessage, error) {
-	steps := map[string]json.RawMessage{}
-	c, err := newCall("idem_lookup", options{"scope": Scope(x.Scope), "schema": Schema(x.middleware.Schema)}, text("key", x.Key))
+	if x.work != nil {
+		return x.work, nil
+	}
+	w := &Work{
+		Key: x.Key, Scope: x.Scope, Fence: x.Fence, steps: map[string]json.RawMessage{}, db: x.middleware.db, schema: Schema(x.middleware.Schema), holder: x.holder,
+	}
+	c, err := newCall("idem_lookup", options{"scope": Scope(x.Scope), "schema": w.schema}, text("key", x.Key))
 	if err != nil {
 		return nil, err
 	}
-	err = c.rows(ctx, x.middleware.db, "coalesce(steps::text, '{}')", func(rows *sql.Rows) error {
+	err = c.rows(ctx, w.db, "attempt, coalesce(steps::text, '{}')", func(rows *sql.Rows) error {
 		var text string
-		if err := rows.Scan(&text); err != nil {
+		if err := rows.Scan(&w.Attempt, &text); err != nil {
 			return err
 		}
-		return json.Unmarshal([]byte(text), &steps)
+		return json.Unmarshal([]byte(text), &w.steps)
 	})
-	return steps, err
+	if err == nil {
+		x.work = w
+	}
+	return x.work, err
 }
 
 // Release gives the key of leased work back. The handler's response is sent, and not stored.

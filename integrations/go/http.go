@@ -28,7 +28,8 @@ type Options struct {
 	KeyOptional bool
 	// Route is part of what makes two requests the same. Default: the path with its query.
 	Route func(*http.Request) string
-	// Lease selects leased mode, for work outside of the database, and is the length of the lease. Default: transactional mode.
+	// Lease selects leased mode, for work outside of the database. It is renewed while the handler runs; its length is how long a crash blocks the key.
+	// Default: transactional mode.
 	Lease time.Duration
 	// Wait is how long to wait for another request with the key, instead of 409.
 	Wait time.Duration
@@ -46,7 +47,7 @@ type Options struct {
 	KeyFrom func(r *http.Request, body []byte) string
 	// Skip leaves a request alone.
 	Skip func(*http.Request) bool
-	// OnError writes the application's own form of an error of the middleware, whose header fields are set. False: it has written nothing.
+	// OnError writes the application's own form of an error of the middleware's own, whose header fields are set. False: it has written nothing.
 	OnError func(w http.ResponseWriter, r *http.Request, status int, code string) bool
 	// OnOutcome is told of each request that was handled.
 	OnOutcome func(Outcome)
@@ -61,6 +62,7 @@ type Outcome struct {
 	Outcome             string // run, replay or reject
 	Replayed            bool
 	Status              int   // 0: nothing was sent
+	Err                 error // what the handler gave to Fail
 	Fence               int64 // of leased mode
 	Duration            time.Duration
 }
@@ -79,6 +81,7 @@ type Exchange struct {
 	failure    error
 	holder     *holder
 	acts       []func(context.Context, *sql.Tx) error
+	work       *Work
 	isReleased bool
 }
 

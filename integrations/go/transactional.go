@@ -86,6 +86,7 @@ func (run *runner) handle(ctx context.Context, x *Exchange, settle func(*respons
 	run.m.next.ServeHTTP(c, r)
 	isDone = true
 	c.end(false)
+	run.outcome.Err = x.failure
 	run.outcome.Status = c.status
 	if c.refusal != nil {
 		run.send(c.refusal)
@@ -130,6 +131,10 @@ func (m *middleware) ofFailure(x *Exchange) *response {
 	if isLost(x.failure) {
 		m.log(x.call, "the connection was lost", x.failure)
 		return unavailable()
+	}
+	var with *StatusError
+	if !errors.As(x.failure, &with) || with.Status >= 500 {
+		m.log(x.call, "the handler has failed", x.failure)
 	}
 	return nil
 }

@@ -1,12 +1,16 @@
 package idem_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/idem"
 	"github.com/gin-gonic/gin"
@@ -122,4 +126,64 @@ func TestRouters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A leased handler: its step is not repeated by a repetition, its error is told, and a lease that is lost is 503.
+func TestLeasedHandler(t *testing.T) {
+	db := pool(t, 3)
+	var logged []string
+	var outcome idem.Outcome
+	attempts, charges := 0, []string{}
+	leased := idem.Middleware(db, idem.Options{
+		Scope: func(*http.Request) string { return "leased" }, Lease: time.Second, OnOutcome: func(o idem.Outcome) { outcome = o },
+		Logf: func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) },
+	})
+	server := httptest.NewServer(leased(idem.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		x, ctx := idem.From(r.Context()), r.Context()
+		attempts++
+		if r.URL.Path == "/lost" {
+			if err := idem.Release(ctx, db, x.Key, idem.Fence(x.Fence), idem.Scope(x.Scope)); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		work, err := x.Work(ctx)
+		if err != nil {
+			return err
+		}
+		id, err := idem.Step(ctx, work, "charge", func(ctx context.Context, gate idem.Gate) (string, error) {
+			charges = append(charges, gate.Key)
+			return "ch_1", nil
+		}, nil)
+		if err != nil || attempts == 1 {
+			if err == nil {
+				err = errDeclined
+			}
+			return err
+		}
+		x.WithResponse(func(ctx context.Context, tx *sql.Tx) error { return insert(tx, id) })
+		_, err = io.WriteString(w, id)
+		return err
+	})))
+	defer server.Close()
+	post := func(path string) (int, string) {
+		request, err := http.NewRequest("POST", server.URL+path, strings.NewReader("{}"))
+		must(t, err)
+		request.Header.Set("Idempotency-Key", `"leased`+path[1:]+`"`)
+		response, err := http.DefaultClient.Do(request)
+		must(t, err)
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(body)
+	}
+	status, _ := post("/pay")
+	same(t, fmt.Sprint(status, outcome.Err, len(logged)), "500 declined 1")
+	for i := 0; i < 2; i++ {
+		status, body := post("/pay")
+		same(t, fmt.Sprintf("%d %s %v", status, body, charges), "200 ch_1 [leased/leasedpay/charge]")
+	}
+	same(t, orders(t, db, "ch_1"), 1)
+	status, body := post("/lost")
+	same(t, fmt.Sprint(status, strings.Contains(body, "lease_lost")), "503 true")
 }
