@@ -219,6 +219,22 @@ Account: Any; Order: Any; Payment: Any; Stock: Any; card: Any; connection: Any; 
 '''
 
 
+# The SDK, which Debian lacks.
+MCP_TYPES = '''
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+class Context:
+    request_context: Any
+
+class FastMCP:
+    def __init__(self, name: str) -> None: ...
+    def tool(self) -> Callable[[F], F]: ...
+'''
+
+
 def check_types(environment, readme):
     """The package, and each block of Python of the README, which begins with the imports that it needs."""
     mypy = ["mypy", "--cache-dir", os.path.join(ROOT, "build/integrations/python/mypy")]
@@ -229,6 +245,10 @@ def check_types(environment, readme):
     os.makedirs(blocks)
     with open(f"{blocks}/readers.py", "w") as file:
         file.write(READER_TYPES)
+    os.makedirs(f"{blocks}/mcp/server")
+    for path, text in ("__init__.pyi", ""), ("server/__init__.pyi", ""), ("server/fastmcp.pyi", MCP_TYPES):
+        with open(f"{blocks}/mcp/{path}", "w") as file:
+            file.write(text)
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)):
         code = block.replace("…", "...")
         nodes = list(ast.walk(ast.parse(code)))
