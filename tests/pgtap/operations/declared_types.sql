@@ -1,5 +1,5 @@
--- plpgsql compiles a body once in a session, and looks up the types that it declares in the search_path of that moment. Its validator compiles for whoever
--- may call the function, without the path that the function sets. A type without a schema would be a caller's own, with the rights of the function's owner.
+-- plpgsql compiles a body once in a session. The types that it declares are looked up in the search_path of that moment. Its validator compiles for each role
+-- that may call the function, without the path that the function sets. A type without a schema would be a caller's own, with the rights of the function's owner.
 \ir ../include/helpers.psql
 SELECT plan(2);
 CREATE SCHEMA shells; -- a type of each name of the server's that nothing can be declared with
